@@ -1,0 +1,76 @@
+# Everything a contributor runs. `make run` and `make test` need Python 3.11+, git and make; they set up the rest.
+
+# The interpreter that .venv is made with; empty means the first suitable one that tools/find_python.sh knows.
+PYTHON ?=
+export PYTHON
+
+# Test processes side by side.
+WORKERS ?= 2
+
+# Arguments for the resolver behind `make lock`; without any, what is locked already stays as it is where it can.
+LOCK_FLAGS ?=
+UV_VERSION := 0.13.7
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+LOCK := requirements/dev.lock
+LOCK_VENV := build/lock-venv
+COVERAGE := build/coverage.json
+
+.PHONY: help setup run test check bench soak gen-protocol-artifacts docs lock format clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-24s%s\n", $$1, $$2 }' Makefile
+
+setup: $(INSTALLED) ## create or refresh .venv from the lock file
+	@:
+
+$(INSTALLED): $(LOCK) pyproject.toml
+	@sh tools/setup.sh
+	@touch $@
+
+run: $(INSTALLED) ## watch a rehearsed agent session with its reminders
+	@$(BIN)/sideband rehearse
+
+test: $(INSTALLED) ## run every test
+	@$(BIN)/pytest -q -n $(WORKERS)
+
+check: $(INSTALLED) ## all that CI demands: format, lint, types, layers, generated files, tests, coverage
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	sh tools/drift.sh
+	$(BIN)/pytest -q -n $(WORKERS) --cov --cov-report= --cov-report=json:$(COVERAGE)
+	$(BIN)/python tools/coverage_floor.py $(COVERAGE)
+
+bench: $(INSTALLED) ## measure speed and print the tables
+	@$(BIN)/python -m benchmarks
+
+soak: $(INSTALLED) ## run the property and stateful tests, each with very many examples
+	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n $(WORKERS) -m hypothesis
+
+gen-protocol-artifacts: $(INSTALLED) ## regenerate the JSON Schemas and TypeScript types of the wire shapes
+	@$(BIN)/sideband schema --out spec/protocol-artifacts
+
+docs: $(INSTALLED) ## regenerate the documentation pages that come from tables
+	@$(BIN)/python -m tests.conformance.pages
+	@$(BIN)/python tools/diagnostics_page.py
+
+# Apart from .venv, so that a lock file that cannot be installed can still be replaced.
+lock: ## re-create the lock file; LOCK_FLAGS=--upgrade moves every pin to its newest version
+	@python=$$(sh tools/find_python.sh) && "$$python" -m venv $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --group dev pyproject.toml \
+		--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command 'make lock' --output-file $(LOCK) $(LOCK_FLAGS)
+	@echo '$(LOCK) is up to date'
+
+format: $(INSTALLED) ## format the code and apply the safe lint fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+# .hypothesis stays: it remembers the failing examples that the next run has to try first.
+clean: ## remove .venv, caches and build output
+	rm -rf .venv build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

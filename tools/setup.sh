@@ -1,0 +1,33 @@
+#!/bin/sh
+# Makes .venv what requirements/dev.lock says, with the project in it, editable. Running it again repairs what is
+# missing. Says one line per step; what the tools themselves print is shown only when one of them fails.
+set -eu
+cd "${0%/*}/.."
+
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+started=$(date +%s)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+step() {
+    printf '%s\n' "$1"
+    shift
+    if ! "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        echo "error: set-up stopped at: $*" >&2
+        exit 1
+    fi
+}
+
+# An interrupted set-up leaves a .venv without pip, an upgraded system one whose interpreter is gone.
+if .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    echo "[1/3] .venv exists"
+else
+    python=$(sh tools/find_python.sh)
+    step "[1/3] Creating .venv with $("$python" --version)" "$python" -m venv --clear .venv
+fi
+step "[2/3] Installing $(grep -c '^[A-Za-z0-9]' requirements/dev.lock) locked packages" \
+    .venv/bin/python -m pip install --require-hashes -r requirements/dev.lock
+step "[3/3] Installing sideband, editable" \
+    .venv/bin/python -m pip install --no-deps --no-build-isolation -e .
+echo "Set up in $(($(date +%s) - started)) s"
