@@ -1,0 +1,144 @@
+"""What a hook or a provider returned: the reminders in it, and the action that remains."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from sideband.core.draft import Draft
+from sideband.core.errors import InvalidOption, UnsupportedHookEvent, shown
+from sideband.core.hookevents import WorkerEvent
+from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.parse import parse
+from sideband.core.surfaces import RULES, Surface
+
+# A mapping with one of these decides something; it is an action, whatever else it has.
+ACTION_KEYS: Final = frozenset(
+    {"deny", "args", "result", "output", "modify", "block", "decision", "action", "control"},
+)
+# What goes with a decision and is none by itself.
+_DETAILS: Final = frozenset({"reason", "truncated", "dropped_bytes"})
+
+
+class Effects(NamedTuple):
+    """The reminders to inject, in order, before the action is taken; None is the default action."""
+
+    reminders: tuple[Draft, ...]
+    action: Any
+
+
+def read_effects(
+    returned: object, surface: Surface, *, event: str | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Effects:
+    """Read any of the return forms; a form that is none of them has no effect and is no error.
+
+    `event` is what it answers: a hook on one that only observes cannot add reminders.
+    """
+    specs, action = _unpacked(returned, surface)
+    if specs and surface is Surface.HOOK and event in WorkerEvent.__members__.values():
+        raise UnsupportedHookEvent(str(event))
+    return Effects(tuple(parse(spec, surface, limits=limits) for spec in specs), action)
+
+
+def _unpacked(returned: object, surface: Surface) -> tuple[list[object], object]:
+    if isinstance(returned, Mapping):
+        return _from_mapping(returned, surface)
+    if isinstance(returned, list | tuple):
+        return [_from_entry(entry, surface) for entry in returned], None
+    return [], None
+
+
+def _from_mapping(returned: Mapping[str, object], surface: Surface) -> tuple[list[object], object]:
+    action = returned["then"] if "then" in returned else _remaining_action(returned)
+    if "effects" in returned:
+        return _unpacked_effects(returned["effects"], surface), action
+    if "reminder" in returned:
+        return [returned["reminder"]], action
+    if "body" in returned and action is None:
+        return [returned], None
+    return [], action
+
+
+def _remaining_action(returned: Mapping[str, object]) -> dict[str, object] | None:
+    if not ACTION_KEYS.intersection(returned):
+        return None
+    return {key: value for key, value in returned.items() if key in ACTION_KEYS or key in _DETAILS}
+
+
+def _unpacked_effects(effects: object, surface: Surface) -> list[object]:
+    if not isinstance(effects, list | tuple):
+        raise RULES[surface].invalid(f"effects must be a list, not {shown(effects)}", field="effects", value=effects)
+    return [_from_entry(entry, surface) for entry in effects]
+
+
+def _from_entry(entry: object, surface: Surface) -> object:
+    """One entry of a list of effects: unlike a whole return value it must be one, and it decides nothing."""
+    if isinstance(entry, Mapping) and "then" not in entry and not ACTION_KEYS.intersection(entry):
+        if entry.get("type", entry.get("kind")) == "reminder" and "spec" in entry:
+            return entry["spec"]
+        if "reminder" in entry:
+            return entry["reminder"]
+        if "body" in entry:
+            return entry
+    raise RULES[surface].invalid(
+        f"an entry of a list of effects must be a reminder and nothing else, not {shown(entry)}",
+        field="effects",
+        value=entry,
+    )
+
+
+class Phase(StrEnum):
+    """On which side of a tool call a hook stands."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class Deny(NamedTuple):
+    """The call is not made; the model is told why."""
+
+    reason: str
+
+
+class ReplaceArgs(NamedTuple):
+    args: Mapping[str, Any]
+
+
+class ReplaceResult(NamedTuple):
+    """`dropped_bytes` is how much a hook that shortened the result left out; None where it did not shorten it."""
+
+    result: Any
+    dropped_bytes: int | None = None
+
+    @property
+    def truncated(self) -> bool:
+        return self.dropped_bytes is not None
+
+
+ToolAction: TypeAlias = Deny | ReplaceArgs | ReplaceResult
+
+
+def read_tool_action(action: object, phase: Phase) -> ToolAction | None:
+    """What a tool hook wants done; None for anything that is no action on that side of the call."""
+    if not isinstance(action, Mapping):
+        return None
+    if phase is Phase.AFTER:
+        return _replaced_result(action) if "result" in action else None
+    deny = action.get("deny")
+    if deny is not None and deny is not False:
+        reason = deny if isinstance(deny, str) else action.get("reason")
+        return Deny(reason if isinstance(reason, str) and reason.strip() else "denied by a hook")
+    args = action.get("args")
+    return ReplaceArgs(args) if isinstance(args, Mapping) else None
+
+
+def _replaced_result(action: Mapping[str, Any]) -> ReplaceResult:
+    if action.get("truncated") is not True:
+        return ReplaceResult(action["result"])
+    dropped = action.get("dropped_bytes")
+    if not isinstance(dropped, int) or isinstance(dropped, bool) or dropped < 0:
+        raise InvalidOption(
+            f"a shortened result must say how many dropped_bytes, not {shown(dropped)}",
+            field="dropped_bytes",
+            value=dropped,
+        )
+    return ReplaceResult(action["result"], dropped)

@@ -1,0 +1,326 @@
+"""What happened: the only way state changes, what the journal holds, and what recovery folds.
+
+Journal events carry full values and are private. `topic` projects them onto what observers see, without bodies.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from sideband.core.reminder import Reminder
+from sideband.core.seams import INJECT_CLASS, InjectMode, Mode, Seam
+from sideband.core.trust import Grant, Provenance
+
+
+class ExpiryReason(StrEnum):
+    TTL = "ttl"
+    CLEARED = "cleared"
+    COMPACTION = "compaction"
+
+
+class DropReason(StrEnum):
+    """Why an item ended without having been cleared, replaced or outlived."""
+
+    INVALID = "invalid"
+    CAPABILITY_MISMATCH = "capability_mismatch"
+    TOO_LARGE = "too_large"
+    UNDECLARED_CAPABILITY = "undeclared_capability"
+    RATE_LIMITED = "rate_limited"
+    SESSION_CLOSED = "session_closed"
+    TASK_FINISHED = "task_finished"
+
+
+class Boundary(StrEnum):
+    """The lifecycle boundary at which a reminder ended, where it was not an ordinary turn."""
+
+    PRE_COMPACT = "pre_compact"
+
+
+def _tag(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=_tag):
+    """What all journal events share: each is written under the name of its class."""
+
+
+# Items that wait.
+
+
+class QueuedReminder(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="reminder"):
+    """An accepted reminder; `caller_id` and `fingerprint` recognise an idempotent repeat."""
+
+    reminder: Reminder
+    mode: Mode
+    provenance: Provenance
+    caller_id: str | None = None
+    fingerprint: str | None = None
+    deduped_count: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.reminder.id
+
+    @property
+    def waits_in(self) -> Mode | None:
+        return self.mode
+
+
+class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="user"):
+    """An accepted user message; a replacement keeps its id and place and raises its revision."""
+
+    message_id: str
+    content: tuple[dict[str, Any], ...]
+    mode: InjectMode
+    provenance: Provenance
+    revision: int = 1
+
+    @property
+    def id(self) -> str:
+        return self.message_id
+
+    @property
+    def waits_in(self) -> Mode | None:
+        """The class in which seams take it; None waits for the session to be idle."""
+        return INJECT_CLASS[self.mode]
+
+
+InboxItem = QueuedReminder | QueuedMessage
+
+
+# Reminders.
+
+
+class Queued(Record, frozen=True, kw_only=True):
+    """Accepted, not yet drained."""
+
+    item: QueuedReminder
+
+
+class Injected(Record, frozen=True, kw_only=True):
+    """Live from now on; `seam` is where it was drained (None: put there by this process)."""
+
+    reminder: Reminder
+    provenance: Provenance
+    seam: Seam | None = None
+
+
+class Inherited(Record, frozen=True, kw_only=True):
+    """Live from now on, as a copy of what a parent had."""
+
+    reminder: Reminder
+    provenance: Provenance
+    sub_agent_id: str
+
+
+class Fired(Record, frozen=True, kw_only=True):
+    """Readable in the request of a turn; final once that turn commits. `carried`: no bytes were added for it."""
+
+    reminder_id: str
+    turn: int
+    rendered_role: str
+    carried: bool = False
+
+
+class Deferred(Record, frozen=True, kw_only=True):
+    """Left out of the request of a turn by the budget."""
+
+    reminder_id: str
+    turn: int
+
+
+class Deduped(Record, frozen=True, kw_only=True):
+    replaced_id: str
+    replacing_id: str
+    dedupe_key: str
+    boundary: Boundary | None = None
+
+
+class Expired(Record, frozen=True, kw_only=True):
+    reminder_id: str
+    reason: ExpiryReason
+    turn: int
+    boundary: Boundary | None = None
+
+
+class Revoked(Record, frozen=True, kw_only=True):
+    """Withdrawn from the inbox before any drain."""
+
+    reminder_id: str
+
+
+class Dropped(Record, frozen=True, kw_only=True):
+    """`at_the_door`: never accepted; it says nothing of an accepted one of the same id."""
+
+    reminder_id: str
+    reason: DropReason
+    at_the_door: bool = False
+
+
+class AuditRecorded(Record, frozen=True, kw_only=True):
+    """Kept for the record at loop exit; no request ever shows it."""
+
+    reminder: Reminder
+    provenance: Provenance
+    turn: int
+
+
+class ProviderEvaluated(Record, frozen=True, kw_only=True):
+    """`error` is the diagnostic of a provider that failed, `skipped` why what it returned was left out."""
+
+    provider_id: str
+    event_name: str
+    fired: bool
+    error: str | None = None
+    skipped: str | None = None
+
+
+# User messages.
+
+
+class InjectAccepted(Record, frozen=True, kw_only=True):
+    item: QueuedMessage
+
+
+class InjectDelivered(Record, frozen=True, kw_only=True):
+    """Part of the conversation from now on; an audit-only one only of its record."""
+
+    message_id: str
+    content: tuple[dict[str, Any], ...]
+    audit_only: bool = False
+
+
+class InjectRevoked(Record, frozen=True, kw_only=True):
+    """Withdrawn; `reason` says why where it was not its sender (the session closed)."""
+
+    message_id: str
+    reason: DropReason | None = None
+
+
+class InjectReplaced(Record, frozen=True, kw_only=True):
+    message_id: str
+    content: tuple[dict[str, Any], ...]
+    revision: int
+
+
+# The session.
+
+
+class RequestCommitted(Record, frozen=True, kw_only=True):
+    """The request of a turn is about to leave; what it shows and leaves out stands in the same commit."""
+
+    turn: int
+    attempt: int = 1
+
+
+class TurnCommitted(Record, frozen=True, kw_only=True):
+    """The turn counts; `reply` is the message that answered it (None where only the lifecycle is kept)."""
+
+    turn: int
+    reply: dict[str, Any] | None = None
+
+
+class TurnVoided(Record, frozen=True, kw_only=True):
+    """The open turn never happened; its number is used again."""
+
+    turn: int
+
+
+class Compacted(Record, frozen=True, kw_only=True):
+    """So many messages at the beginning were replaced; `messages` is what the conversation goes on with.
+
+    None where only the lifecycle is kept.
+    """
+
+    turn: int
+    archived_messages: int
+    messages: tuple[dict[str, Any], ...] | None = None
+
+
+class BatchDispatched(Record, frozen=True, kw_only=True):
+    """Tools ran: whatever interrupts had skipped in a row before, they have had their turn."""
+
+    turn: int
+
+
+class ResultRecorded(Record, frozen=True, kw_only=True):
+    """A tool call has ended, in whatever way; `message` is what the model is told of it."""
+
+    call_id: str
+    status: str
+    message: dict[str, Any]
+
+
+class Checkpoint(Record, frozen=True, kw_only=True):
+    """A drain that took something or skipped a tool batch."""
+
+    turn: int
+    seam: Seam
+    ids: tuple[str, ...]
+    dispatch_skipped: bool = False
+
+
+class Started(Record, frozen=True, kw_only=True):
+    """A turn runs."""
+
+
+class Idled(Record, frozen=True, kw_only=True):
+    """The closing drain took nothing: no turn runs."""
+
+
+class Cancelled(Record, frozen=True, kw_only=True):
+    """The turn ended at a client's word; `hold_queue` keeps queued messages until its next one."""
+
+    hold_queue: bool = True
+
+
+class PermissionAsked(Record, frozen=True, kw_only=True):
+    request_id: str
+
+
+class PermissionReplied(Record, frozen=True, kw_only=True):
+    request_id: str
+
+
+class Granted(Record, frozen=True, kw_only=True):
+    """The operator raised a ceiling for one source."""
+
+    grant: Grant
+
+
+class Closed(Record, frozen=True, kw_only=True):
+    """Nothing is accepted from now on."""
+
+
+Event = (
+    Queued
+    | Injected
+    | Inherited
+    | Fired
+    | Deferred
+    | Deduped
+    | Expired
+    | Revoked
+    | Dropped
+    | AuditRecorded
+    | ProviderEvaluated
+    | InjectAccepted
+    | InjectDelivered
+    | InjectRevoked
+    | InjectReplaced
+    | RequestCommitted
+    | TurnCommitted
+    | TurnVoided
+    | Compacted
+    | BatchDispatched
+    | ResultRecorded
+    | Checkpoint
+    | Started
+    | Idled
+    | Cancelled
+    | PermissionAsked
+    | PermissionReplied
+    | Granted
+    | Closed
+)

@@ -1,0 +1,131 @@
+"""The live reminders of one session, indexed so that no operation depends on how many others there are."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import msgspec
+
+from sideband.core.reminder import Reminder
+from sideband.core.trust import Provenance
+
+
+class LiveItem(msgspec.Struct, kw_only=True, gc=False):
+    """A live reminder and what its session knows of it.
+
+    `first_turn` is the first committed turn that showed it (None: not yet shown, and then it cannot expire by TTL);
+    `last_turn` the last one that may (None: unknown yet, or never); `left_out` counts budget misses in a row.
+    """
+
+    reminder: Reminder
+    provenance: Provenance
+    place: int
+    first_turn: int | None = None
+    last_turn: int | None = None
+    left_out: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.reminder.id
+
+
+class LiveIndex:
+    """Live reminders in transcript order; looked up by id, key, tag and last turn."""
+
+    def __init__(self, *, turn: int = 0) -> None:
+        self.turn = turn
+        """The number of the last committed turn."""
+        self._next_place = 0
+        self._by_id: dict[str, LiveItem] = {}
+        self._by_key: dict[str, dict[str, LiveItem]] = {}
+        self._by_tag: dict[str, dict[str, LiveItem]] = {}
+        self._by_last_turn: dict[int, dict[str, LiveItem]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[LiveItem]:
+        return iter(self._by_id.values())
+
+    def __contains__(self, reminder_id: object) -> bool:
+        return reminder_id in self._by_id
+
+    # Reading.
+
+    def get(self, reminder_id: str) -> LiveItem | None:
+        return self._by_id.get(reminder_id)
+
+    def with_key(self, dedupe_key: str) -> Collection[LiveItem]:
+        """Every live reminder of this key, in any namespace, oldest first."""
+        return self._by_key.get(dedupe_key, {}).values()
+
+    def with_tag(self, tag: str) -> Collection[LiveItem]:
+        return self._by_tag.get(tag, {}).values()
+
+    def due(self, turn: int) -> Collection[LiveItem]:
+        """Those whose last turn this is."""
+        return self._by_last_turn.get(turn, {}).values()
+
+    def remaining(self, item: LiveItem) -> int | None:
+        """In how many more turns it may be shown; None without a TTL."""
+        return item.reminder.ttl_turns if item.last_turn is None else item.last_turn - self.turn
+
+    def current(self, item: LiveItem) -> Reminder:
+        """The record as an observer sees it now: its TTL is what remains."""
+        remaining = self.remaining(item)
+        if remaining == item.reminder.ttl_turns:
+            return item.reminder
+        return msgspec.structs.replace(item.reminder, ttl_turns=remaining)
+
+    # Changing: only `apply` does.
+
+    def add(self, reminder: Reminder, provenance: Provenance) -> LiveItem:
+        item = LiveItem(reminder=reminder, provenance=provenance, place=self._next_place)
+        self._next_place += 1
+        self._by_id[reminder.id] = item
+        if reminder.dedupe_key is not None:
+            self._by_key.setdefault(reminder.dedupe_key, {})[reminder.id] = item
+        for tag in reminder.tags:
+            self._by_tag.setdefault(tag, {})[reminder.id] = item
+        return item
+
+    def remove(self, reminder_id: str) -> None:
+        item = self._by_id.pop(reminder_id)
+        if item.reminder.dedupe_key is not None:
+            _discard(self._by_key, item.reminder.dedupe_key, reminder_id)
+        for tag in item.reminder.tags:
+            _discard(self._by_tag, tag, reminder_id)
+        if item.last_turn is not None:
+            _discard(self._by_last_turn, item.last_turn, reminder_id)
+
+    def show(self, item: LiveItem, turn: int) -> None:
+        """A committed turn has shown it; the first one fixes the last."""
+        item.left_out = 0
+        if item.first_turn is None:
+            item.first_turn = turn
+            if item.reminder.ttl_turns is not None:
+                self._set_last_turn(item, turn + item.reminder.ttl_turns - 1)
+
+    def leave_out(self, item: LiveItem) -> None:
+        """A committed turn has gone by without it: that turn does not count."""
+        item.left_out += 1
+        if item.last_turn is not None:
+            self._set_last_turn(item, item.last_turn + 1)
+
+    def lower(self) -> None:
+        """A compaction costs every finite reminder that was shown one turn."""
+        for item in tuple(self):
+            if item.last_turn is not None:
+                self._set_last_turn(item, item.last_turn - 1)
+
+    def _set_last_turn(self, item: LiveItem, last_turn: int) -> None:
+        if item.last_turn is not None:
+            _discard(self._by_last_turn, item.last_turn, item.id)
+        item.last_turn = last_turn
+        self._by_last_turn.setdefault(last_turn, {})[item.id] = item
+
+
+def _discard(index: dict[Any, dict[str, LiveItem]], key: object, reminder_id: str) -> None:
+    entries = index[key]
+    del entries[reminder_id]
+    if not entries:
+        del index[key]

@@ -1,0 +1,299 @@
+"""The state of one session, and `apply`: the only way it changes, live or when folding the journal."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from sideband.core.events import (
+    AuditRecorded,
+    BatchDispatched,
+    Cancelled,
+    Checkpoint,
+    Closed,
+    Compacted,
+    Deduped,
+    Deferred,
+    Dropped,
+    Event,
+    Expired,
+    Fired,
+    Granted,
+    Idled,
+    Inherited,
+    InjectAccepted,
+    InjectDelivered,
+    Injected,
+    InjectReplaced,
+    InjectRevoked,
+    PermissionAsked,
+    PermissionReplied,
+    ProviderEvaluated,
+    Queued,
+    QueuedMessage,
+    RequestCommitted,
+    ResultRecorded,
+    Revoked,
+    Started,
+    TurnCommitted,
+    TurnVoided,
+)
+from sideband.core.inbox import Fate
+from sideband.core.lifecycle import OpenRequest
+from sideband.core.live import LiveIndex
+from sideband.core.reminder import Reminder
+from sideband.core.trust import Grant, Provenance
+from sideband.core.waiting import Inbox
+
+
+class Audited(msgspec.Struct, frozen=True, kw_only=True):
+    """A reminder that was only ever meant for the record."""
+
+    reminder: Reminder
+    provenance: Provenance
+
+
+class SessionState:
+    """What a session knows; every field is rebuilt by folding its events."""
+
+    def __init__(self) -> None:
+        self.inbox = Inbox()
+        self.live = LiveIndex()
+        self.audit: list[Audited] = []
+        self.messages: list[dict[str, Any]] = []
+        self.open_calls: dict[str, dict[str, Any]] = {}
+        self.request: OpenRequest | None = None
+        self.running = False
+        self.closed = False
+        self.queue_held = False
+        self.skipped_batches = 0
+        self.window = 0
+        self.permissions: dict[str, None] = {}
+        self.grants: list[Grant] = []
+
+    @property
+    def next_turn(self) -> int:
+        """The number of the first request that can show what becomes live now."""
+        return (self.live.turn if self.request is None else self.request.turn) + 1
+
+    @property
+    def permission_open(self) -> bool:
+        return bool(self.permissions)
+
+
+def fold(events: Iterable[Event], state: SessionState | None = None) -> SessionState:
+    """The state after these events."""
+    state = state or SessionState()
+    for event in events:
+        apply(state, event)
+    return state
+
+
+def apply(state: SessionState, event: Event) -> None:
+    """Change the state by one event; what was decided and committed always applies."""
+    _CHANGES[type(event)](state, event)
+
+
+# Reminders.
+
+
+def _go_live(state: SessionState, event: Injected | Inherited) -> None:
+    state.inbox.deliver(event.reminder.id, event.provenance)
+    state.live.add(event.reminder, event.provenance)
+
+
+def _wait(state: SessionState, event: Queued) -> None:
+    state.inbox.add(event.item)
+
+
+def _replace(state: SessionState, event: Deduped) -> None:
+    _end(state, event.replaced_id)
+
+
+def _drop(state: SessionState, event: Dropped) -> None:
+    if not event.at_the_door:
+        _end(state, event.reminder_id)
+
+
+def _end(state: SessionState, item_id: str) -> None:
+    if state.inbox.get(item_id) is not None:
+        state.inbox.remove(item_id, Fate.WITHDRAWN)
+    else:
+        state.live.remove(item_id)
+
+
+def _expire(state: SessionState, event: Expired) -> None:
+    state.live.remove(event.reminder_id)
+
+
+def _revoke(state: SessionState, event: Revoked) -> None:
+    state.inbox.remove(event.reminder_id, Fate.WITHDRAWN)
+
+
+def _record_audit(state: SessionState, event: AuditRecorded) -> None:
+    state.inbox.remove(event.reminder.id, Fate.DELIVERED)
+    state.audit.append(Audited(reminder=event.reminder, provenance=event.provenance))
+
+
+# User messages.
+
+
+def _accept_message(state: SessionState, event: InjectAccepted) -> None:
+    state.inbox.add(event.item)
+    state.queue_held = False
+
+
+def _deliver_message(state: SessionState, event: InjectDelivered) -> None:
+    state.inbox.remove(event.message_id, Fate.DELIVERED)
+    if not event.audit_only:
+        state.messages.append({"role": "user", "content": list(event.content)})
+
+
+def _revoke_message(state: SessionState, event: InjectRevoked) -> None:
+    state.inbox.remove(event.message_id, Fate.WITHDRAWN)
+
+
+def _replace_message(state: SessionState, event: InjectReplaced) -> None:
+    waiting = state.inbox.get(event.message_id)
+    if isinstance(waiting, QueuedMessage):
+        state.inbox.exchange(msgspec.structs.replace(waiting, content=event.content, revision=event.revision))
+
+
+# Turns.
+
+
+def _open_request(state: SessionState, event: RequestCommitted) -> None:
+    if state.request is None or state.request.turn != event.turn:
+        state.request = OpenRequest(turn=event.turn)
+    state.request.attempt = event.attempt
+
+
+def _show(state: SessionState, event: Fired) -> None:
+    item = state.live.get(event.reminder_id)
+    if state.request is not None and item is not None and (item.first_turn is None or item.left_out):
+        state.request.settling[event.reminder_id] = None
+
+
+def _leave_out(state: SessionState, event: Deferred) -> None:
+    if state.request is not None:
+        state.request.left_out[event.reminder_id] = None
+
+
+def _commit_turn(state: SessionState, event: TurnCommitted) -> None:
+    state.live.turn = event.turn
+    if state.request is not None:
+        _settle(state.live, state.request, event.turn)
+        state.request = None
+    if event.reply is not None:
+        state.messages.append(event.reply)
+        state.open_calls = {call["id"]: call for call in event.reply.get("tool_calls", ())}
+
+
+def _settle(live: LiveIndex, request: OpenRequest, turn: int) -> None:
+    for reminder_id in request.settling:
+        item = live.get(reminder_id)
+        if item is not None:
+            live.show(item, turn)
+    for reminder_id in request.left_out:
+        item = live.get(reminder_id)
+        if item is not None:
+            live.leave_out(item)
+
+
+def _void_turn(state: SessionState, _event: TurnVoided) -> None:
+    state.request = None
+
+
+def _compact(state: SessionState, event: Compacted) -> None:
+    state.live.lower()
+    state.window += 1
+    if event.messages is not None:
+        state.messages = list(event.messages)
+
+
+# The run.
+
+
+def _dispatch(state: SessionState, _event: BatchDispatched) -> None:
+    state.skipped_batches = 0
+
+
+def _record_result(state: SessionState, event: ResultRecorded) -> None:
+    state.messages.append(event.message)
+    state.open_calls.pop(event.call_id, None)
+
+
+def _check(state: SessionState, event: Checkpoint) -> None:
+    state.skipped_batches += event.dispatch_skipped
+
+
+def _start(state: SessionState, _event: Started) -> None:
+    state.running = True
+
+
+def _idle(state: SessionState, _event: Idled) -> None:
+    state.running = False
+
+
+def _cancel(state: SessionState, event: Cancelled) -> None:
+    state.running = False
+    state.queue_held = event.hold_queue
+    state.permissions.clear()
+
+
+def _ask(state: SessionState, event: PermissionAsked) -> None:
+    state.permissions[event.request_id] = None
+
+
+def _reply(state: SessionState, event: PermissionReplied) -> None:
+    state.permissions.pop(event.request_id, None)
+
+
+def _grant(state: SessionState, event: Granted) -> None:
+    state.grants.append(event.grant)
+
+
+def _close(state: SessionState, _event: Closed) -> None:
+    state.closed = True
+    state.running = False
+
+
+def _change_nothing(_state: SessionState, _event: ProviderEvaluated) -> None:
+    pass
+
+
+# Looked up by type: a long journal is folded in a tenth of the time that asking about one class after another takes.
+_CHANGES: Final[Mapping[type[Event], Callable[[SessionState, Any], None]]] = MappingProxyType(
+    {
+        Queued: _wait,
+        Injected: _go_live,
+        Inherited: _go_live,
+        Fired: _show,
+        Deferred: _leave_out,
+        Deduped: _replace,
+        Expired: _expire,
+        Revoked: _revoke,
+        Dropped: _drop,
+        AuditRecorded: _record_audit,
+        ProviderEvaluated: _change_nothing,
+        InjectAccepted: _accept_message,
+        InjectDelivered: _deliver_message,
+        InjectRevoked: _revoke_message,
+        InjectReplaced: _replace_message,
+        RequestCommitted: _open_request,
+        TurnCommitted: _commit_turn,
+        TurnVoided: _void_turn,
+        Compacted: _compact,
+        BatchDispatched: _dispatch,
+        ResultRecorded: _record_result,
+        Checkpoint: _check,
+        Started: _start,
+        Idled: _idle,
+        Cancelled: _cancel,
+        PermissionAsked: _ask,
+        PermissionReplied: _reply,
+        Granted: _grant,
+        Closed: _close,
+    }
+)

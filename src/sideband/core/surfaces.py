@@ -1,0 +1,96 @@
+"""The producer surfaces: which keys each accepts, how strict it is, and which error it answers with."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from sideband.core.errors import InvalidOption, InvalidReminder, MalformedProviderResult, ReminderError
+
+LIFECYCLE: Final = (
+    "body",
+    "tags",
+    "dedupe_key",
+    "ttl_turns",
+    "preserve_on_compact",
+    "propagate",
+    "role_hint",
+)
+CLAIMS: Final = ("source", "fired_at_turn", "originating_agent_id")
+
+
+class Surface(StrEnum):
+    """Where a reminder payload comes in."""
+
+    PIPELINE = "inject_reminder"
+    SESSION = "Session.remind"
+    HOOK = "hook result"
+    PROVIDER = "provider result"
+    ACP = "session/inject_reminder"
+    ACP_LEGACY = "session/remind"
+    A2A = "tasks/inject_reminder"
+    A2A_METADATA = "A2A metadata"
+    HTTP = "HTTP"
+    MCP = "notifications/reminder"
+
+    # Every payload looks its surface up; the inherited hash is several times slower and equal in effect.
+    __hash__ = str.__hash__
+
+
+class Case(StrEnum):
+    """How a surface spells the names of fields."""
+
+    SNAKE = "snake"
+    CAMEL = "camel"
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the validation table.
+
+    `invalid` answers a wrong value; `wants_id` makes the caller's id required; `skips_unknown` ignores and counts
+    unknown keys instead of refusing them; `integral_floats` reads 2.0 as 2, for carriers that only know doubles.
+    """
+
+    fields: tuple[str, ...] = LIFECYCLE
+    case: Case = Case.SNAKE
+    invalid: type[ReminderError] = InvalidOption
+    trims_body: bool = False
+    wants_id: bool = False
+    skips_unknown: bool = False
+    integral_floats: bool = False
+
+
+_BRIDGE: Final = Rules(fields=(*LIFECYCLE, "mode", "_meta"), case=Case.CAMEL, invalid=InvalidReminder, trims_body=True)
+_A2A: Final = msgspec.structs.replace(_BRIDGE, fields=(*LIFECYCLE, "mode", "id", *CLAIMS, "_meta"))
+
+RULES: Final[Mapping[Surface, Rules]] = MappingProxyType(
+    {
+        Surface.PIPELINE: Rules(),
+        Surface.SESSION: Rules(fields=(*LIFECYCLE, "mode")),
+        Surface.HOOK: Rules(),
+        Surface.PROVIDER: Rules(invalid=MalformedProviderResult),
+        Surface.ACP: _BRIDGE,
+        Surface.ACP_LEGACY: msgspec.structs.replace(_BRIDGE, case=Case.SNAKE),
+        Surface.A2A: _A2A,
+        Surface.A2A_METADATA: msgspec.structs.replace(_A2A, integral_floats=True),
+        Surface.HTTP: _BRIDGE,
+        Surface.MCP: Rules(
+            fields=(*LIFECYCLE, "id", *CLAIMS),
+            case=Case.CAMEL,
+            invalid=InvalidReminder,
+            trims_body=True,
+            wants_id=True,
+            skips_unknown=True,
+        ),
+    }
+)
+
+
+def spelled(field: str, case: Case) -> str:
+    """The name of a field as a surface writes it; `_meta` is itself everywhere."""
+    if case is Case.SNAKE or field.startswith("_"):
+        return field
+    head, *rest = field.split("_")
+    return head + "".join(part.title() for part in rest)

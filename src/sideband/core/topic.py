@@ -1,0 +1,198 @@
+"""The public projection of journal events: what an observer of the lifecycle topic sees, never a body."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from sideband.core.events import (
+    AuditRecorded,
+    Deduped,
+    Deferred,
+    Dropped,
+    Event,
+    Expired,
+    Fired,
+    Inherited,
+    InjectAccepted,
+    InjectDelivered,
+    Injected,
+    InjectReplaced,
+    InjectRevoked,
+    ProviderEvaluated,
+    Queued,
+    Revoked,
+)
+from sideband.core.reminder import Reminder
+from sideband.core.trust import Provenance
+
+TOPIC: Final = "transcript.reminder.lifecycle"
+
+KINDS: Final[Mapping[type[Event], str]] = MappingProxyType(
+    {
+        Queued: "transcript.reminder.queued",
+        Injected: "transcript.reminder.injected",
+        Fired: "transcript.reminder.fired",
+        Deduped: "transcript.reminder.deduped",
+        Expired: "transcript.reminder.expired",
+        Revoked: "transcript.reminder.revoked",
+        Dropped: "transcript.reminder.dropped",
+        Inherited: "transcript.reminder.inherited",
+        ProviderEvaluated: "transcript.reminder.provider_evaluated",
+        AuditRecorded: "transcript.reminder.audit_recorded",
+        Deferred: "transcript.reminder.deferred",
+        InjectAccepted: "transcript.inject.accepted",
+        InjectDelivered: "transcript.inject.delivered",
+        InjectRevoked: "transcript.inject.revoked",
+        InjectReplaced: "transcript.inject.replaced",
+    }
+)
+
+
+class Correlation(msgspec.Struct, frozen=True, kw_only=True):
+    """Which run an event belongs to; None where that is not known."""
+
+    session_id: str | None = None
+    task_id: str | None = None
+    agent_id: str | None = None
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of the topic."""
+
+    kind: str
+    payload: dict[str, Any]
+
+
+def publish(event: Event, correlation: Correlation) -> Published | None:
+    """The record an observer sees of this event; None for what only recovery needs."""
+    kind = KINDS.get(type(event))
+    if kind is None:
+        return None
+    payload: dict[str, Any] = {
+        "session_id": correlation.session_id,
+        "task_id": correlation.task_id,
+        "agent_id": correlation.agent_id,
+        **_PAYLOADS[type(event)](event),
+    }
+    return Published(kind=kind, payload=payload)
+
+
+def _lifecycle(reminder: Reminder) -> dict[str, Any]:
+    return {
+        "reminder_id": reminder.id,
+        "tags": list(reminder.tags),
+        "dedupe_key": reminder.dedupe_key,
+        "source": reminder.source.value,
+        "role_hint": reminder.role_hint.value,
+        "ttl_turns": reminder.ttl_turns,
+        "propagate": reminder.propagate.value,
+    }
+
+
+def _origin(provenance: Provenance) -> dict[str, Any]:
+    origin: dict[str, Any] = {
+        "trust": provenance.trust.name.lower(),
+        "principal": provenance.principal,
+        "provider_id": provenance.provider_id,
+        "requested": provenance.requested,
+    }
+    return {name: value for name, value in origin.items() if value not in (None, {})}
+
+
+def _queued(event: Queued) -> dict[str, Any]:
+    item = event.item
+    return {**_lifecycle(item.reminder), "mode": item.mode.value, **_origin(item.provenance)}
+
+
+def _injected(event: Injected) -> dict[str, Any]:
+    seam = {} if event.seam is None else {"seam": event.seam.value}
+    return {**_lifecycle(event.reminder), **seam, **_origin(event.provenance)}
+
+
+def _inherited(event: Inherited) -> dict[str, Any]:
+    return {
+        "reminder_id": event.reminder.id,
+        "originating_agent_id": event.reminder.originating_agent_id,
+        "sub_agent_id": event.sub_agent_id,
+        "propagate": event.reminder.propagate.value,
+    }
+
+
+def _fired(event: Fired) -> dict[str, Any]:
+    carried = {"carried": True} if event.carried else {}
+    return {
+        "reminder_id": event.reminder_id,
+        "turn_number": event.turn,
+        "rendered_role": event.rendered_role,
+        **carried,
+    }
+
+
+def _deduped(event: Deduped) -> dict[str, Any]:
+    return {
+        "replaced_id": event.replaced_id,
+        "replacing_id": event.replacing_id,
+        "dedupe_key": event.dedupe_key,
+        **_boundary(event),
+    }
+
+
+def _expired(event: Expired) -> dict[str, Any]:
+    return {
+        "reminder_id": event.reminder_id,
+        "reason": event.reason.value,
+        "expired_at_turn": event.turn,
+        **_boundary(event),
+    }
+
+
+def _boundary(event: Deduped | Expired) -> dict[str, Any]:
+    return {} if event.boundary is None else {"boundary": event.boundary.value}
+
+
+def _dropped(event: Dropped) -> dict[str, Any]:
+    # Without this an observer would take a refused payload for the end of an accepted reminder of the same id.
+    door = {"at_the_door": True} if event.at_the_door else {}
+    return {"reminder_id": event.reminder_id, "reason": event.reason.value, **door}
+
+
+def _provider_evaluated(event: ProviderEvaluated) -> dict[str, Any]:
+    outcome = {"error": event.error, "skipped": event.skipped}
+    return {
+        "provider_id": event.provider_id,
+        "event": event.event_name,
+        "fired": event.fired,
+        **{name: value for name, value in outcome.items() if value is not None},
+    }
+
+
+def _audit_recorded(event: AuditRecorded) -> dict[str, Any]:
+    return {**_lifecycle(event.reminder), "turn_number": event.turn, **_origin(event.provenance)}
+
+
+def _inject_revoked(event: InjectRevoked) -> dict[str, Any]:
+    reason = {} if event.reason is None else {"reason": event.reason.value}
+    return {"message_id": event.message_id, **reason}
+
+
+_PAYLOADS: Final[Mapping[type[Event], Callable[[Any], dict[str, Any]]]] = MappingProxyType(
+    {
+        Queued: _queued,
+        Injected: _injected,
+        Fired: _fired,
+        Deduped: _deduped,
+        Expired: _expired,
+        Revoked: lambda event: {"reminder_id": event.reminder_id},
+        Dropped: _dropped,
+        Inherited: _inherited,
+        ProviderEvaluated: _provider_evaluated,
+        AuditRecorded: _audit_recorded,
+        Deferred: lambda event: {"reminder_id": event.reminder_id, "turn_number": event.turn},
+        InjectAccepted: lambda event: {"message_id": event.item.message_id, "mode": event.item.mode.value},
+        InjectDelivered: lambda event: {"message_id": event.message_id},
+        InjectRevoked: _inject_revoked,
+        InjectReplaced: lambda event: {"message_id": event.message_id, "revision": event.revision},
+    }
+)

@@ -1,0 +1,89 @@
+"""The inbox in memory, as plain indexes: what folding rebuilds, and what a store in memory reads."""
+
+from collections.abc import Collection, Sequence
+
+from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
+from sideband.core.inbox import Fate, Receipt, Slot, Tombstone, slot_of
+from sideband.core.seams import Mode
+from sideband.core.trust import Provenance
+
+
+class Inbox:
+    """Items in acceptance order; looked up by id, slot, class and sender."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, InboxItem] = {}
+        self._by_class: dict[Mode | None, dict[str, None]] = {mode: {} for mode in (*Mode, None)}
+        self._by_slot: dict[Slot, str] = {}
+        self._by_principal: dict[str | None, int] = {}
+        self._tombstones: dict[str, Tombstone] = {}
+        self._receipts: dict[str, Receipt] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def items(self) -> Collection[InboxItem]:
+        """All that waits, in acceptance order."""
+        return self._by_id.values()
+
+    def get(self, item_id: str) -> InboxItem | None:
+        return self._by_id.get(item_id)
+
+    def in_slot(self, slot: Slot) -> QueuedReminder | None:
+        item = self._by_id.get(self._by_slot.get(slot, ""))
+        return item if isinstance(item, QueuedReminder) else None
+
+    def waiting(self, mode: Mode | None) -> Sequence[InboxItem]:
+        return [self._by_id[item_id] for item_id in self._by_class[mode]]
+
+    def tombstone(self, item_id: str) -> Tombstone | None:
+        return self._tombstones.get(item_id)
+
+    def receipt(self, caller_id: str) -> Receipt | None:
+        return self._receipts.get(caller_id)
+
+    def count(self) -> int:
+        return len(self._by_id)
+
+    def count_from(self, principal: str | None) -> int:
+        return self._by_principal.get(principal, 0)
+
+    # Changing: only `apply` does.
+
+    def add(self, item: InboxItem) -> None:
+        self._by_id[item.id] = item
+        self._by_class[item.waits_in][item.id] = None
+        principal = item.provenance.principal
+        self._by_principal[principal] = self._by_principal.get(principal, 0) + 1
+        if isinstance(item, QueuedReminder):
+            slot = slot_of(item)
+            if slot is not None:
+                self._by_slot[slot] = item.id
+            if item.caller_id is not None and item.fingerprint is not None:
+                self._receipts[item.caller_id] = Receipt(
+                    principal, item.fingerprint, item.id, item.deduped_count, item.provenance.requested
+                )
+
+    def remove(self, item_id: str, fate: Fate) -> None:
+        item = self._by_id.pop(item_id)
+        del self._by_class[item.waits_in][item_id]
+        principal = item.provenance.principal
+        self._by_principal[principal] -= 1
+        if not self._by_principal[principal]:
+            del self._by_principal[principal]
+        if isinstance(item, QueuedReminder):
+            slot = slot_of(item)
+            if slot is not None and self._by_slot.get(slot) == item_id:
+                del self._by_slot[slot]
+        self._tombstones[item_id] = Tombstone(type(item), fate, item.provenance)
+
+    def deliver(self, reminder_id: str, provenance: Provenance) -> None:
+        """A reminder goes live; one that never waited here takes its id all the same, so that no caller can."""
+        if reminder_id in self._by_id:
+            self.remove(reminder_id, Fate.DELIVERED)
+        else:
+            self._tombstones[reminder_id] = Tombstone(QueuedReminder, Fate.DELIVERED, provenance)
+
+    def exchange(self, item: QueuedMessage) -> None:
+        """Put a new version of a waiting message in its place."""
+        self._by_id[item.message_id] = item
