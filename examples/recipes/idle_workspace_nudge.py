@@ -1,0 +1,35 @@
+"""A host nudges an agent that was idle: `session/remind`, because no user has said it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sideband.core.draft import Draft
+from sideband.core.parse import parse
+from sideband.core.seams import DRAINS
+from sideband.core.surfaces import Surface
+
+FRAME = Path(__file__).parents[1] / "payloads" / "acp" / "remind.recipe.json"
+
+
+def frame() -> dict[str, Any]:
+    """The notification, as it goes over the wire."""
+    notification: dict[str, Any] = json.loads(FRAME.read_text(encoding="utf-8"))
+    return notification
+
+
+def read(notification: dict[str, Any]) -> Draft:
+    """What the agent's side reads in it; a field that does not exist there would be an error."""
+    return parse(notification["params"], Surface.ACP_LEGACY)
+
+
+def main() -> None:
+    draft = read(frame())
+    print(draft.body)
+    ttl = "no TTL" if draft.ttl_turns is None else f"TTL {draft.ttl_turns}"
+    print(f"{draft.mode.value}, {ttl}, propagate {draft.propagate.value}")
+    print(f"delivered at {', '.join(seam.value for seam, modes in DRAINS.items() if draft.mode in modes)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m sideband.cli`."""
+
+from sideband.cli import main
+
+main()

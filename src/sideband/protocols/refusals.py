@@ -1,0 +1,108 @@
+"""How a refusal is told to a peer: the number each protocol has for it, and the details that go with it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from sideband.core.errors import RateLimited, ReminderError
+
+
+class Refusal(NamedTuple):
+    """The code of a JSON-RPC error on ACP and on A2A, and the status of an HTTP response."""
+
+    acp: int
+    a2a: int
+    http: int
+
+
+_MALFORMED: Final = Refusal(-32602, -32602, 400)
+_FORBIDDEN: Final = Refusal(-32602, -32602, 403)
+_UNKNOWN: Final = Refusal(-32002, -32001, 404)
+_TOO_LATE: Final = Refusal(-32010, -32004, 409)
+_TOO_MUCH: Final = Refusal(-32010, -32000, 429)
+# Mistakes in the code or configuration of this side: no peer can mend them by asking differently.
+_OUR_FAULT: Final = Refusal(-32603, -32603, 500)
+
+REFUSALS: Final[Mapping[str, Refusal]] = MappingProxyType(
+    {
+        "unknown_option": _MALFORMED,
+        "invalid_option": _MALFORMED,
+        "invalid_reminder": _MALFORMED,
+        "unknown_propagate": _MALFORMED,
+        "unsupported_mode": _MALFORMED,
+        "idempotency_conflict": _MALFORMED._replace(http=409),
+        "not_injectable": _FORBIDDEN,
+        "not_permitted": _FORBIDDEN,
+        "unknown_session": _UNKNOWN,
+        "unknown_reminder_id": _UNKNOWN,
+        "unknown_message_id": _UNKNOWN,
+        "already_delivered": _TOO_LATE,
+        "already_revoked": _TOO_LATE,
+        "no_running_turn": _TOO_LATE,
+        "replace_not_supported": _TOO_LATE,
+        "session_busy": _TOO_LATE,
+        "too_many_pending": _TOO_MUCH,
+        "rate_limited": _TOO_MUCH,
+        "body_too_large": _TOO_MUCH._replace(http=413),
+        "malformed_provider_result": _OUR_FAULT,
+        "too_many_providers": _OUR_FAULT,
+        "unsupported_hook_event": _OUR_FAULT,
+    }
+)
+
+# The refusals that are about one id, with its name on the wires; None where only the answered method knows that.
+_ABOUT: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        "unknown_reminder_id": "reminderId",
+        "unknown_message_id": "messageId",
+        "already_delivered": None,
+        "already_revoked": None,
+        "idempotency_conflict": None,
+    }
+)
+
+ERROR_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
+A2A_DOMAIN: Final = "a2a-protocol.org"
+DOMAIN: Final = "sideband"
+# The names that A2A itself gives to its codes.
+_A2A_REASONS: Final[Mapping[int, str]] = MappingProxyType({-32001: "TASK_NOT_FOUND", -32004: "UNSUPPORTED_OPERATION"})
+
+
+def refusal(error: ReminderError) -> Refusal:
+    """What each protocol answers for this error."""
+    return REFUSALS[error.reason]
+
+
+def error_data(error: ReminderError, *, id_name: str = "id") -> dict[str, Any]:
+    """The `data` of a JSON-RPC error: the reason, and of code, field, id and waiting time what there is.
+
+    `id_name` is what the answered method calls the id it was asked about.
+    """
+    data: dict[str, Any] = {"reason": error.reason}
+    if error.code is not None:
+        data["code"] = error.code
+    if error.reason in _ABOUT:
+        name = _ABOUT[error.reason] or id_name
+        data["field"] = name
+        data[name] = error.value
+    elif error.field is not None:
+        data["field"] = error.field
+    if isinstance(error, RateLimited):
+        data["retryAfterMs"] = error.retry_after_ms
+    return data
+
+
+def error_details(error: ReminderError, *, id_name: str = "id") -> list[dict[str, Any]]:
+    """The same as A2A wants it: a list of `google.rpc.ErrorInfo`, A2A's own first where its code has a name."""
+    data = error_data(error, id_name=id_name)
+    reason = data.pop("reason")
+    ours = _error_info(reason.upper(), DOMAIN, {name: str(value) for name, value in data.items()})
+    name = _A2A_REASONS.get(refusal(error).a2a)
+    return [ours] if name is None else [_error_info(name, A2A_DOMAIN, {}), ours]
+
+
+def _error_info(reason: str, domain: str, metadata: dict[str, str]) -> dict[str, Any]:
+    info: dict[str, Any] = {"@type": ERROR_INFO, "reason": reason, "domain": domain}
+    if metadata:
+        info["metadata"] = metadata
+    return info
