@@ -39,7 +39,7 @@ check: $(INSTALLED) ## all that CI demands: format, lint, types, layers, generat
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 	sh tools/drift.sh
 	$(BIN)/pytest -q -n $(WORKERS) --cov --cov-report= --cov-report=json:$(COVERAGE)
 	$(BIN)/python tools/coverage_floor.py $(COVERAGE)

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 PURE_FLOORS: Final[Mapping[str, int]] = MappingProxyType(
-    {"sideband.core": 100, "sideband.recall": 100, "sideband.render": 100}
+    {"sideband.core": 100, "sideband.recall": 100, "sideband.render": 100, "sideband.providers": 100}
 )
 FLOOR_ELSEWHERE: Final = 90
 

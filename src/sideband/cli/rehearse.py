@@ -1,16 +1,16 @@
 """`sideband rehearse`: the life of reminders, played through the real lifecycle in the terminal."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, Literal
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from sideband.cli.receipts import receipts, summary
+from sideband.cli.rehearsed_session import play
 from sideband.core import drain, inbox, lifecycle, propagation
 from sideband.core.events import (
     AuditRecorded,
-    BatchDispatched,
     Deduped,
     Event,
     Expired,
@@ -131,20 +131,36 @@ def _word(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def rehearse() -> int:
-    """Watch reminders being accepted, deduplicated, rendered, interrupting, expiring, compacted and inherited.
+def rehearse(*, act: Literal["all", "lifecycle", "session"] = "all") -> int:
+    """Watch reminders reach an agent: first their lifecycle step by step, then a whole session.
 
-    Nothing is simulated: each step is a decision of the library, applied to a session in memory. No model is called.
+    Nothing of the library is simulated. In the first act each step is one of its decisions, applied to a session in
+    memory. In the second the real loop runs with the real tools on a small project, whose bug a scripted model fixes.
+
+    Parameters
+    ----------
+    act:
+        Play only the lifecycle, or only the session.
     """
-    stage = Stage(Console(highlight=False))
-    stage.console.print(Text("A rehearsal: one session, three producers, no model", style="bold underline"))
+    console = Console(highlight=False)
+    if act != "session":
+        console.print(Text("The lifecycle: one session, three producers, no model", style="bold underline"))
+        _lifecycle(Stage(console))
+    if act == "all":
+        console.print()
+    if act != "lifecycle":
+        console.print(Text("A session: a scripted model, real tools, a real bug", style="bold underline"))
+        play(console)
+    return 0
+
+
+def _lifecycle(stage: Stage) -> None:
     _facts_arrive(stage)
     _first_turn(stage)
     _interrupt(stage)
     _compaction(stage)
     _handover(stage)
     _curtain(stage)
-    return 0
 
 
 def _facts_arrive(stage: Stage) -> None:
@@ -198,7 +214,6 @@ def _interrupt(stage: Stage) -> None:
     stage.console.print(Text(f"  tool batch skipped: {drained.dispatch_skipped}", style="dim"))
     stage.drain(Seam.ITERATION_START)
     stage.turn("I will read the file again [calls read_file]")
-    stage.commit((BatchDispatched(turn=stage.state.live.turn),))
 
 
 def _compaction(stage: Stage) -> None:
@@ -228,31 +243,5 @@ def _curtain(stage: Stage) -> None:
     stage.console.print(Text(f"  still pending before the close: {left}", style="dim"))
     stage.commit(drain.close(stage.state.inbox, stage.state.live))
     stage.console.print()
-    stage.console.print(_receipts(stage.labels, stage.journal))
-    lost = [label for reminder_id, label in stage.labels.items() if not _endings(reminder_id, stage.journal)]
-    stage.console.print(f"{len(stage.labels)} accepted, {len(stage.labels) - len(lost)} ended, {len(lost)} lost.")
-
-
-def _receipts(labels: dict[str, str], journal: Sequence[Event]) -> Table:
-    table = Table("reminder", "shown in turns", "ended as")
-    for reminder_id, label in labels.items():
-        turns = [str(event.turn) for event in journal if isinstance(event, Fired) and event.reminder_id == reminder_id]
-        table.add_row(label, ", ".join(turns) or "never", ", ".join(_endings(reminder_id, journal)))
-    return table
-
-
-def _endings(reminder_id: str, journal: Sequence[Event]) -> list[str]:
-    endings: list[str] = []
-    for event in journal:
-        match event:
-            case Expired(reminder_id=gone, reason=reason) if gone == reminder_id:
-                endings.append(f"expired ({reason.value})")
-            case Deduped(replaced_id=gone) if gone == reminder_id:
-                endings.append("deduped")
-            case Revoked(reminder_id=gone) if gone == reminder_id:
-                endings.append("revoked")
-            case AuditRecorded(reminder=reminder) if reminder.id == reminder_id:
-                endings.append("audit_recorded")
-            case _:
-                pass
-    return endings
+    stage.console.print(receipts(stage.labels, stage.journal))
+    stage.console.print(summary(stage.labels, stage.journal))

@@ -66,7 +66,10 @@ def mint(
 
 
 def fingerprint(draft: Draft) -> str:
-    """Equal for equal requests, whatever order their keys were written in: what an idempotent repeat is compared by."""
+    """Equal for equal requests, whatever order their keys were written in: what an idempotent repeat is compared by.
+
+    The extension envelope is not part of it: a retry may well carry another trace.
+    """
     encoded = msgspec.json.encode(
         [
             draft.body,
@@ -78,7 +81,6 @@ def fingerprint(draft: Draft) -> str:
             draft.role_hint,
             draft.mode,
             dict(draft.claims),
-            dict(draft.meta),
         ],
         order="deterministic",
     )

@@ -39,6 +39,13 @@ def read_effects(
     return Effects(tuple(parse(spec, surface, limits=limits) for spec in specs), action)
 
 
+def action_of(returned: object) -> object:
+    """The action alone, for a return whose reminders are refused: a denial must not be lost with them."""
+    if not isinstance(returned, Mapping):
+        return None
+    return returned["then"] if "then" in returned else _remaining_action(returned)
+
+
 def _unpacked(returned: object, surface: Surface) -> tuple[list[object], object]:
     if isinstance(returned, Mapping):
         return _from_mapping(returned, surface)
@@ -48,7 +55,7 @@ def _unpacked(returned: object, surface: Surface) -> tuple[list[object], object]
 
 
 def _from_mapping(returned: Mapping[str, object], surface: Surface) -> tuple[list[object], object]:
-    action = returned["then"] if "then" in returned else _remaining_action(returned)
+    action = action_of(returned)
     if "effects" in returned:
         return _unpacked_effects(returned["effects"], surface), action
     if "reminder" in returned:

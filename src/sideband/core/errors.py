@@ -8,6 +8,8 @@ import reprlib
 from typing import ClassVar, Final
 
 SHOWN_CHARACTERS: Final = 80
+# A message that lists names stays one that can be read, and sent, however many there are.
+MESSAGE_CHARACTERS: Final = 500
 # An integer of so many bits has fewer digits than are shown; Python refuses to print one of thousands.
 _SHOWN_BITS: Final = 3 * SHOWN_CHARACTERS
 
@@ -56,7 +58,8 @@ class ReminderError(ValueError):
     reason: ClassVar[str]
 
     def __init__(self, message: str, *, field: str | None = None, value: object = None) -> None:
-        super().__init__(message if self.code is None else f"{self.code}: {message}")
+        text = message if self.code is None else f"{self.code}: {message}"
+        super().__init__(text if len(text) < MESSAGE_CHARACTERS else f"{text[: MESSAGE_CHARACTERS - 4]}...")
         self.field = field
         self.value = value
 

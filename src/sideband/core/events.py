@@ -4,7 +4,7 @@ Journal events carry full values and are private. `topic` projects them onto wha
 """
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -238,10 +238,8 @@ class Compacted(Record, frozen=True, kw_only=True):
     messages: tuple[dict[str, Any], ...] | None = None
 
 
-class BatchDispatched(Record, frozen=True, kw_only=True):
-    """Tools ran: whatever interrupts had skipped in a row before, they have had their turn."""
-
-    turn: int
+# The status of a call that an interrupt kept from running.
+INTERRUPTED: Final = "interrupted"
 
 
 class ResultRecorded(Record, frozen=True, kw_only=True):
@@ -313,7 +311,6 @@ Event = (
     | TurnCommitted
     | TurnVoided
     | Compacted
-    | BatchDispatched
     | ResultRecorded
     | Checkpoint
     | Started

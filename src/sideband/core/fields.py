@@ -167,7 +167,8 @@ def read_mode(value: object, name: str = "mode") -> Mode:
     """The delivery mode named by `value`; there is no fallback for another word."""
     word = _word(value, Mode)
     if word is None:
-        hint = "; its name is 'audit_only' now" if value == "wait_for_completion" else ""
+        is_old = isinstance(value, str) and value == "wait_for_completion"
+        hint = "; its name is 'audit_only' now" if is_old else ""
         words = ", ".join(repr(mode.value) for mode in Mode)
         raise UnsupportedMode(f"{name} must be one of {words}, not {shown(value)}{hint}", field=name, value=value)
     return word
@@ -181,8 +182,8 @@ def read_inject_mode(value: object, name: str = "mode") -> InjectMode:
     raise UnsupportedMode(f"{name} must be one of {words}, not {shown(value)}", field=name, value=value)
 
 
-def _mode(value: object, name: str, _rules: Rules, _limits: Limits) -> Mode:
-    return read_mode(value, name)
+def _mode(value: object, name: str, rules: Rules, _limits: Limits) -> Mode:
+    return read_mode(_text(value, name, rules), name)
 
 
 def _id(value: object, name: str, rules: Rules, _limits: Limits) -> str:
@@ -204,7 +205,8 @@ def _meta(value: object, name: str, rules: Rules, limits: Limits) -> Mapping[str
     if depth(value, limit=limits.meta_depth) > limits.meta_depth:
         raise rules.invalid(f"{name} is nested more than {limits.meta_depth} deep", field=name, value=value)
     try:
-        size = len(msgspec.json.encode(value))
+        # Written as it will be compared with a repeat: only what has an order can be.
+        size = len(msgspec.json.encode(value, order="deterministic"))
     except (TypeError, ValueError, OverflowError) as error:
         raise rules.invalid(f"{name} cannot be written as JSON: {error}", field=name, value=value) from None
     if size > limits.meta_bytes:

@@ -85,7 +85,7 @@ def refuse_too_many_providers(enabled: Iterable[str]) -> None:
 
 def _read(value: object, events: tuple[SessionEvent | WorkerEvent, ...], *, by: str) -> SessionEvent | WorkerEvent:
     for event in events:
-        if value == event:
+        if isinstance(value, str) and value == event:
             return event
     near = get_close_matches(value, [event.value for event in events], n=1) if isinstance(value, str) else []
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(events)}"

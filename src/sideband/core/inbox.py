@@ -16,6 +16,7 @@ from sideband.core.errors import (
     AlreadyRevoked,
     BodyTooLarge,
     IdempotencyConflict,
+    InvalidOption,
     NoRunningTurn,
     TooManyPending,
     UnknownMessage,
@@ -60,7 +61,7 @@ class Tombstone(NamedTuple):
 class Receipt(NamedTuple):
     """What was answered to a caller that chose its own id."""
 
-    principal: str | None
+    sender: str
     fingerprint: str
     reminder_id: str
     deduped_count: int
@@ -96,8 +97,8 @@ class InboxView(Protocol):
     def count(self) -> int:
         """How many items wait."""
 
-    def count_from(self, principal: str | None) -> int:
-        """How many of them one principal has sent."""
+    def count_from(self, sender: str) -> int:
+        """How many of them one sender has sent."""
 
 
 def slot_of(item: QueuedReminder) -> Slot | None:
@@ -128,11 +129,13 @@ def accept(
     source: Source = Source.BRIDGE,
     ceiling: Ceiling | None = None,
     closed: bool = False,
+    live: int = 0,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Accepted:
     """Take a reminder into the inbox; of what waits there already it displaces its own slot and nothing else.
 
-    `ceiling` is what the operator's grants make of the sender's; None is that of its level alone.
+    `ceiling` is what the operator's grants make of the sender's; None is that of its level alone. `live` is how many
+    reminders are live: they count towards what a session may have pending.
     """
     _check_open(closed=closed)
     most = ceiling_for(provenance) if ceiling is None else ceiling
@@ -152,7 +155,7 @@ def accept(
     )
     slot = slot_of(item)
     displaced = None if slot is None else view.in_slot(slot)
-    _check_room(view, provenance, limits, freed=displaced)
+    _check_room(view, provenance, limits, live=live, freed=displaced)
     if displaced is None:
         return Accepted(item.reminder.id, 0, requested, (Queued(item=item),))
     item = msgspec.structs.replace(item, deduped_count=1)
@@ -184,20 +187,22 @@ def _repeat(view: InboxView, caller_id: str, mark: str | None, provenance: Prove
         if view.get(caller_id) is not None or view.tombstone(caller_id) is not None:
             raise IdempotencyConflict(caller_id)
         return None
-    if receipt.principal != provenance.principal or receipt.fingerprint != mark:
+    if receipt.sender != provenance.sender or receipt.fingerprint != mark:
         raise IdempotencyConflict(caller_id)
     return receipt
 
 
-def _check_room(view: InboxView, provenance: Provenance, limits: Limits, *, freed: InboxItem | None = None) -> None:
-    pending = view.count() - (freed is not None)
+def _check_room(
+    view: InboxView, provenance: Provenance, limits: Limits, *, live: int = 0, freed: InboxItem | None = None
+) -> None:
+    pending = view.count() + live - (freed is not None)
     if pending >= limits.pending_per_session:
         raise TooManyPending(pending, limits.pending_per_session, scope="session")
     most = limits.pending_per_source.get(provenance.trust)
     if most is None:
         return
-    own = view.count_from(provenance.principal)
-    own -= freed is not None and freed.provenance.principal == provenance.principal
+    own = view.count_from(provenance.sender)
+    own -= freed is not None and freed.provenance.sender == provenance.sender
     if own >= most:
         raise TooManyPending(own, most, scope="source")
 
@@ -220,8 +225,21 @@ def accept_message(
     if not running and mode not in (InjectMode.QUEUE, InjectMode.AUDIT_ONLY):
         raise NoRunningTurn(mode.value)
     _check_room(view, provenance, limits)
-    item = QueuedMessage(message_id=new_id, content=tuple(content), mode=mode, provenance=provenance)
+    blocks = _read_content(content, limits)
+    item = QueuedMessage(message_id=new_id, content=blocks, mode=mode, provenance=provenance)
     return (InjectAccepted(item=item),)
+
+
+def _read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
+    """The blocks as the journal will give them back; what it could not hold is refused before it is promised to."""
+    try:
+        raw = msgspec.json.encode(content)
+        blocks = msgspec.json.decode(raw, type=tuple[dict[str, Any], ...])
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidOption(f"content must be blocks that JSON can hold: {error}", field="content") from None
+    if len(raw) > limits.frame_bytes:
+        raise BodyTooLarge(len(raw), limits.frame_bytes)
+    return blocks
 
 
 # Withdrawing and exchanging: both compete with the drain and with nothing else.
@@ -260,12 +278,18 @@ def _revoke(view: InboxView, item_id: str, actor: Provenance, kind: type[InboxIt
 
 
 def replace_message(
-    view: InboxView, message_id: str, content: Sequence[dict[str, Any]], actor: Provenance
+    view: InboxView,
+    message_id: str,
+    content: Sequence[dict[str, Any]],
+    actor: Provenance,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[Event, ...]:
     """Exchange the content of a waiting user message; its id, mode and place stay."""
     item = view.get(message_id)
     if isinstance(item, QueuedMessage) and may_touch(actor, item.provenance):
-        return (InjectReplaced(message_id=message_id, content=tuple(content), revision=item.revision + 1),)
+        blocks = _read_content(content, limits)
+        return (InjectReplaced(message_id=message_id, content=blocks, revision=item.revision + 1),)
     gone = view.tombstone(message_id)
     if gone is None or gone.kind is not QueuedMessage or not may_touch(actor, gone.provenance):
         raise UnknownMessage(message_id)

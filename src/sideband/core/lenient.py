@@ -1,16 +1,20 @@
-"""The lenient reading of a reminder-like mapping: what cannot be used becomes its default, nothing is refused."""
+"""The lenient reading of a reminder-like mapping: what cannot be used becomes its default, no value is refused."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TypeGuard, TypeVar
 
+from sideband.core.errors import InvalidOption, shown
+from sideband.core.fields import INT64
 from sideband.core.reminder import MAX_TTL_TURNS, Propagate, Reminder, ReminderId, RoleHint, Source
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
-def read_leniently(payload: Mapping[str, object], *, new_id: Callable[[], str]) -> Reminder:
+def read_leniently(payload: object, *, new_id: Callable[[], str]) -> Reminder:
     """The record in `payload`; one without a body has an empty one, and is dropped when it comes to be rendered."""
+    if not isinstance(payload, Mapping):
+        raise InvalidOption(f"a reminder must be an object, not {shown(payload)}", value=payload)
     ttl = payload.get("ttl_turns")
     fired_at_turn = payload.get("fired_at_turn")
     return Reminder(
@@ -23,13 +27,20 @@ def read_leniently(payload: Mapping[str, object], *, new_id: Callable[[], str]) 
         propagate=_word(payload.get("propagate"), Propagate.SESSION),
         role_hint=_word(payload.get("role_hint"), RoleHint.SYSTEM),
         source=_word(payload.get("source"), Source.IN_PIPELINE),
-        fired_at_turn=fired_at_turn if _is_int(fired_at_turn) else 0,
+        fired_at_turn=fired_at_turn if _is_int(fired_at_turn) and -INT64 <= fired_at_turn < INT64 else 0,
         originating_agent_id=_text(payload.get("originating_agent_id")) or None,
     )
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    """None for what is no text, and for text with half a character in it, which nothing could write down."""
+    if not isinstance(value, str):
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return None
+    return value
 
 
 def _is_int(value: object) -> TypeGuard[int]:
@@ -39,7 +50,7 @@ def _is_int(value: object) -> TypeGuard[int]:
 def _tags(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         return ()
-    trimmed = (tag.strip() for tag in value if isinstance(tag, str))
+    trimmed = ((_text(tag) or "").strip() for tag in value)
     return tuple(dict.fromkeys(tag for tag in trimmed if tag))
 
 

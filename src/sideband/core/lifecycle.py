@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sideband.core.errors import InvalidOption
+from sideband.core.errors import InvalidOption, shown
 from sideband.core.events import (
     Boundary,
     Compacted,
@@ -65,8 +65,12 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_key: str | None = None
 
     def __post_init__(self) -> None:
-        if self.id is None and self.tag is None and self.dedupe_key is None:
+        parts = msgspec.structs.asdict(self)
+        if all(part is None for part in parts.values()):
             raise InvalidOption("clearing needs an id, a tag or a dedupe_key to select by", field="selector")
+        for name, part in parts.items():
+            if not isinstance(part, str | None):
+                raise InvalidOption(f"{name} must be a string, not {shown(part)}", field=name, value=part)
 
     def matches(self, reminder: Reminder) -> bool:
         return (
@@ -168,13 +172,13 @@ class CompactionPlan(NamedTuple):
     `survivors` is what a custom compactor is shown: the records as they will stand, those about to go included.
     """
 
-    events: tuple[Event, ...]
+    events: tuple[Deduped | Expired, ...]
     survivors: tuple[Reminder, ...]
 
 
 def plan_compaction(live: LiveIndex) -> CompactionPlan:
     """Finite TTLs of what was shown fall by one, keys collapse to the newest, and only the preserved stay."""
-    events: list[Event] = []
+    events: list[Deduped | Expired] = []
     newest: dict[tuple[str, str], LiveItem] = {}
     for item in live:
         if item.reminder.dedupe_key is not None and not _outlived(live, item):
@@ -204,10 +208,21 @@ def compact(
     archived_messages: int,
     messages: tuple[dict[str, Any], ...] | None = None,
 ) -> tuple[Event, ...]:
-    """The plan as one commit; where nothing was archived there was nothing to compact, and nothing happens."""
+    """The plan as one commit; where nothing was archived there was nothing to compact, and nothing happens.
+
+    A compactor takes its time: what has ended since the plan was made does not end again, what came since is left
+    alone, and what has meanwhile had so many turns that this one is its last ends too.
+    """
     if archived_messages == 0:
         return ()
-    return (*plan.events, Compacted(turn=live.turn, archived_messages=archived_messages, messages=messages))
+    ending = {_ending_id(event): event for event in plan.events if _ending_id(event) in live}
+    overdue = (item for item in live if item.id not in ending and _outlived(live, item))
+    ending |= {item.id: _ended(live, item, ExpiryReason.TTL) for item in overdue}
+    return (*ending.values(), Compacted(turn=live.turn, archived_messages=archived_messages, messages=messages))
+
+
+def _ending_id(event: Deduped | Expired) -> str:
+    return event.replaced_id if isinstance(event, Deduped) else event.reminder_id
 
 
 def _outlived(live: LiveIndex, item: LiveItem) -> bool:

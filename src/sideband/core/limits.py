@@ -10,6 +10,7 @@ from sideband.core.errors import RateLimited
 from sideband.core.trust import Trust
 
 KIB: Final = 1024
+EXACT: Final = 1e-9
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +58,7 @@ def take(bucket: Bucket | None, rate: Rate, *, now: float) -> Bucket:
     """Spend one token; None is a source never seen, which starts with a full burst."""
     bucket = bucket or Bucket(rate.burst, now)
     tokens = min(float(rate.burst), bucket.tokens + max(0.0, now - bucket.at) * rate.per_second)
-    if tokens < 1:
+    # A source that waited as long as it was told is served, though sums of times are not exact.
+    if tokens < 1 - EXACT:
         raise RateLimited(retry_after_ms=int((1 - tokens) / rate.per_second * 1000) + 1)
-    return Bucket(tokens - 1, max(now, bucket.at))
+    return Bucket(max(0.0, tokens - 1), max(now, bucket.at))

@@ -9,6 +9,7 @@ from sideband.core.reminder import Reminder
 from sideband.core.trust import Provenance
 
 
+# No cycle leads through an item, so that the garbage collector need not visit them, however many there are.
 class LiveItem(msgspec.Struct, kw_only=True, gc=False):
     """A live reminder and what its session knows of it.
 

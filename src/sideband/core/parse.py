@@ -182,5 +182,11 @@ def _are_plain(tags: tuple[str, ...], limits: Limits) -> bool:
 
 
 def _claims(source: object, turn: object, origin: object) -> Mapping[str, object]:
-    found = (("source", source), ("fired_at_turn", turn), ("originating_agent_id", origin))
-    return {name: claim for name, claim in found if claim is not UNSET}
+    claims: dict[str, object] = {}
+    if source is not UNSET:
+        claims["source"] = source
+    if turn is not UNSET:
+        claims["fired_at_turn"] = turn
+    if origin is not UNSET:
+        claims["originating_agent_id"] = origin
+    return claims

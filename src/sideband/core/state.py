@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from sideband.core.events import (
+    INTERRUPTED,
     AuditRecorded,
-    BatchDispatched,
     Cancelled,
     Checkpoint,
     Closed,
@@ -215,13 +215,12 @@ def _compact(state: SessionState, event: Compacted) -> None:
 # The run.
 
 
-def _dispatch(state: SessionState, _event: BatchDispatched) -> None:
-    state.skipped_batches = 0
-
-
 def _record_result(state: SessionState, event: ResultRecorded) -> None:
     state.messages.append(event.message)
     state.open_calls.pop(event.call_id, None)
+    # Tools ran: whatever interrupts had skipped in a row before, they have had their turn.
+    if event.status != INTERRUPTED:
+        state.skipped_batches = 0
 
 
 def _check(state: SessionState, event: Checkpoint) -> None:
@@ -285,7 +284,6 @@ _CHANGES: Final[Mapping[type[Event], Callable[[SessionState, Any], None]]] = Map
         TurnCommitted: _commit_turn,
         TurnVoided: _void_turn,
         Compacted: _compact,
-        BatchDispatched: _dispatch,
         ResultRecorded: _record_result,
         Checkpoint: _check,
         Started: _start,

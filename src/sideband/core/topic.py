@@ -1,5 +1,6 @@
 """The public projection of journal events: what an observer of the lifecycle topic sees, never a body."""
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -27,6 +28,7 @@ from sideband.core.events import (
 from sideband.core.reminder import Reminder
 from sideband.core.trust import Provenance
 
+_CODE: Final = re.compile(r"^HARN-RMD-\d{3}")
 TOPIC: Final = "transcript.reminder.lifecycle"
 
 KINDS: Final[Mapping[type[Event], str]] = MappingProxyType(
@@ -87,6 +89,7 @@ def _lifecycle(reminder: Reminder) -> dict[str, Any]:
         "source": reminder.source.value,
         "role_hint": reminder.role_hint.value,
         "ttl_turns": reminder.ttl_turns,
+        "preserve_on_compact": reminder.preserve_on_compact,
         "propagate": reminder.propagate.value,
     }
 
@@ -159,7 +162,9 @@ def _dropped(event: Dropped) -> dict[str, Any]:
 
 
 def _provider_evaluated(event: ProviderEvaluated) -> dict[str, Any]:
-    outcome = {"error": event.error, "skipped": event.skipped}
+    # The message may quote what the provider returned; the code says enough to look it up.
+    code = None if event.error is None else next(iter(_CODE.findall(event.error)), "failed")
+    outcome = {"error": code, "skipped": event.skipped}
     return {
         "provider_id": event.provider_id,
         "event": event.event_name,

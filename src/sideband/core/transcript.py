@@ -231,8 +231,10 @@ def transcript_compact(
     custom_compactor: CustomCompactor | None = None,
 ) -> CompactedTranscript:
     """A shorter transcript: a summary, the tail that was kept, and the reminders that asked to be preserved."""
-    if keep_last < 0:
-        raise InvalidOption(f"keep_last must not be negative, as {keep_last} is", field="keep_last", value=keep_last)
+    if type(keep_last) is not int or keep_last < 0:
+        raise InvalidOption(
+            f"keep_last must be a whole number from 0 on, not {shown(keep_last)}", field="keep_last", value=keep_last
+        )
     state = _loaded(transcript, ages=lambda _reminder: True)
     plan = plan_compaction(state.live)
     if strategy == Strategy.CUSTOM:

@@ -160,6 +160,11 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     hops: int = 0
 
     @property
+    def sender(self) -> str:
+        """Whose limits and ids these are: a peer and a server of one name are two senders."""
+        return f"{self.trust.name.lower()}:{self.principal or ''}"
+
+    @property
     def namespace(self) -> str:
         """Where its dedupe keys live; sources in different namespaces never displace each other."""
         return namespace(self.trust, self.principal)

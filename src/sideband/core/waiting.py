@@ -15,7 +15,7 @@ class Inbox:
         self._by_id: dict[str, InboxItem] = {}
         self._by_class: dict[Mode | None, dict[str, None]] = {mode: {} for mode in (*Mode, None)}
         self._by_slot: dict[Slot, str] = {}
-        self._by_principal: dict[str | None, int] = {}
+        self._by_sender: dict[str, int] = {}
         self._tombstones: dict[str, Tombstone] = {}
         self._receipts: dict[str, Receipt] = {}
 
@@ -45,32 +45,32 @@ class Inbox:
     def count(self) -> int:
         return len(self._by_id)
 
-    def count_from(self, principal: str | None) -> int:
-        return self._by_principal.get(principal, 0)
+    def count_from(self, sender: str) -> int:
+        return self._by_sender.get(sender, 0)
 
     # Changing: only `apply` does.
 
     def add(self, item: InboxItem) -> None:
         self._by_id[item.id] = item
         self._by_class[item.waits_in][item.id] = None
-        principal = item.provenance.principal
-        self._by_principal[principal] = self._by_principal.get(principal, 0) + 1
+        sender = item.provenance.sender
+        self._by_sender[sender] = self._by_sender.get(sender, 0) + 1
         if isinstance(item, QueuedReminder):
             slot = slot_of(item)
             if slot is not None:
                 self._by_slot[slot] = item.id
             if item.caller_id is not None and item.fingerprint is not None:
                 self._receipts[item.caller_id] = Receipt(
-                    principal, item.fingerprint, item.id, item.deduped_count, item.provenance.requested
+                    sender, item.fingerprint, item.id, item.deduped_count, item.provenance.requested
                 )
 
     def remove(self, item_id: str, fate: Fate) -> None:
         item = self._by_id.pop(item_id)
         del self._by_class[item.waits_in][item_id]
-        principal = item.provenance.principal
-        self._by_principal[principal] -= 1
-        if not self._by_principal[principal]:
-            del self._by_principal[principal]
+        sender = item.provenance.sender
+        self._by_sender[sender] -= 1
+        if not self._by_sender[sender]:
+            del self._by_sender[sender]
         if isinstance(item, QueuedReminder):
             slot = slot_of(item)
             if slot is not None and self._by_slot.get(slot) == item_id:

@@ -1,0 +1,83 @@
+"""The engine itself: each operation is a decision, and its events applied."""
+
+from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sideband.core.draft import Draft
+from sideband.core.events import Event, QueuedReminder
+from sideband.core.inbox import accept, revoke_reminder
+from sideband.core.lifecycle import Selector, Shown, clear, close_turn, inject, open_request
+from sideband.core.limits import Limits
+from sideband.core.reminder import Reminder
+from sideband.core.state import SessionState, fold
+from sideband.core.trust import Provenance, Trust
+
+# A session refuses far fewer than are measured here.
+NO_LIMITS: Final = Limits(pending_per_session=10**9, pending_per_source=MappingProxyType({}))
+EDITOR: Final = Provenance(trust=Trust.CONTROLLER, principal="editor", via="acp")
+
+
+class Indexed:
+    """One session of ours."""
+
+    def __init__(self) -> None:
+        self._state = SessionState()
+
+    def __len__(self) -> int:
+        return len(self._state.inbox) + len(self._state.live)
+
+    # What is timed.
+
+    def inject(self, reminder: Reminder) -> int:
+        return self._apply(inject(self._state.live, reminder)) - 1
+
+    def accept(self, draft: Draft, new_id: str) -> int:
+        accepted = accept(self._state.inbox, draft, EDITOR, new_id=new_id, limits=NO_LIMITS)
+        self._apply(accepted.events)
+        return accepted.deduped_count
+
+    def end_turn(self) -> int:
+        assert self._state.request is not None
+        return self._apply(close_turn(self._state.live, self._state.request)) - 1
+
+    def clear(self, tag: str) -> int:
+        return self._apply(clear(self._state.live, Selector(tag=tag)))
+
+    def revoke(self, reminder_id: str) -> int:
+        return self._apply(revoke_reminder(self._state.inbox, reminder_id, EDITOR).events)
+
+    def listing(self) -> Sequence[Reminder]:
+        live = self._state.live
+        return [live.current(item) for item in live]
+
+    def _apply(self, events: Sequence[Event]) -> int:
+        fold(events, self._state)
+        return len(events)
+
+    # What is not.
+
+    def load(self, reminders: Iterable[Reminder]) -> None:
+        """Live and shown in one turn."""
+        shown = []
+        for reminder in reminders:
+            self.inject(reminder)
+            shown.append(Shown(reminder.id, "system"))
+        self._apply(open_request(self._state.next_turn, shown))
+        self.end_turn()
+
+    def enqueue(self, drafts: Iterable[Draft], new_id: Callable[[], str]) -> None:
+        for draft in drafts:
+            self.accept(draft, new_id())
+
+    def begin_turn(self) -> None:
+        """A request that shows nothing for the first time."""
+        self._apply(open_request(self._state.next_turn, ()))
+
+    def withdraw(self, reminder_id: str) -> None:
+        self._apply(clear(self._state.live, Selector(id=reminder_id)))
+
+    def ids_by_key(self) -> dict[str | None, str]:
+        waiting = (item.reminder for item in self._state.inbox.items() if isinstance(item, QueuedReminder))
+        live = (item.reminder for item in self._state.live)
+        return {reminder.dedupe_key: reminder.id for reminder in (*waiting, *live)}

@@ -1,0 +1,84 @@
+"""Diagnostics, the linter and the command line."""
+
+from typing import Final
+
+from tests.conformance.entry import Rules, Source, rules
+
+TABLE: Final[Rules] = (
+    *rules(
+        Source.GUIDE_DIAGNOSTICS,
+        {
+            "diagnostics:code:001": "HARN-RMD-001 means an unknown option or an option of the wrong shape given to a strict producer.",
+            "diagnostics:code:002": "HARN-RMD-002 means an invalid reminder that came over a bridge.",
+            "diagnostics:code:003": "HARN-RMD-003 means a role hint that the chosen route cannot keep.",
+            "diagnostics:code:004": "HARN-RMD-004 means a reminder that compaction may discard and that has no finite TTL.",
+            "diagnostics:code:005": "HARN-RMD-005 means an unknown `propagate`.",
+            "diagnostics:code:006": "HARN-RMD-006 means a provider that returned a malformed reminder.",
+            "diagnostics:code:007": "HARN-RMD-007 means too many enabled providers.",
+            "diagnostics:code:008": "HARN-RMD-008 means a reminder effect from a hook event that allows none.",
+        },
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "diagnostics:table:title-cause-remedy-example": "Each code has a title, a cause, a remedy and an example.",
+            "diagnostics:table:one-for-all-uses": "`explain`, `lint` and the documentation take titles and remedies from one table, and every code that an error of a reminder carries is an entry of it.",
+            "diagnostics:table:warnings-are-never-raised": "HARN-RMD-003 and HARN-RMD-004 are warnings, and no error carries them.",
+            "diagnostics:table:own-codes": "Entries of the table that are not of the HARN-RMD family have codes that begin with SIDEBAND-.",
+        },
+    ),
+)
+
+LINT: Final[Rules] = (
+    *rules(
+        Source.OURS,
+        {
+            "lint:code:001": "`lint` reports an unknown option, or one of the wrong shape, as HARN-RMD-001.",
+            "lint:code:002": "`lint` reports an invalid bridge reminder as HARN-RMD-002.",
+            "lint:code:005": "`lint` reports an unknown `propagate` as HARN-RMD-005.",
+            "lint:code:006": "`lint` reports a malformed reminder that a provider returns as HARN-RMD-006.",
+            "lint:code:007": "`lint` reports a list of more than eight enabled providers that are not canonical as HARN-RMD-007.",
+            "lint:code:008": "`lint` reports a reminder effect of a worker hook as HARN-RMD-008.",
+            "lint:004:finite-ttl-is-fine": "`lint` does not report HARN-RMD-004 for a reminder with a finite TTL or with `preserve_on_compact`.",
+            "lint:input:python-calls": "`lint` reads calls of the producer functions in Python files without running them.",
+            "lint:input:python-literals": "`lint` reads dict literals given to or returned from producers in Python files.",
+            "lint:input:json": "`lint` reads reminder specs in JSON files.",
+            "lint:input:toml": "`lint` reads reminder specs in TOML files.",
+            "lint:finding:file-and-line": "Each finding names the file and the line.",
+            "lint:finding:severity": "HARN-RMD-003 and HARN-RMD-004 are reported as warnings and the other codes of that family as errors.",
+            "lint:output:text": "`lint` prints findings as lines of text.",
+            "lint:output:json": "`lint` prints findings as JSON.",
+            "lint:output:sarif": "`lint` prints findings as a valid SARIF 2.1.0 log.",
+        },
+    ),
+    *rules(
+        Source.GUIDE_RENDERING,
+        {"lint:code:003": "`lint` reports a hard-coded `user_block` for a route that cannot keep it as HARN-RMD-003."},
+    ),
+    *rules(
+        Source.GUIDE_COMPACTION,
+        {
+            "lint:code:004": "`lint` reports a reminder without a finite TTL whose `preserve_on_compact` is false or absent as HARN-RMD-004."
+        },
+    ),
+)
+
+COMMAND_LINE: Final[Rules] = (
+    *rules(
+        Source.GUIDE_DIAGNOSTICS,
+        {"cli:explain:prints-the-entry": "`sideband explain` with a code prints its title, cause, remedy and example."},
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "cli:explain:unknown-code": "`sideband explain` with an unknown code prints an error and exits with 2.",
+            "cli:lint:exit-0": "`sideband lint` exits with 0 when it finds nothing, or nothing but advice.",
+            "cli:lint:exit-1": "`sideband lint` exits with 1 when it finds an error or a warning.",
+            "cli:lint:exit-2": "`sideband lint` exits with 2 when it is used wrongly or cannot read its input.",
+            "cli:schema:writes-the-artifacts": "`sideband schema` writes the protocol artifacts into the given folder.",
+            "cli:schema:check": "`sideband schema` can check instead of write, and then fails when a file is missing or differs.",
+            "cli:doctor:names-missing-extras": "`sideband doctor` says which extras are installed and how to install those that are not.",
+            "cli:doctor:reports-the-limits": "`sideband doctor` reports the limits in force.",
+        },
+    ),
+)

@@ -1,0 +1,101 @@
+"""Sub-agents and receipts; the kinds of events, the topic and the journal."""
+
+from typing import Final
+
+from tests.conformance.entry import Rules, Source, rules
+
+PROPAGATION: Final[Rules] = (
+    *rules(
+        Source.GUIDE_PROPAGATION,
+        {
+            "propagation:handoff:field": "The reminders a child shall have are in the handoff's `reminder_propagation`.",
+            "propagation:filter:all": "A reminder that propagates as `all` is handed over, inherited or not.",
+            "propagation:filter:session": "A reminder that propagates as `session` is handed over unless it was inherited itself.",
+            "propagation:filter:none": "A reminder that propagates as `none` is never handed over.",
+            "propagation:copy:source-is-inherited": "The source of a child's copy is `inherited`.",
+            "propagation:copy:names-the-first-emitter": "`originating_agent_id` of a copy is the session that emitted the reminder first, also after several hops.",
+        },
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "propagation:handoff:transcript-order": "Handed-over reminders are in transcript order.",
+            "propagation:copy:keeps-id-body-and-flags": "A child's copy has the id, body, tags, key and flags of the original.",
+            "propagation:copy:has-the-remaining-ttl": "A child's copy has what is left of the TTL.",
+            "propagation:copy:turn-is-restamped": "`fired_at_turn` of a copy counts the child's turns.",
+            "propagation:hops:at-most-eight": "A reminder that has been handed over eight times is not handed over again.",
+        },
+    ),
+    *rules(
+        Source.GUIDE_EVENTS,
+        {"propagation:copy:has-an-inherited-event": "Each copy a child takes over has one `inherited` event."},
+    ),
+)
+
+RECEIPTS: Final[Rules] = (
+    *rules(
+        Source.GUIDE_PROPAGATION,
+        {"loop:child:seeded-before-its-first-turn": "A child has its inherited reminders before its first turn."},
+    ),
+    *rules(
+        Source.GUIDE_EVENTS,
+        {
+            "receipts:report:fields": "With `with_audit_log` the receipt of a tool call lists under `audit.reminders` each hook reminder's event, tool call id, reminder id, tags, key, source, hint, TTL and deduped count.",
+            "receipts:report:no-body": "No receipt holds the body of a reminder.",
+        },
+    ),
+)
+
+KINDS: Final[Rules] = (
+    *rules(
+        Source.GUIDE_EVENTS,
+        {
+            "events:topic:name": "Lifecycle events are on the topic `transcript.reminder.lifecycle`.",
+            "events:payload:session-task-agent": "Every payload has `session_id`, `task_id` and `agent_id`, which are null when unknown.",
+            "events:injected:payload": "`injected` is emitted when a reminder becomes live and has `reminder_id`, `tags`, `dedupe_key`, `source`, `role_hint`, `ttl_turns` and `propagate`.",
+            "events:fired:payload": "`fired` has `reminder_id`, `turn_number` and `rendered_role`.",
+            "events:deduped:payload": "`deduped` is emitted when a reminder is replaced and has `replaced_id`, `replacing_id` and `dedupe_key`.",
+            "events:expired:payload": "`expired` is emitted when a reminder ends and has `reminder_id` and one of the reasons `ttl`, `compaction` and `cleared`.",
+            "events:dropped:payload": "`dropped` is emitted when a reminder cannot be used and has `reminder_id` and `reason`.",
+            "events:inherited:payload": "`inherited` has `reminder_id`, `originating_agent_id`, `sub_agent_id` and `propagate`.",
+            "events:provider_evaluated:payload": "`provider_evaluated` has `provider_id`, `event` and `fired`.",
+        },
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "events:queued:payload": "`queued` is emitted when a reminder is accepted into the inbox and has its `reminder_id` and mode.",
+            "events:revoked:payload": "`revoked` is emitted when a reminder is withdrawn from the inbox and has its `reminder_id`.",
+            "events:audit_recorded:payload": "`audit_recorded` has the `reminder_id` of the reminder recorded at loop exit.",
+            "events:deferred:payload": "`deferred` has the `reminder_id` of a reminder the budget left out of a turn.",
+            "events:kind:prefix": "Every reminder event is named `transcript.reminder.` and its kind.",
+            "events:inject:kinds": "User messages have the events `transcript.inject.accepted`, `delivered`, `revoked` and `replaced`.",
+            "events:key:session-and-reminder": "Session id and reminder id together say which reminder an event is about.",
+            "events:projection:no-bodies": "The public form of an event holds neither the body nor any part of it.",
+            "events:journal:full-values": "The journal's form of an event holds the full values and can be read back without loss.",
+        },
+    ),
+)
+
+TOPIC: Final[Rules] = (
+    *rules(
+        Source.GUIDE_EVENTS,
+        {
+            "events:subscribe:kind-prefix": "`subscribe` with `kind_prefix` yields only events whose kind begins with it.",
+            "events:log:absent-log-changes-nothing": "Without a log every operation works and nothing is emitted.",
+        },
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "events:subscribe:after": "`subscribe` with `after` begins behind that position.",
+            "events:subscribe:slow-subscriber": "A subscriber more than 1,000 events behind is disconnected with the cursor to resume from.",
+            "events:subscribe:cursor-expired": "A cursor older than what is retained is refused as `cursor_expired`.",
+            "events:sequence:gap-free": "The events of a store have one sequence without gaps.",
+            "events:journal:private-file": "The journal's file can be read and written by its owner only.",
+            "events:journal:pruned-behind-a-snapshot": "The journal is pruned only behind a snapshot.",
+            "events:masking:secrets": "Secrets are masked on the topic and in receipts, exports, logs and traces.",
+            "events:masking:never-in-the-prompt": "What is rendered for the model is never masked.",
+        },
+    ),
+)

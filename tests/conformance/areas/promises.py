@@ -1,0 +1,70 @@
+"""What is promised about every accepted item, and the commits that keep the promise."""
+
+from typing import Final
+
+from tests.conformance.entry import Rules, Source, rules
+
+STATES: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "promises:state:queued-moves": "A queued item moves to drained, `deduped`, `revoked`, `dropped` or `audit_recorded`, and nowhere else.",
+        "promises:state:drained-moves": "A drained item is fired any number of times and ends as `expired`, `cleared`, `deduped`, `compacted_out` or `dropped`.",
+        "promises:state:drained-names-turn-and-seam": "The drained state of an item names the turn and the seam.",
+        "promises:state:hooks-and-providers-start-drained": "What hooks and providers produce starts in the drained state.",
+        "promises:state:at-most-one-terminal": "No item ever reaches a second terminal state.",
+        "promises:state:exactly-one-once-closed": "Once a session is closed every item of it is in exactly one terminal state.",
+        "promises:close:live-ends-as-cleared": "Closing a session ends its live reminders as `cleared`.",
+        "promises:close:queued-ends-as-dropped": "Closing a session ends what is in its inbox as `dropped` with the reason `session_closed`.",
+        "promises:race:one-of-revoke-and-drain-wins": "Of a revoke and a drain of the same item exactly one succeeds, whichever is decided first.",
+        "promises:idempotency:same-payload-same-reply": "The same idempotency key with the same payload gives the same reply and no second item.",
+        "promises:idempotency:other-payload-conflicts": "The same idempotency key with another payload is refused as `idempotency_conflict`.",
+        "promises:idempotency:belongs-to-a-principal": "An id that another principal has taken is refused as `idempotency_conflict`.",
+        "promises:journal:folding-rebuilds-the-state": "Folding the events of a session's journal gives the state that deciding and applying them gave.",
+    },
+)
+
+COMMITS: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "store:commit:accept": "The reply to an accept is sent after its commit.",
+        "store:commit:drain": "A drain and everything it displaces are one commit.",
+        "store:commit:nothing-to-write": "Where there is nothing to write there is no commit.",
+        "store:durable:acknowledged-survives": "What was acknowledged survives a killed process and a power cut.",
+        "store:durable:delivered-once": "A killed and resumed session delivers each item once in the transcript.",
+        "store:durable:order-under-concurrency": "Concurrent senders each find their own items delivered in the order they sent them.",
+        "store:durable:dedupe-is-atomic": "Concurrent senders of one key never leave two items of it pending.",
+        "store:durable:revoke-is-linearisable": "Under any schedule the answer to a revoke matches what the model saw.",
+        "store:durable:replace-is-atomic": "A drain that races a replace takes one version of the content whole.",
+        "store:durable:ttl-is-monotone": "No crash, retry or restart raises a TTL or lowers it twice.",
+        "store:durable:idempotency-outlives-a-restart": "A repeated request after a restart gets the reply of the first.",
+        "store:durable:torn-tail-is-detected": "A journal whose end is torn is detected and never skipped over.",
+        "store:durable:compaction-is-atomic": "A crash during a compaction leaves either the transcript before it or the one after it, whole.",
+        "store:subscribers:same-order-for-all": "Every subscriber sees the same order of events, and one that reconnects with its cursor sees neither gap nor repetition.",
+        "store:bounded:overflow-is-an-error": "No input makes memory, disk or prompt grow without limit, since overflow is refused.",
+        "store:isolation:slow-code-delays-no-accept": "A hook, provider or subscriber that hangs or fails neither delays an accept nor loses another item.",
+        "store:open:damaged-or-newer-is-refused": "A store that is corrupt or of a newer schema is refused with a diagnostic and never opened empty.",
+    },
+)
+
+TURNS: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "loop:commit:request": "A request and the `fired` of what it shows are committed before its bytes leave.",
+        "loop:commit:turn": "The reply and the TTL pass of a turn are one commit.",
+        "loop:commit:results": "Tool results are committed one by one as the tools finish.",
+        "loop:commit:tools-follow-the-turn": "No tool starts before its turn is committed.",
+        "loop:void:causes": "A permanent provider error, a cancel, or the next run after the process died, with the same model or another, ends an open turn by a void commit.",
+        "loop:void:no-compaction-under-an-open-request": "A compaction that is asked for while a request is open changes nothing.",
+        "loop:void:takes-back-what-was-fired": "After a void commit nothing its turn fired counts as shown, and the number of the turn is used again.",
+        "loop:void:consumes-no-ttl": "A voided turn consumes no TTL.",
+        "loop:retry:causes": "A lost connection, a time-out and the statuses 408, 409, 429 and 5xx are retried, and nothing else is.",
+        "loop:retry:at-most-four": "A request is retried at most four times.",
+        "loop:retry:same-fragments": "A retry sends the same fragments with the attempt raised by one.",
+        "loop:retry:restarted-stream-is-announced": "A stream that starts over is announced.",
+        "loop:resume:no-tool-runs-again": "A resumed session runs no tool again, and a call without a result gets one with the status `unknown` that says so.",
+        "loop:resume:idempotent-tools-may-repeat": "A resumed session may repeat a call of a tool marked as `idempotent`.",
+        "loop:session:remind-uses-the-inbox": "`Session.remind` goes through the inbox like a bridge.",
+        "loop:session:pending-lists-queued-and-live": "`Session.pending` lists queued and live items with their states.",
+        "loop:result:never-silent": "An accepted item that is not `audit_only` is either shown to a model or reported as undelivered.",
+    },
+)

@@ -1,0 +1,185 @@
+"""How live reminders become part of a model request."""
+
+from typing import Final
+
+from tests.conformance.entry import Rules, Source, divergence, rules
+
+ESCAPER: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "render:escape:framing-tags-are-neutralised": "In a tagged shape no spelling of a framing tag in the body, in any case, with spaces, attributes, a slash or cut off at the end, can open or close the frame.",
+        "render:escape:the-rest-is-verbatim": "Outside the `seed` preset a tagged shape keeps every byte of a body that holds no framing tag.",
+    },
+)
+
+REQUEST: Final[Rules] = (
+    *rules(
+        Source.GUIDE_RENDERING,
+        {
+            "render:request:every-request-in-transcript-order": "Every request renders the live reminders in transcript order.",
+            "render:request:order-of-the-system-text": "The system text is `system_prompt_parts`, `system`, in `seed` the reminders, `system_appendix`, `system_suffix`, in that order.",
+        },
+    ),
+    *rules(
+        Source.GUIDE_EVENTS,
+        {
+            "render:drop:malformed-is-dropped-once": "A malformed or blank reminder is reported once as `dropped` with the reason `invalid` and pruned.",
+            "render:drop:no-slot-is-a-mismatch": "A reminder for which the route has no slot at its trust level is `dropped` with the reason `capability_mismatch`.",
+            "render:fired:once-for-each-turn-shown": "A reminder has one `fired` event for each turn that shows it.",
+            "render:fired:only-when-the-request-is-committed": "A request that was not committed fires nothing.",
+            "render:fired:role-is-that-of-the-carrier": "`rendered_role` is the role of the message that really carries the reminder.",
+        },
+    ),
+)
+
+LLM_CALL: Final[Rules] = (
+    *rules(
+        Source.GUIDE_CANONICAL,
+        {
+            "loop:llm_call:renders-the-session": "`llm_call` with a session renders its live reminders.",
+            "loop:llm_call:evaluates-no-provider": "`llm_call` evaluates no provider.",
+        },
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "loop:llm_call:is-one-turn": "`llm_call` with a session is one turn with all its commit points.",
+            "loop:llm_call:busy-session": "`llm_call` on a session whose loop is running is refused as `session_busy`.",
+            "loop:llm_call:drains-no-seam": "`llm_call` drains no seam.",
+            "loop:llm_call:without-a-session": "`llm_call` without a session renders and counts nothing.",
+            "loop:llm_call:own-calls-are-bare": "Model calls the runtime makes for itself, such as summaries, render and count nothing.",
+        },
+    ),
+)
+
+SHAPE: Final[Rules] = (
+    *rules(
+        Source.OURS,
+        {
+            "render:shape:peers-and-servers-are-notices": "A reminder of a peer or a server is user text in `<peer-notice from>` or `<server-notice from>`, whatever its hint and the placement.",
+            "render:shape:first-match-wins": "The shape of a reminder is that of the first row of the shape table whose condition holds.",
+        },
+    ),
+    *rules(
+        Source.GUIDE_RENDERING,
+        {
+            "render:shape:developer-route": "On a route that prefers the developer role a reminder is a developer message of its own that reads `System reminder:` and the body, whatever its hint.",
+            "render:shape:anthropic-user-block": "On the Anthropic wire a `user_block` is a text block with the body between `<system-reminder>` tags.",
+            "render:shape:anthropic-ephemeral-cache": "On the Anthropic wire an `ephemeral_cache` is the same block, marked for ephemeral caching when the route caches prompts.",
+            "render:shape:xml-scaffolding": "On a route that prefers XML scaffolding a reminder is system text between `<system-reminder>` tags.",
+            "render:shape:fallback": "On any other route a reminder is system text that reads `System reminder:` and the body.",
+            "render:shape:degraded-hint-is-003": "A hint the route cannot keep takes the next row's shape and is reported as HARN-RMD-003, once for each route and key.",
+        },
+    ),
+)
+
+PLACEMENT: Final[Rules] = (
+    *rules(
+        Source.GUIDE_RENDERING,
+        {
+            "render:seed:system-text-is-in-the-system-prompt": "The preset `seed` puts system text into the system prompt.",
+            "render:seed:user-blocks-come-first": "The preset `seed` prepends user blocks to the first user content in transcript order.",
+            "render:seed:user-blocks-follow-tool-results": "The preset `seed` puts user blocks behind tool results that stand in the same message.",
+            "render:seed:developer-messages-come-first": "The preset `seed` puts developer messages in front of the conversation.",
+        },
+    ),
+    *divergence(
+        Source.GUIDE_RENDERING,
+        "render:tail:is-the-default",
+        "Without another choice reminders are placed by the preset `tail`, at the end of the request.",
+        reason="The guide's places lie in the cached prefix, so each change of the set of reminders makes the provider read the whole conversation again; at the end it costs only the reminder.",
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "render:tail:shapes-are-the-same": "The preset `tail` keeps the shapes of the shape table.",
+            "render:tail:developer-message-is-last": "The preset `tail` puts developer messages last.",
+            "render:tail:text-joins-an-unanswered-user-turn": "The preset `tail` puts text at the end of the last message when that is a user turn nobody has answered.",
+            "render:tail:text-follows-tool-results": "The preset `tail` puts text behind the tool results where the wire allows text there.",
+            "render:tail:text-folds-into-the-last-tool-result": "The preset `tail` folds text into the last tool result where the wire allows no text behind it.",
+            "render:tail:new-user-turn-only-after-the-assistant": "The preset `tail` opens a user turn only behind an assistant turn.",
+            "render:native:default-where-prefix-bound-and-clearing": "The preset `native` is the default on profiles that are bound to their prefix and clear by themselves.",
+            "render:native:only-verified-slots": "The preset `native` uses a provider's own slot only where the profile marks it as verified to be honoured, and `tail` elsewhere.",
+            "render:native:anthropic-clearing-entry": "On Anthropic `native` merges finite reminders into one system entry that clears at the next user message.",
+            "render:native:anthropic-beta-header": "On Anthropic `native` sends the beta header exactly when a request holds a clearing entry.",
+            "render:native:anthropic-lasting-text": "On Anthropic `native` puts lasting text and withdrawals in a tagged user block in front of the clearing entry.",
+            "render:native:anthropic-one-system-entry": "On Anthropic `native` never puts two system entries in one slot.",
+            "render:native:openai-developer-items": "On OpenAI `native` uses developer items.",
+        },
+    ),
+)
+
+KEPT: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "render:volatile:one-request-only": "A volatile fragment stands behind the last cache breakpoint of one request and is rendered anew in the next while the reminder lives.",
+        "render:kept:placed-once": "A kept fragment is placed once and carried as history from the committed reply on.",
+        "render:kept:states-its-turns": "A kept fragment of a reminder with a TTL over 1 states the number of turns in its tag.",
+        "render:kept:withdrawn-by-one-line": "When a kept reminder expires, is cleared or is replaced, one line that withdraws it is appended.",
+        "render:kept:finite-is-volatile": "A finite reminder is volatile and one without a TTL is kept, unless the route demands otherwise.",
+        "render:kept:own-messages": "A fragment that is a message of its own is kept, unless the profile allows two assistant turns in a row.",
+        "render:kept:prefix-bound-models": "On a model bound to its prefix that cannot clear, every fragment is kept.",
+        "render:kept:server-side-history": "With history on the server every fragment is kept.",
+        "render:kept:local-servers": "On local servers with a KV prefix every fragment is kept.",
+        "render:kept:foreign-breakpoints": "User text is kept where the cache breakpoints are not ours to place.",
+        "render:kept:before-volatile": "In one slot kept fragments precede volatile ones, each group in transcript order.",
+        "render:fired:carried-without-new-bytes": "A `fired` event whose request added no bytes for the reminder says `carried: true`, and no client is told that it was emitted.",
+        "render:kept:ended-is-not-shown": "A kept reminder that has ended does not count as shown, though its bytes may remain.",
+    },
+)
+
+LEDGER: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "render:ledger:row": "The ledger holds each fragment's exact bytes with turn, attempt, anchor and scope.",
+        "render:ledger:committed-with-the-request": "The ledger rows of a request are part of the commit that precedes its bytes, and void when its turn is.",
+        "render:ledger:one-content-form": "Each wire has one form of message content, used with and without reminders.",
+        "render:ledger:head-is-constant": "Inside a window the bytes of the head, that is model, tools and system text, do not change.",
+        "render:ledger:stable-part-is-a-prefix": "Inside a window the stable part of a request is a byte prefix of the stable part of the next.",
+        "render:ledger:stable-part-starts-both-requests": "The stable part of a request is a byte prefix of that request and of the next once their cache markers are removed.",
+        "render:ledger:window-ends": "A compaction or a change of model, profile, tools or system text opens a new window.",
+        "render:ledger:joins-when-answered": "A fragment joins the stable part when a reply to it is committed.",
+        "render:ledger:unanswered-is-planned-again": "The fragments of a request without a reply are planned again.",
+        "render:ledger:retry-is-byte-equal": "A retry at an unchanged end of the conversation sends the same bytes.",
+        "render:cost:cache-traffic-is-unchanged": "With volatile and clearing fragments only, the tokens read from and written to the cache are those of the same run without reminders.",
+        "render:cost:law": "The extra cost of a run is each volatile fragment once per request, plus 1.25 of each kept one and a tenth of it for every later request.",
+        "render:breakpoint:places": "Breakpoints stand at the end of tools and system, at the last one of the previous answered request and at the last stable block.",
+        "render:breakpoint:never-at-volatile-text": "No breakpoint stands on or behind volatile or clearing text.",
+        "render:breakpoint:at-most-four": "A request never has more than four breakpoints, and the renderer leaves the fourth free.",
+        "render:breakpoint:openai-explicit": "From GPT-5.6 on the OpenAI wires set explicit caching, use the session as `prompt_cache_key` and write content as lists of parts.",
+        "render:breakpoint:ephemeral-cache-marks-the-stable-part": "Outside `seed` an `ephemeral_cache` reminder asks for caching of the stable part, or of itself when it is kept.",
+        "render:breakpoint:seed-marks-the-last-block": "In `seed` only the last `ephemeral_cache` block carries the marker.",
+        "render:breakpoint:automatic-caching": "Automatic caching is used only with kept text and while a turn adds fewer than 20 blocks, and a diagnostic says when it is not.",
+    },
+)
+
+PROFILES: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "render:profile:unknown-model-is-strictest": "An unknown model is treated as a template with one leading system message, no developer role, strict alternation and plain string content.",
+        "render:profile:unknown-model-folds-into-the-last-message": "For an unknown model reminders are folded into the last user text or tool result and never into an earlier message.",
+        "render:profile:rows-are-data": "Profiles are data with one row for each transport and model prefix, each with a source and a date.",
+        "render:profile:user-overrides": "A user's profile row takes the place of the built-in one.",
+        "render:wire:openai-chat": "Reminders can be rendered on the OpenAI Chat wire.",
+        "render:wire:openai-responses": "Reminders can be rendered on the OpenAI Responses wire without state on the server.",
+        "render:wire:anthropic": "Reminders can be rendered on the Anthropic Messages wire.",
+        "render:wire:gemini": "Reminders can be rendered on the Gemini wire.",
+        "render:wire:generic": "Reminders can be rendered for any server that speaks the OpenAI Chat format.",
+        "render:escape:seed-escapes-markup": "The preset `seed` escapes ampersands and angle brackets in tagged shapes.",
+        "render:escape:plain-shapes": "Plain shapes neutralise framing tags and a forged `System reminder:` line.",
+    },
+)
+
+BUDGET: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "render:budget:size": "The reminders of a request may take 2,000 tokens or 2 % of the window, whichever is less.",
+        "render:budget:final-text": "The budget is measured on the text as it will be sent.",
+        "render:budget:order": "The budget serves carried reminders first, then higher trust, then older ones.",
+        "render:budget:the-first-always-fits": "The first reminder in that order is shown even if it is over the budget.",
+        "render:budget:three-times-left-out-goes-first": "A reminder left out of three requests in a row goes first in the next.",
+        "render:budget:larger-than-the-budget-goes-alone": "A reminder larger than the whole budget is shown alone.",
+        "render:budget:too-large": "A reminder larger than 10 % of the window is `dropped` with the reason `too_large`.",
+        "render:budget:left-out-is-reported": "Each reminder the budget leaves out is named in an event.",
+    },
+)

@@ -1,0 +1,137 @@
+"""The requirements manifest: every behaviour of the system, and what each part that is not built yet keeps waiting.
+
+A behaviour is a line in one of the `areas`; this module joins them. A rule that has no `deferred` part is proven by
+a test below this folder that carries `@pytest.mark.requirement("its:own:id")`. To build a waiting rule, move its
+group, or its line, out of `waiting(...)` and write the test.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tests.conformance.areas import (
+    a2a,
+    acp,
+    diagnostics,
+    events,
+    examples,
+    hooks,
+    inbox,
+    lifecycle,
+    mcp,
+    parse,
+    promises,
+    providers,
+    recall,
+    record,
+    rendering,
+    trust,
+    wire,
+)
+from tests.conformance.entry import Part, Requirement, Rules, waiting
+
+# Headings of the generated page, in its order.
+AREAS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "core": "The pure core",
+        "parse": "Validation",
+        "inbox": "Inbox, modes and seams",
+        "promises": "Promises",
+        "trust": "Trust",
+        "propagation": "Sub-agents",
+        "events": "Events",
+        "hooks": "Hooks",
+        "providers": "Providers",
+        "recall": "Recall",
+        "render": "Rendering",
+        "loop": "The agent loop",
+        "receipts": "Receipts",
+        "store": "Stores",
+        "diagnostics": "Diagnostics",
+        "lint": "Lint",
+        "cli": "Command line",
+        "wire": "All wires",
+        "acp": "ACP",
+        "a2a": "A2A",
+        "mcp": "MCP",
+        "artifacts": "Protocol artifacts",
+        "examples": "Examples",
+    }
+)
+
+BUILT: Final[Rules] = (
+    *record.RECORD,
+    *record.WIRE,
+    *record.SOURCE_WORDS,
+    *record.TRANSCRIPT_EVENT,
+    *parse.SURFACES,
+    *parse.FIELDS,
+    *parse.CLAIMS,
+    *lifecycle.INJECT,
+    *lifecycle.DEDUPE,
+    *lifecycle.TTL,
+    *lifecycle.TTL_IN_THE_LOOP,
+    *lifecycle.COMPACTION,
+    *lifecycle.COMPACTION_IN_THE_LOOP,
+    *rendering.ESCAPER,
+    *rendering.LLM_CALL,
+    *inbox.MODES,
+    *inbox.SEAMS,
+    *inbox.INTERRUPT,
+    *inbox.AUDIT_ONLY,
+    *inbox.USER_INJECT,
+    *inbox.PENDING,
+    *inbox.IN_THE_LOOP,
+    *hooks.EFFECTS,
+    *hooks.IN_THE_LOOP,
+    *providers.LIMIT,
+    *providers.FRAMEWORK,
+    *providers.CANONICAL,
+    *recall.RECALL,
+    *promises.STATES,
+    *promises.TURNS,
+    *trust.LEVELS,
+    *trust.CEILINGS,
+    *trust.GRANTS,
+    *trust.NAMESPACES,
+    *events.PROPAGATION,
+    *events.RECEIPTS,
+    *events.KINDS,
+    *diagnostics.TABLE,
+    *diagnostics.LINT,
+    *diagnostics.COMMAND_LINE,
+    *wire.ERRORS,
+    *wire.SHAPES,
+    *wire.ARTIFACTS,
+    *acp.REMIND,
+    *examples.PAYLOADS,
+    *examples.IN_THE_LOOP,
+)
+
+WAITING: Final[Rules] = (
+    *waiting(
+        rendering.REQUEST,
+        rendering.SHAPE,
+        rendering.PLACEMENT,
+        rendering.KEPT,
+        rendering.LEDGER,
+        rendering.PROFILES,
+        rendering.BUDGET,
+        examples.RENDERED,
+        deferred=Part.RENDERING,
+    ),
+    *waiting(promises.COMMITS, events.TOPIC, deferred=Part.STORES),
+    *waiting(wire.BRIDGES, trust.IN_THE_BRIDGES, deferred=Part.BRIDGES),
+    *waiting(acp.METHODS, acp.UPDATES, acp.NEGOTIATION, acp.PROXY, deferred=Part.ACP),
+    *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),
+    *waiting(mcp.DEPARTURES, mcp.SERVER, mcp.HOST, examples.WATCHED, deferred=Part.MCP),
+)
+
+REQUIREMENTS: Final[Rules] = (*BUILT, *WAITING)
+
+BY_ID: Final[Mapping[str, Requirement]] = MappingProxyType({rule.id: rule for rule in REQUIREMENTS})
+
+
+def in_area(area: str) -> Rules:
+    """The rules of one area, in the order of the manifest."""
+    return tuple(rule for rule in REQUIREMENTS if rule.area == area)

@@ -1,0 +1,120 @@
+"""The events of hooks and providers, and how many providers there may be."""
+
+import pytest
+
+from sideband.core.errors import TooManyProviders, UnknownOption, UnsupportedHookEvent
+from sideband.core.hookevents import (
+    CANONICAL_PROVIDERS,
+    MAX_OTHER_PROVIDERS,
+    PROVIDER_EVENTS,
+    SessionEvent,
+    WorkerEvent,
+    read_hook_event,
+    read_provider_event,
+    refuse_too_many_providers,
+    refuse_worker_event,
+)
+
+
+def test_the_session_events_have_their_words() -> None:
+    assert [event.value for event in SessionEvent] == [
+        "session_start",
+        "session_end",
+        "user_prompt_submit",
+        "pre_compact",
+        "post_compact",
+        "post_turn",
+        "permission_asked",
+        "permission_replied",
+        "file_edited",
+        "session_error",
+        "session_idle",
+        "on_budget_threshold",
+        "post_tool_use",
+        "post_step",
+        "post_agent_turn",
+        "pre_finish",
+        "post_finish",
+    ]
+
+
+def test_the_worker_events_have_their_words() -> None:
+    assert [event.value for event in WorkerEvent] == [
+        "worker_spawned",
+        "worker_progressed",
+        "worker_waiting_for_input",
+        "worker_suspended",
+        "worker_resumed",
+        "worker_completed",
+        "worker_failed",
+        "worker_cancelled",
+    ]
+
+
+@pytest.mark.parametrize("event", [*SessionEvent, *WorkerEvent])
+def test_a_hook_may_be_registered_for_every_event(event: SessionEvent | WorkerEvent) -> None:
+    assert read_hook_event(event.value) is event
+
+
+@pytest.mark.parametrize("event", PROVIDER_EVENTS)
+def test_a_provider_may_subscribe_to_what_concerns_a_session(event: SessionEvent | WorkerEvent) -> None:
+    assert read_provider_event(event.value) is event
+
+
+def test_of_the_worker_events_a_provider_hears_only_of_the_resumed() -> None:
+    assert [event for event in PROVIDER_EVENTS if isinstance(event, WorkerEvent)] == [WorkerEvent.WORKER_RESUMED]
+    with pytest.raises(UnknownOption, match="'worker_failed'"):
+        read_provider_event("worker_failed")
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        pytest.param("file_edit", "did you mean 'file_edited'", id="nearly-right-is-put-right"),
+        pytest.param("SESSION_IDLE", "known are session_start", id="case-matters"),
+        pytest.param("", "known are session_start", id="empty"),
+        pytest.param(3, "no event 3; known are", id="not-a-string"),
+        pytest.param(None, "no event None", id="nothing"),
+    ],
+)
+def test_an_unknown_event_is_refused_with_the_known_ones(value: object, hint: str) -> None:
+    with pytest.raises(UnknownOption, match=hint) as refused:
+        read_hook_event(value)
+    assert (refused.value.code, refused.value.field, refused.value.value) == ("HARN-RMD-001", "event", value)
+
+
+@pytest.mark.parametrize("event", WorkerEvent)
+def test_a_reminder_that_answers_a_worker_event_is_refused_by_name(event: WorkerEvent) -> None:
+    with pytest.raises(UnsupportedHookEvent, match=event.value) as refused:
+        refuse_worker_event(event)
+    assert refused.value.code == "HARN-RMD-008"
+
+
+@pytest.mark.parametrize("event", SessionEvent)
+def test_a_reminder_may_answer_every_session_event(event: SessionEvent) -> None:
+    refuse_worker_event(event)
+
+
+def test_eight_providers_beside_the_canonical_ones_are_accepted() -> None:
+    others = [f"own-{number}" for number in range(MAX_OTHER_PROVIDERS)]
+    refuse_too_many_providers([*CANONICAL_PROVIDERS, *others, *others])
+
+
+def test_a_ninth_provider_is_refused_and_all_nine_are_named() -> None:
+    others = tuple(f"own-{number}" for number in range(MAX_OTHER_PROVIDERS + 1))
+    with pytest.raises(TooManyProviders) as refused:
+        refuse_too_many_providers([*others, *CANONICAL_PROVIDERS])
+    assert refused.value.value == others
+
+
+def test_there_are_eight_canonical_providers() -> None:
+    assert sorted(CANONICAL_PROVIDERS) == [
+        "grounded_review",
+        "idle_nudge",
+        "post_compact_recap",
+        "project_facts",
+        "resume_continuity",
+        "token_pressure",
+        "tool_output_truncated",
+        "workspace_anchor",
+    ]

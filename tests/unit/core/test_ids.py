@@ -1,0 +1,51 @@
+"""Ids go up, whatever clock and chance do."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from sideband.core.ids import Uuid7, uuid7_int
+
+
+def ids(times: Iterable[int], *, bits: int) -> list[int]:
+    """The ids minted at these readings of the clock, as numbers; every random start is `bits`."""
+    readings = list(times)
+    clock = iter(readings)
+    new_id = Uuid7(clock_ms=lambda: next(clock), random_bits=lambda _width: bits)
+    return [int(new_id().replace("-", ""), 16) for _ in readings]
+
+
+def test_an_id_has_its_bits_where_the_standard_wants_them() -> None:
+    assert uuid7_int(0x0123456789AB, 0) == 0x0123456789AB_7000_8000_000000000000
+    assert uuid7_int(0, (1 << 74) - 1) == 0x000000000000_7FFF_BFFF_FFFFFFFFFFFF
+
+
+def test_ids_of_one_millisecond_count_up_from_a_random_start() -> None:
+    assert ids([5, 5, 5], bits=40) == [uuid7_int(5, 40), uuid7_int(5, 41), uuid7_int(5, 42)]
+
+
+def test_a_new_millisecond_has_a_new_start() -> None:
+    assert ids([5, 5, 6], bits=40) == [uuid7_int(5, 40), uuid7_int(5, 41), uuid7_int(6, 40)]
+
+
+def test_while_the_clock_is_behind_ids_go_on_from_the_last_millisecond() -> None:
+    assert ids([5, 3, 4, 6], bits=40) == [uuid7_int(5, 40), uuid7_int(5, 41), uuid7_int(5, 42), uuid7_int(6, 40)]
+
+
+def test_a_millisecond_that_is_used_up_borrows_from_the_next() -> None:
+    minted = ids([5, 5, 5, 6, 7], bits=(1 << 74) - 1)
+    assert minted[:4] == [uuid7_int(5, (1 << 74) - 1), uuid7_int(6, 0), uuid7_int(6, 1), uuid7_int(6, 2)]
+    assert all(earlier < later for earlier, later in pairwise(minted))
+
+
+def test_the_start_leaves_room_to_count() -> None:
+    asked: list[int] = []
+
+    def random_bits(width: int) -> int:
+        asked.append(width)
+        return (1 << width) - 1
+
+    new_id = Uuid7(clock_ms=lambda: 5, random_bits=random_bits)
+    first, second = new_id(), new_id()
+    assert asked == [73]
+    assert first < second
+    assert first[:13] == second[:13]

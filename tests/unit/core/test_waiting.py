@@ -1,0 +1,156 @@
+"""The indexes of the inbox always say the same as its items."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
+from sideband.core.inbox import Fate, Slot, Tombstone
+from sideband.core.seams import InjectMode, Mode
+from sideband.core.trust import IN_PROCESS, Provenance
+from sideband.core.waiting import Inbox
+from tests.builders import a_reminder, a_text
+from tests.sessions import CLIENT, PEER, SERVER
+
+SENDERS = (IN_PROCESS, CLIENT, PEER, SERVER)
+
+
+def a_queued_message() -> QueuedMessage:
+    return QueuedMessage(message_id="m1", content=tuple(a_text()), mode=InjectMode.STEER, provenance=CLIENT)
+
+
+def check(inbox: Inbox, items: list[InboxItem]) -> None:
+    """What each index must say of these items."""
+    assert list(inbox.items()) == items
+    assert len(inbox) == inbox.count() == len(items)
+    assert [inbox.get(item.id) for item in items] == items
+    for mode in (*Mode, None):
+        assert inbox.waiting(mode) == [item for item in items if item.waits_in is mode]
+    counts = Counter(item.provenance.sender for item in items)
+    assert {who.sender: inbox.count_from(who.sender) for who in SENDERS} == {
+        who.sender: counts[who.sender] for who in SENDERS
+    }
+    for sender in SENDERS:
+        for audit_only in (False, True):
+            holders = [
+                item
+                for item in items
+                if isinstance(item, QueuedReminder)
+                and item.reminder.dedupe_key == "k"
+                and item.provenance.namespace == sender.namespace
+                and (item.mode is Mode.AUDIT_ONLY) is audit_only
+            ]
+            assert inbox.in_slot(Slot(sender.namespace, "k", audit_only)) == next(iter(holders), None)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["reminder", "keyed", "message", "remove", "exchange"]),
+            st.sampled_from(SENDERS),
+            st.sampled_from(Mode),
+            st.sampled_from(InjectMode),
+            st.integers(0, 100),
+        ),
+        max_size=30,
+    )
+)
+def test_every_index_says_what_the_items_say(
+    steps: list[tuple[str, Provenance, Mode, InjectMode, int]],
+) -> None:
+    inbox = Inbox()
+    items: list[InboxItem] = []
+    for number, (step, sender, mode, inject_mode, pick) in enumerate(steps):
+        item_id = f"id-{number}"
+        chosen = items[pick % len(items)] if items else None
+        match step:
+            case "reminder" | "keyed":
+                item = QueuedReminder(
+                    reminder=a_reminder(item_id, dedupe_key="k" if step == "keyed" else None),
+                    mode=mode,
+                    provenance=sender,
+                )
+                taken = inbox.in_slot(Slot(sender.namespace, "k", mode is Mode.AUDIT_ONLY))
+                if step == "reminder" or taken is None:
+                    inbox.add(item)
+                    items.append(item)
+            case "message":
+                message = QueuedMessage(
+                    message_id=item_id, content=tuple(a_text()), mode=inject_mode, provenance=sender
+                )
+                inbox.add(message)
+                items.append(message)
+            case "remove" if chosen is not None:
+                inbox.remove(chosen.id, Fate.WITHDRAWN)
+                items.remove(chosen)
+                assert inbox.tombstone(chosen.id) == Tombstone(type(chosen), Fate.WITHDRAWN, chosen.provenance)
+            case "exchange" if isinstance(chosen, QueuedMessage):
+                newer = QueuedMessage(
+                    message_id=chosen.message_id,
+                    content=tuple(a_text(f"version {number}")),
+                    mode=chosen.mode,
+                    provenance=chosen.provenance,
+                )
+                inbox.exchange(newer)
+                items[items.index(chosen)] = newer
+        check(inbox, items)
+
+
+def test_an_id_that_never_waited_is_unknown() -> None:
+    inbox = Inbox()
+    assert (inbox.get("r1"), inbox.tombstone("r1"), inbox.receipt("r1")) == (None, None, None)
+
+
+def test_a_waiting_reminder_that_goes_live_is_remembered_as_delivered() -> None:
+    inbox = Inbox()
+    inbox.add(QueuedReminder(reminder=a_reminder("r1"), mode=Mode.FINISH_STEP, provenance=PEER))
+    inbox.deliver("r1", PEER)
+    assert inbox.tombstone("r1") == Tombstone(QueuedReminder, Fate.DELIVERED, PEER)
+    check(inbox, [])
+
+
+def test_a_reminder_that_never_waited_is_remembered_when_it_goes_live() -> None:
+    inbox = Inbox()
+    inbox.add(a_queued_message())
+    inbox.deliver("r1", IN_PROCESS)
+    assert inbox.tombstone("r1") == Tombstone(QueuedReminder, Fate.DELIVERED, IN_PROCESS)
+    check(inbox, [a_queued_message()])
+
+
+def test_a_slot_belongs_to_the_newer_one_also_when_the_older_leaves_after_it() -> None:
+    inbox = Inbox()
+    older, newer = (
+        QueuedReminder(reminder=a_reminder(name, dedupe_key="k"), mode=Mode.FINISH_STEP, provenance=CLIENT)
+        for name in ("older", "newer")
+    )
+    inbox.add(older)
+    inbox.add(newer)
+    inbox.remove("older", Fate.WITHDRAWN)
+    assert inbox.in_slot(Slot("own", "k", audit_only=False)) == newer
+
+
+@pytest.mark.parametrize("fate", Fate)
+def test_a_receipt_outlives_its_item(fate: Fate) -> None:
+    inbox = Inbox()
+    inbox.add(
+        QueuedReminder(
+            reminder=a_reminder("mine"),
+            mode=Mode.FINISH_STEP,
+            provenance=PEER,
+            caller_id="mine",
+            fingerprint="f",
+            deduped_count=1,
+        )
+    )
+    before = inbox.receipt("mine")
+    inbox.remove("mine", fate)
+    assert before is not None
+    assert (before.sender, before.fingerprint, before.reminder_id, before.deduped_count) == (
+        PEER.sender,
+        "f",
+        "mine",
+        1,
+    )
+    assert inbox.receipt("mine") == before
