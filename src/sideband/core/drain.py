@@ -23,7 +23,7 @@ from sideband.core.events import (
     Started,
 )
 from sideband.core.inbox import InboxView
-from sideband.core.lifecycle import inject
+from sideband.core.lifecycle import OpenRequest, inject, void_turn
 from sideband.core.live import LiveIndex
 from sideband.core.seams import DRAINS, MAX_SKIPPED_BATCHES, Mode, Seam
 
@@ -100,9 +100,15 @@ def start(inbox: InboxView, *, running: bool, queue_held: bool) -> tuple[Event, 
     return (Started(), InjectDelivered(message_id=first.message_id, content=first.content))
 
 
-def close(inbox: InboxView, live: LiveIndex, *, reason: DropReason = DropReason.SESSION_CLOSED) -> tuple[Event, ...]:
-    """The session ends, and with it all that it still has."""
-    events: list[Event] = []
+def close(
+    inbox: InboxView,
+    live: LiveIndex,
+    *,
+    request: OpenRequest | None = None,
+    reason: DropReason = DropReason.SESSION_CLOSED,
+) -> tuple[Event, ...]:
+    """The session ends, and with it all that it still has; a request that is still open came to nothing."""
+    events: list[Event] = [] if request is None else [*void_turn(request)]
     for item in (item for mode in (*Mode, None) for item in inbox.waiting(mode)):
         if isinstance(item, QueuedMessage):
             events.append(InjectRevoked(message_id=item.message_id, reason=reason))

@@ -56,13 +56,17 @@ def _unpacked(returned: object, surface: Surface) -> tuple[list[object], object]
 
 def _from_mapping(returned: Mapping[str, object], surface: Surface) -> tuple[list[object], object]:
     action = action_of(returned)
+    specs = [returned["reminder"]] if "reminder" in returned else []
     if "effects" in returned:
-        return _unpacked_effects(returned["effects"], surface), action
-    if "reminder" in returned:
-        return [returned["reminder"]], action
-    if "body" in returned and action is None:
-        return [returned], None
-    return [], action
+        specs += _unpacked_effects(returned["effects"], surface)
+    if specs or not _is_bare(returned, surface):
+        return specs, action
+    return [{key: value for key, value in returned.items() if key != "then"}], action
+
+
+def _is_bare(returned: Mapping[str, object], surface: Surface) -> bool:
+    """Whether it is a reminder by itself; beside a hook's decision a body says nothing, a provider decides nothing."""
+    return "body" in returned and (surface is Surface.PROVIDER or not ACTION_KEYS.intersection(returned))
 
 
 def _remaining_action(returned: Mapping[str, object]) -> dict[str, object] | None:

@@ -47,3 +47,9 @@ def pending(items: Iterable[InboxItem], live: LiveIndex) -> tuple[Pending, ...]:
         *(Pending(PendingState.QUEUED, place, item.reminder, item.provenance) for place, item in enumerate(queued)),
         *(Pending(PendingState.LIVE, place, live.current(item), item.provenance) for place, item in enumerate(live)),
     )
+
+
+def live_beside(live: LiveIndex, provenance: Provenance, dedupe_key: str | None) -> int:
+    """How many are live besides the one that a new reminder of this key will replace."""
+    held = () if dedupe_key is None else live.with_key(dedupe_key)
+    return len(live) - any(item.provenance.namespace == provenance.namespace for item in held)

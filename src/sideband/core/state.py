@@ -229,14 +229,17 @@ def _check(state: SessionState, event: Checkpoint) -> None:
 
 def _start(state: SessionState, _event: Started) -> None:
     state.running = True
+    state.queue_held = False
 
 
 def _idle(state: SessionState, _event: Idled) -> None:
     state.running = False
+    state.skipped_batches = 0
 
 
 def _cancel(state: SessionState, event: Cancelled) -> None:
     state.running = False
+    state.skipped_batches = 0
     state.queue_held = event.hold_queue
     state.permissions.clear()
 

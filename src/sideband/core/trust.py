@@ -138,9 +138,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
 
     def __post_init__(self) -> None:
+        if self.field not in tuple(GrantField):
+            raise InvalidOption(f"there is no {shown(self.field)} to grant", field="field", value=self.field)
         if not _GRANTABLE[self.field](self.value):
             raise InvalidOption(
-                f"{self.field.value} cannot be granted as {shown(self.value)}", field="value", value=self.value
+                f"{self.field} cannot be granted as {shown(self.value)}", field="value", value=self.value
             )
 
 

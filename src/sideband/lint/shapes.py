@@ -53,20 +53,23 @@ def _effects(returned: Value, surface: Surface) -> Iterator[Found]:
         return
     listed = returned.value("effects")
     reminder = returned.value("reminder")
+    if reminder is not None:
+        yield _spec(reminder, surface)
     if isinstance(listed, Array):
         yield from _entries(listed, surface)
-    elif listed is not None:
-        if not isinstance(listed, Unknown):
-            yield NotAnEffect(surface=surface, value=listed, complaint="effects must be a list")
-    elif reminder is not None:
-        yield _spec(reminder, surface)
-    elif "body" in returned and not _acts(returned):
-        yield _spec(returned, surface)
+    elif listed is not None and not isinstance(listed, Unknown):
+        yield NotAnEffect(surface=surface, value=listed, complaint="effects must be a list")
+    if reminder is None and listed is None and _is_bare(returned, surface):
+        yield _spec(_without_then(returned), surface)
 
 
-def _acts(returned: Table) -> bool:
-    then = returned.value("then")
-    return _has_action(returned) if then is None else not (isinstance(then, Scalar) and then.value is None)
+def _is_bare(returned: Table, surface: Surface) -> bool:
+    return "body" in returned and (surface is Surface.PROVIDER or not _has_action(returned))
+
+
+def _without_then(returned: Table) -> Table:
+    entries = tuple(entry for entry in returned.entries if entry.key != "then")
+    return msgspec.structs.replace(returned, entries=entries)
 
 
 def _has_action(table: Table) -> bool:

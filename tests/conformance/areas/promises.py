@@ -65,6 +65,6 @@ TURNS: Final[Rules] = rules(
         "loop:resume:idempotent-tools-may-repeat": "A resumed session may repeat a call of a tool marked as `idempotent`.",
         "loop:session:remind-uses-the-inbox": "`Session.remind` goes through the inbox like a bridge.",
         "loop:session:pending-lists-queued-and-live": "`Session.pending` lists queued and live items with their states.",
-        "loop:result:never-silent": "An accepted item that is not `audit_only` is either shown to a model or reported as undelivered.",
+        "loop:result:never-silent": "An accepted item that is not `audit_only` is shown to a model, reported as undelivered, or live for the next request.",
     },
 )

@@ -148,7 +148,7 @@ class NaiveSession:
             self._deliver(item)
         self.skipped += bool(taken) and seam == "pre_tool_dispatch"
         if closing and not taken:
-            self.running = False
+            self.running, self.skipped = False, 0
         return [item["id"] for item in taken]
 
     def _deliver(self, item: Note) -> None:
@@ -251,7 +251,7 @@ class NaiveSession:
 
     def cancel(self, *, hold: bool) -> None:
         self.request = None
-        self.running, self.asking, self.held = False, False, hold
+        self.running, self.asking, self.held, self.skipped = False, False, hold, 0
 
     def close(self) -> None:
         for item in list(self.queued):

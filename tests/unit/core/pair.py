@@ -248,7 +248,7 @@ class Pair:
 
     def begin(self) -> None:
         self.core.commit([Started()])
-        self.naive.running = True
+        self.naive.running, self.naive.held = True, False
 
     def cancel(self, *, hold: bool) -> None:
         self.void_if_open()

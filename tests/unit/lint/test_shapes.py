@@ -89,7 +89,7 @@ def errors_of(found: Found) -> list[str]:
         pytest.param([{...: ...}], id="the-keys-of-an-entry"),
         pytest.param({"effects": ...}, id="the-list-of-effects"),
         pytest.param({"reminder": ...}, id="the-reminder"),
-        pytest.param({"body": "", "then": ...}, id="the-action-beside-a-body"),
+        pytest.param({**GOOD, "then": ...}, id="the-action-beside-a-body"),
     ],
 )
 def test_nothing_is_said_of_what_nobody_knows(returned: object) -> None:

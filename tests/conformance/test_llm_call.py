@@ -1,0 +1,214 @@
+"""A single model call, and the compaction that a running agent makes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+
+from sideband import agent_loop, clear_reminder_providers, llm_call, register_reminder_provider
+from sideband.core.errors import SessionBusy
+from sideband.core.events import (
+    Checkpoint,
+    Compacted,
+    Expired,
+    ExpiryReason,
+    Fired,
+    Idled,
+    InjectAccepted,
+    InjectDelivered,
+    Injected,
+    ProviderEvaluated,
+    RequestCommitted,
+    Started,
+    TurnCommitted,
+)
+from sideband.core.hookevents import PROVIDER_EVENTS, SessionEvent
+from sideband.core.pending import PendingState
+from sideband.core.reminder import Source
+from sideband.core.seams import Seam
+from sideband.ports import Message, RequestView
+from sideband.runtime.agents import SUMMARY_INSTRUCTION
+from sideband.testing import ScriptedModel
+from tests.agents import AnAgent, awaited
+from tests.builders import a_draft
+from tests.loop_builders import a_reply
+
+BODY: Final = "The build is red."
+QUESTION: Final = "Is it done?"
+
+
+async def an_agent_with_a_live_reminder(**fields: object) -> AnAgent:
+    agent = AnAgent()
+    await agent.session.talk.inject(a_draft(**fields), source=Source.HOOK)
+    agent.recorded.commits.clear()
+    return agent
+
+
+# One call.
+
+
+@pytest.mark.requirement("loop:llm_call:renders-the-session")
+@awaited
+async def test_a_call_with_a_session_shows_what_is_live_there() -> None:
+    agent = await an_agent_with_a_live_reminder()
+    reply = await llm_call(QUESTION, model=agent.model, session=agent.session)
+    (shown,) = agent.shown()
+    assert BODY in shown
+    assert (reply.text, agent.requests_with(QUESTION)) == ("Done.", [1])
+
+
+@pytest.mark.requirement("loop:llm_call:is-one-turn")
+@awaited
+async def test_a_call_with_a_session_has_every_commit_point_of_a_turn() -> None:
+    agent = await an_agent_with_a_live_reminder(ttl_turns=1)
+    await llm_call(QUESTION, model=agent.model, session=agent.session)
+    assert [[type(event) for event in commit] for commit in agent.recorded.commits] == [
+        [InjectAccepted, Started, InjectDelivered],
+        [RequestCommitted, Fired],
+        [TurnCommitted, Expired],
+        [Idled],
+    ]
+    (expired,) = agent.events(Expired)
+    assert (expired.reason, expired.turn, agent.state.live.turn) == (ExpiryReason.TTL, 1, 1)
+
+
+@pytest.fixture
+def an_eager_provider() -> Iterator[list[str]]:
+    """A provider of this process that listens to everything; what it heard."""
+    heard: list[str] = []
+    register_reminder_provider(
+        id="eager", subscribes_to=[*PROVIDER_EVENTS], evaluate=lambda ctx: heard.append(ctx.event)
+    )
+    yield heard
+    clear_reminder_providers()
+
+
+@pytest.mark.requirement("loop:llm_call:evaluates-no-provider")
+def test_a_call_evaluates_no_provider_where_a_loop_does(an_eager_provider: list[str]) -> None:
+    @awaited
+    async def both() -> None:
+        agent = AnAgent()
+        await llm_call(QUESTION, model=agent.model, session=agent.session)
+        assert (an_eager_provider, agent.events(ProviderEvaluated)) == ([], [])
+        await agent_loop(QUESTION, model=agent.model, session=agent.session)
+        assert an_eager_provider
+        assert agent.events(ProviderEvaluated)
+
+    both()
+
+
+@pytest.mark.requirement("loop:llm_call:busy-session")
+@awaited
+async def test_a_call_on_a_session_in_use_is_refused() -> None:
+    refusals: list[str] = []
+
+    async def answer(_view: RequestView) -> str:
+        with pytest.raises(SessionBusy) as refused:
+            await llm_call(QUESTION, model=agent.model, session=agent.session)
+        refusals.append(refused.value.reason)
+        return "Done."
+
+    agent = AnAgent(answer, "Not asked.", answer)
+    await agent.play()
+    assert (refusals, len(agent.model.requests)) == (["session_busy"], 1)
+    await llm_call(QUESTION, model=ScriptedModel([answer]), session=agent.session)
+    assert refusals == ["session_busy"] * 2
+
+
+@pytest.mark.requirement("loop:llm_call:drains-no-seam")
+@pytest.mark.parametrize("mode", ["interrupt_immediate", "finish_step", "audit_only"])
+@awaited
+async def test_a_call_leaves_the_inbox_alone(mode: str) -> None:
+    agent = AnAgent()
+    await agent.session.remind(BODY, mode=mode)
+    await llm_call(QUESTION, model=agent.model, session=agent.session)
+    assert [row.state for row in await agent.session.pending()] == [PendingState.QUEUED]
+    assert (agent.events(Checkpoint), agent.shown()) == ([], ())
+
+
+@pytest.mark.requirement("loop:llm_call:without-a-session")
+@awaited
+async def test_a_call_without_a_session_shows_and_counts_nothing() -> None:
+    agent = await an_agent_with_a_live_reminder(ttl_turns=1)
+    await llm_call(QUESTION, model=agent.model, system="Be brief.")
+    (request,) = agent.model.requests
+    assert (request.system, request.reminders) == ("Be brief.", ())
+    assert [message["content"] for message in request.messages] == [QUESTION]
+    assert (agent.recorded.commits, agent.state.live.turn) == ([], 0)
+
+
+# Compaction in a running agent: its window is full after the first answer.
+
+FULL: Final = a_reply("work", tokens=95)
+
+
+def a_full_agent() -> AnAgent:
+    return AnAgent(FULL, context_window=100)
+
+
+def keep_the_last(messages: Sequence[Message], _reminders: object) -> Sequence[Message]:
+    return messages[-2:]
+
+
+@pytest.mark.requirement("loop:llm_call:own-calls-are-bare")
+@awaited
+async def test_the_summary_of_a_compaction_shows_no_reminder_and_counts_as_no_turn() -> None:
+    agent = AnAgent(*["Yes."] * 4, a_reply("work", tokens=95), "The gist of it.", context_window=100)
+    for number in range(4):
+        await agent.play(f"Question {number}?")
+    (reminder_id, _) = await agent.session.remind(BODY, ttl_turns=3, preserve_on_compact=True)
+    result = await agent.play(compactor="summarize")
+    (summary,) = [request for request in agent.model.requests if request.system == SUMMARY_INSTRUCTION]
+    assert summary.reminders == ()
+    assert (result.turns, agent.state.live.turn) == (2, 6)
+    assert [event.turn for event in agent.events(Fired) if event.reminder_id == reminder_id] == [5, 6]
+    assert agent.state.messages[0] == {"role": "system", "content": "The gist of it."}
+
+
+@pytest.mark.requirement("loop:compaction:a-block-aborts")
+@pytest.mark.parametrize("answer", [{"block": True}, {"reminder": {"body": BODY}, "then": {"block": True}}])
+@awaited
+async def test_a_hook_that_blocks_ends_a_compaction_before_anything_has_changed(answer: dict[str, Any]) -> None:
+    asked: list[object] = []
+    agent = a_full_agent()
+    agent.hooks.register_session_hook("pre_compact", lambda _: answer)
+    agent.hooks.register_session_hook("post_compact", asked.append)
+    await agent.session.remind("Shown twice.", ttl_turns=2)
+    await agent.play(compactor=lambda *given: asked.append(given))
+    assert (asked, agent.events(Compacted)) == ([], [])
+    assert agent.requests_with("Shown twice.") == [1, 2]
+    assert len(agent.state.messages) == 4
+
+
+@pytest.mark.requirement("loop:compaction:post-compact-carries-counts")
+@awaited
+async def test_hooks_and_providers_are_told_how_much_a_compaction_changed() -> None:
+    told: list[dict[str, Any]] = []
+    agent = a_full_agent()
+    agent.hooks.register_session_hook("post_compact", lambda ctx: told.append(dict(ctx)))
+    agent.providers.register(
+        id="mine", subscribes_to=["post_compact"], evaluate=lambda ctx: told.append(dict(ctx.payload))
+    )
+    await agent.session.remind("Kept.", preserve_on_compact=True)
+    await agent.session.remind("Not kept.")
+    await agent.play(compactor=keep_the_last, reminders={"providers": ["-token_pressure"]})
+    assert len(told) == 2
+    for payload in told:
+        assert payload["archived_messages"] == 1
+        assert payload["kept_messages"] == 2
+        assert payload["preserved_reminders"] == 1
+
+
+@pytest.mark.requirement("loop:compaction:runs-before-the-first-drain")
+@awaited
+async def test_a_compaction_runs_before_the_first_drain_of_its_iteration() -> None:
+    agent = a_full_agent()
+
+    async def before_it(_ctx: object) -> None:
+        await agent.session.remind(BODY)
+
+    agent.hooks.register_session_hook(SessionEvent.PRE_COMPACT, before_it)
+    await agent.play(compactor=keep_the_last)
+    assert [kind for kind in agent.kinds if kind in {"Compacted", "Injected"}] == ["Compacted", "Injected"]
+    (injected,) = agent.events(Injected)
+    assert (injected.seam, injected.reminder.fired_at_turn) == (Seam.ITERATION_START, 2)
