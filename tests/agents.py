@@ -5,7 +5,7 @@ import functools
 import selectors
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from sideband.core.draft import Draft
 from sideband.core.events import Event
@@ -23,6 +23,10 @@ _Given = ParamSpec("_Given")
 _Value = TypeVar("_Value")
 
 
+# How long another thread is left to itself before somebody looks again whether it is through.
+_GLANCE: Final = 0.001
+
+
 class _Jumping(selectors.DefaultSelector):
     """Waits for nothing but other threads; `jumped` is how long it would have waited."""
 
@@ -33,7 +37,7 @@ class _Jumping(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if threading.active_count() > self._threads:
-            return super().select(timeout)
+            return super().select(_GLANCE if timeout is None else min(timeout, _GLANCE))
         ready = super().select(0)
         if not ready and timeout is None:
             raise RuntimeError("everybody waits for something that nobody will do")

@@ -20,42 +20,104 @@ if TYPE_CHECKING:
     from sideband.core.seams import Seam as Seam
     from sideband.core.transcript import Transcript as Transcript
     from sideband.core.transcript import TranscriptEvent as TranscriptEvent
+    from sideband.loop.agent import AgentRun as AgentRun
+    from sideband.loop.receipts import with_audit_log as with_audit_log
+    from sideband.loop.run import LoopEvent as LoopEvent
+    from sideband.loop.run import LoopResult as LoopResult
+    from sideband.loop.run import LoopStatus as LoopStatus
+    from sideband.loop.subagent import Resumption as Resumption
+    from sideband.loop.subagent import Worker as Worker
+    from sideband.ports import ModelError as ModelError
+    from sideband.ports import Reply as Reply
+    from sideband.ports import ToolCall as ToolCall
+    from sideband.ports import ToolOutput as ToolOutput
+    from sideband.ports import ToolStatus as ToolStatus
+    from sideband.ports import Usage as Usage
+    from sideband.providers.context import MountedRoot as MountedRoot
+    from sideband.providers.context import ProviderContext as ProviderContext
+    from sideband.providers.context import WorkspaceAnchor as WorkspaceAnchor
     from sideband.recall.facts import Fact as Fact
     from sideband.recall.facts import FactBook as FactBook
     from sideband.recall.facts import FactError as FactError
     from sideband.recall.facts import recall_facts as recall_facts
+    from sideband.runtime.agents import agent_loop as agent_loop
+    from sideband.runtime.agents import agent_run as agent_run
+    from sideband.runtime.agents import llm_call as llm_call
     from sideband.runtime.eventlog import EventLog as EventLog
     from sideband.runtime.facts import store_fact as store_fact
+    from sideband.runtime.registries import clear_hooks as clear_hooks
+    from sideband.runtime.registries import clear_reminder_providers as clear_reminder_providers
+    from sideband.runtime.registries import register_persona_hook as register_persona_hook
+    from sideband.runtime.registries import register_reminder_provider as register_reminder_provider
+    from sideband.runtime.registries import register_session_hook as register_session_hook
+    from sideband.runtime.registries import register_step_hook as register_step_hook
+    from sideband.runtime.registries import register_tool_hook as register_tool_hook
+    from sideband.runtime.session import Session as Session
+    from sideband.runtime.store import Store as Store
+    from sideband.runtime.store import open_store as open_store
     from sideband.runtime.transcripts import clear_reminders as clear_reminders
     from sideband.runtime.transcripts import end_turn as end_turn
     from sideband.runtime.transcripts import inject_reminder as inject_reminder
     from sideband.runtime.transcripts import propagate as propagate
     from sideband.runtime.transcripts import transcript_compact as transcript_compact
     from sideband.runtime.transcripts import transcript_reminder_event as transcript_reminder_event
+    from sideband.runtime.workers import spawn as spawn
+    from sideband.tools.workspace import workspace_tools as workspace_tools
 
 _HOMES = {
+    "AgentRun": "sideband.loop.agent",
     "EventLog": "sideband.runtime.eventlog",
     "Fact": "sideband.recall.facts",
     "FactBook": "sideband.recall.facts",
     "FactError": "sideband.recall.facts",
     "Handoff": "sideband.core.propagation",
+    "LoopEvent": "sideband.loop.run",
+    "LoopResult": "sideband.loop.run",
+    "LoopStatus": "sideband.loop.run",
     "Mode": "sideband.core.seams",
+    "ModelError": "sideband.ports",
+    "MountedRoot": "sideband.providers.context",
     "Propagate": "sideband.core.reminder",
+    "ProviderContext": "sideband.providers.context",
     "Reminder": "sideband.core.reminder",
     "ReminderError": "sideband.core.errors",
+    "Reply": "sideband.ports",
+    "Resumption": "sideband.loop.subagent",
     "RoleHint": "sideband.core.reminder",
     "Seam": "sideband.core.seams",
+    "Session": "sideband.runtime.session",
     "Source": "sideband.core.reminder",
+    "Store": "sideband.runtime.store",
+    "ToolCall": "sideband.ports",
+    "ToolOutput": "sideband.ports",
+    "ToolStatus": "sideband.ports",
     "Transcript": "sideband.core.transcript",
     "TranscriptEvent": "sideband.core.transcript",
+    "Usage": "sideband.ports",
+    "Worker": "sideband.loop.subagent",
+    "WorkspaceAnchor": "sideband.providers.context",
+    "agent_loop": "sideband.runtime.agents",
+    "agent_run": "sideband.runtime.agents",
+    "clear_hooks": "sideband.runtime.registries",
+    "clear_reminder_providers": "sideband.runtime.registries",
     "clear_reminders": "sideband.runtime.transcripts",
     "end_turn": "sideband.runtime.transcripts",
     "inject_reminder": "sideband.runtime.transcripts",
+    "llm_call": "sideband.runtime.agents",
+    "open_store": "sideband.runtime.store",
     "propagate": "sideband.runtime.transcripts",
     "recall_facts": "sideband.recall.facts",
+    "register_persona_hook": "sideband.runtime.registries",
+    "register_reminder_provider": "sideband.runtime.registries",
+    "register_session_hook": "sideband.runtime.registries",
+    "register_step_hook": "sideband.runtime.registries",
+    "register_tool_hook": "sideband.runtime.registries",
+    "spawn": "sideband.runtime.workers",
     "store_fact": "sideband.runtime.facts",
     "transcript_compact": "sideband.runtime.transcripts",
     "transcript_reminder_event": "sideband.runtime.transcripts",
+    "with_audit_log": "sideband.loop.receipts",
+    "workspace_tools": "sideband.tools.workspace",
 }
 
 __all__ = [*_HOMES]  # noqa: PLE0604 - the names are the table's
@@ -71,4 +133,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *_HOMES})

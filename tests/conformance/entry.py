@@ -61,8 +61,6 @@ class Source(StrEnum):
 class Part(StrEnum):
     """A part of the system that rules wait for until it is built."""
 
-    LOOP = "the agent loop"
-    PROVIDERS = "hooks and providers in the loop"
     RENDERING = "rendering"
     STORES = "durable stores"
     BRIDGES = "the protocol bridges"

@@ -1,13 +1,15 @@
 """The examples of the documents, each a file in `examples/`: parsed, validated, accepted or run."""
 
+import asyncio
 import json
 import runpy
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
-from sideband import Transcript, transcript_compact
+from sideband import FactBook, Transcript, transcript_compact
 from sideband.core import transcript as pure
 from sideband.core.draft import in_name_of
 from sideband.core.effects import read_effects
@@ -17,6 +19,7 @@ from sideband.core.reminder import Propagate, RoleHint
 from sideband.core.seams import Mode, Seam
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, TrustPolicy, ceiling_for
+from sideband.recall.facts import FactKind
 from tests.programs import ROOT, run_python
 from tests.sessions import CLIENT, PEER, SERVER, Session
 from tests.unit.protocols.examples import without_session
@@ -283,4 +286,82 @@ def test_the_recipe_of_a_custom_compactor_runs() -> None:
         "still to be said: The build is red.",
         "still to be said: Tests need the database.",
         "messages unchanged: True",
+    ]
+
+
+# The cookbook, in a running agent.
+
+
+@pytest.mark.requirement("examples:cookbook:token-pressure")
+def test_the_agent_is_warned_at_the_thresholds_of_the_window_that_was_set() -> None:
+    recipe = program("recipes/token_pressure")
+    told = asyncio.run(recipe.warnings(1_000, (699, 700, 850, 950)))
+    assert [None if warning is None else warning.body[1:4] for warning in told] == [None, "70%", "85%", "95%"]
+
+
+@pytest.mark.requirement("examples:cookbook:token-pressure")
+def test_the_recipe_of_token_pressure_runs() -> None:
+    lines = printed("recipes/token_pressure")
+    assert lines[0] == " 60,000 tokens: nothing to say"
+    assert [line[:21] for line in lines[1::2]] == [
+        " 89,600 tokens: [70%]",
+        "108,800 tokens: [85%]",
+        "121,600 tokens: [95%]",
+    ]
+    assert [line.rpartition(" ")[2] for line in lines[2::2]] == ["False", "False", "True"]
+
+
+@pytest.mark.requirement("examples:cookbook:project-facts")
+def test_the_facts_that_pass_the_filters_are_told_at_the_start_of_a_session() -> None:
+    recipe = program("recipes/project_facts")
+    book = recipe.learned()
+    told = "\n".join(asyncio.run(recipe.told(book)))
+    assert {fact.claim for fact in book.facts() if fact.claim in told} == {
+        fact.claim
+        for fact in book.facts()
+        if fact.confidence >= 0.6 and fact.kind in {FactKind.DECISION, FactKind.CONSTRAINT}
+    }
+    assert asyncio.run(recipe.told(FactBook())) == []
+
+
+@pytest.mark.requirement("examples:cookbook:project-facts")
+def test_the_recipe_of_project_facts_runs() -> None:
+    first, *shown = printed("recipes/project_facts")
+    assert first == "4 facts stored"
+    assert [line[:12] for line in shown if line.startswith("> ")] == ["> [decision,", "> [constrain"]
+
+
+@pytest.mark.requirement("examples:cookbook:file-changed-hook")
+def test_the_hook_leaves_one_reminder_for_each_file_however_often_it_changed(tmp_path: Path) -> None:
+    _, before, twice, again = asyncio.run(program("recipes/file_changed_hook").requests(tmp_path))
+    assert before == ()
+    for reminders in (twice, again):
+        assert sorted(name for reminder in reminders for name in ("app.py", "auth.py") if name in reminder) == [
+            "app.py",
+            "auth.py",
+        ]
+
+
+@pytest.mark.requirement("examples:cookbook:file-changed-hook")
+def test_the_recipe_of_a_file_changed_hook_runs() -> None:
+    counts = [line for line in printed("recipes/file_changed_hook") if line.startswith("request")]
+    assert counts == [f"request {number}: {count} reminders" for number, count in enumerate((0, 0, 2, 2), 1)]
+
+
+@pytest.mark.requirement("examples:guide:provider")
+@pytest.mark.parametrize(("config", "count"), [({}, 1), ({"enabled": True}, 1), ({"enabled": False}, 0)])
+def test_the_provider_speaks_when_the_session_is_idle_unless_its_config_turns_it_off(
+    config: dict[str, Any], count: int
+) -> None:
+    reminders = asyncio.run(program("guide/workspace_guard").after_idling(config))
+    assert len(reminders) == count
+    assert all("may have changed while this session was idle" in reminder for reminder in reminders)
+
+
+@pytest.mark.requirement("examples:guide:provider")
+def test_the_example_of_a_provider_runs() -> None:
+    lines = printed("guide/workspace_guard")
+    assert [line for line in lines if line.startswith("enabled")] == [
+        "enabled: True, reminders: 1",
+        "enabled: False, reminders: 0",
     ]

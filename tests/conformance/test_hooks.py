@@ -7,19 +7,20 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import sideband as sb
-from sideband.core.events import InboxItem, Injected, ResultRecorded
+from sideband.core.events import InboxItem, Injected
 from sideband.core.hookevents import SessionEvent
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.reminder import Source
 from sideband.core.seams import Seam
 from sideband.loop.conversation import Conversation
 from sideband.loop.hooks import WHEN
-from sideband.loop.run import LoopStatus, Step
+from sideband.loop.run import LoopStatus
+from sideband.models.scripted import Line
 from sideband.ports import FileChange, ModelError, ToolCall
 from sideband.runtime.registries import HOOKS
 from sideband.testing import CountingIds
 from tests.agents import AnAgent, awaited
-from tests.loop_builders import ATool, a_call, a_reply, until
+from tests.loop_builders import ATool, a_call, a_reply
 
 BODY: Final = "The build is red."
 
@@ -42,11 +43,18 @@ async def test_a_tool_hook_is_asked_before_and_after_the_calls_of_tools_that_mat
         pre=lambda ctx: asked.append(("pre", ctx.tool_name)),
         post=lambda ctx: asked.append(("post", ctx.tool_name)),
     )
-    tools = [ATool(name, lambda *_: asked.append(("call", name)) or "done") for name in ("read_file", "write_file")]
+
+    def a_noting_tool(name: str) -> ATool:
+        def work(*_: object) -> str:
+            asked.append(("call", name))
+            return "done"
+
+        return ATool(name, work)
+
+    tools = [a_noting_tool("read_file"), a_noting_tool("write_file")]
     agent = AnAgent(a_reply("read_file"), a_reply("write_file"), tools=tools)
     await agent.play(hooks=HOOKS)
-    assert [entry for entry in asked if entry[0] != "call"] == [("pre", "read_file"), ("post", "read_file")]
-    assert [name for name, _ in asked] == ["pre", "call", "post", "call"]
+    assert asked == [("pre", "read_file"), ("call", "read_file"), ("post", "read_file"), ("call", "write_file")]
 
 
 @pytest.mark.requirement("hooks:register:step")
@@ -127,11 +135,9 @@ class Watched(Conversation):
 
     passed: list[Seam | SessionEvent]
 
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
+    async def drain(self, seam: Seam, **options: Any) -> tuple[InboxItem, ...]:  # noqa: ANN401 - handed on
         self.passed.append(seam)
-        return await super().drain(seam, closing=closing, starting=starting, calls=calls)
+        return await super().drain(seam, **options)
 
 
 class Allows:
@@ -154,7 +160,8 @@ async def a_day_in_the_life() -> list[Seam | SessionEvent]:
     """A daemon that has every reason to tell every event: all it passed, in order."""
     agent = AnAgent(a_reply("work", tokens=95), "Done.", ModelError("the key is wrong", status=401), context_window=100)
     talk = Watched(agent.store, agent.session.id, new_id=CountingIds(), limits=DEFAULT_LIMITS)
-    talk.passed = passed = []
+    passed: list[Seam | SessionEvent] = []
+    talk.passed = passed
     agent.session.talk = talk
     for event in SessionEvent:
         agent.hooks.register_session_hook(event, noting(passed, event))
@@ -199,11 +206,128 @@ def test_the_timing_table_has_a_row_for_every_event_that_names_no_other_seam(eve
 
 
 @pytest.mark.requirement("hooks:timing:after-the-closing-drain")
-@pytest.mark.parametrize("event", [SessionEvent.POST_FINISH, SessionEvent.SESSION_ERROR])
+@pytest.mark.parametrize(
+    ("event", "answer"),
+    [
+        pytest.param("post_finish", "Done.", id="post_finish"),
+        pytest.param("session_error", ModelError("the key is wrong"), id="session_error"),
+    ],
+)
 @awaited
-async def test_what_a_hook_adds_after_the_closing_drain_waits_for_the_next_prompt(event: SessionEvent) -> None:
-    script = [ModelError("the key is wrong")] if event is SessionEvent.SESSION_ERROR else ["Done."]
-    agent = AnAgent(*script, "Done.")
+async def test_what_a_hook_adds_after_the_closing_drain_waits_for_the_next_prompt(event: str, answer: Line) -> None:
+    agent = AnAgent(answer, "Done.")
     agent.hooks.register_session_hook(event, lambda _: {"body": BODY, "ttl_turns": 1})
-    result = await agent.play()
-    assert (result.turns, agent.requests_with(BODY)) == (2 - len(script) if script[0] == "Done." else 0, [])
+    await agent.play()
+    assert len(agent.model.requests) == 1
+    await agent.play("And now?")
+    assert agent.requests_with(BODY) == [2]
+
+
+# What becomes of an answer.
+
+
+@pytest.mark.requirement("hooks:timing:effects-precede-the-action")
+@awaited
+async def test_the_reminders_of_a_hook_are_live_in_their_order_before_its_action_is_taken() -> None:
+    live: list[list[str]] = []
+
+    def work(*_: object) -> str:
+        live.append([item.reminder.body for item in agent.state.live])
+        return "done"
+
+    tool = ATool(do=work)
+    agent = AnAgent(a_reply(a_call(path="a")), tools=[tool])
+    answer = {"effects": [{"body": "First."}, {"body": "Second."}], "then": {"args": {"path": "b"}}}
+    agent.hooks.register_tool_hook("work", pre=lambda _: answer)
+    await agent.play()
+    assert (live, tool.calls) == ([["First.", "Second."]], [{"path": "b"}])
+    kinds = [kind for kind in agent.kinds if kind in {"Injected", "ResultRecorded"}]
+    assert kinds == ["Injected", "Injected", "ResultRecorded"]
+
+
+@pytest.mark.requirement("hooks:timing:effects-precede-the-action")
+@awaited
+async def test_the_reminder_of_a_hook_behind_a_tool_is_live_before_the_result_it_replaces_is_recorded() -> None:
+    agent = AnAgent(a_reply("work"))
+    agent.hooks.register_tool_hook("work", post=lambda _: {"reminder": {"body": BODY}, "then": {"result": "in short"}})
+    await agent.play()
+    assert agent.result_text() == "in short"
+    assert [kind for kind in agent.kinds if kind in {"Injected", "ResultRecorded"}] == ["Injected", "ResultRecorded"]
+
+
+@pytest.mark.requirement("hooks:timing:a-deny-still-injects")
+@awaited
+async def test_a_hook_that_denies_a_call_still_adds_its_reminder() -> None:
+    tool = ATool()
+    agent = AnAgent(a_reply("work"), tools=[tool])
+    denial = {"reminder": {"body": BODY, "ttl_turns": 1}, "then": {"deny": True, "reason": "the tree is frozen"}}
+    agent.hooks.register_tool_hook("work", pre=lambda _: denial)
+    await agent.play()
+    assert (tool.calls, agent.results()) == ([], [("c1", "denied")])
+    assert "the tree is frozen" in agent.result_text()
+    (injected,) = agent.events(Injected)
+    assert (injected.reminder.source, agent.requests_with(BODY)) == (Source.HOOK, [2])
+
+
+# Failures.
+
+
+def raises(_ctx: object) -> None:
+    raise KeyError("no such thing")
+
+
+async def takes_six_seconds(_ctx: object) -> None:
+    await asyncio.sleep(6)
+
+
+async def takes_four_seconds(_ctx: object) -> dict[str, str]:
+    await asyncio.sleep(4)
+    return {"body": "Late, but in time."}
+
+
+async def an_agent_with_a_hook_everywhere(hook: Callable[[Any], Any]) -> tuple[AnAgent, sb.LoopResult]:
+    agent = AnAgent(a_reply("work"))
+    agent.hooks.register_tool_hook("*", pre=hook, post=hook)
+    agent.hooks.register_step_hook(pre=hook, post=hook)
+    agent.hooks.register_persona_hook("*", pre=hook, post=hook)
+    agent.hooks.register_session_hook("post_turn", hook)
+    agent.hooks.register_session_hook("post_turn", lambda _: {"body": BODY, "ttl_turns": 1})
+    return agent, await agent.play()
+
+
+def assert_nothing_was_stopped(agent: AnAgent, result: sb.LoopResult) -> None:
+    assert (result.status, result.turns, agent.results()) == (LoopStatus.COMPLETED, 2, [("c1", "ok")])
+    assert agent.requests_with(BODY) == [2]
+
+
+# Twice around the step, twice around the turn, once around the tool and the run, before and behind.
+TIMES_ASKED: Final = 2 + 2 + 2 + 2 + 2
+
+
+@pytest.mark.requirement("hooks:failure:raising-stops-nothing")
+@awaited
+async def test_a_hook_that_raises_is_reported_and_stops_nothing() -> None:
+    agent, result = await an_agent_with_a_hook_everywhere(raises)
+    assert_nothing_was_stopped(agent, result)
+    assert len(result.problems) == TIMES_ASKED
+    for problem in result.problems:
+        assert problem.where.startswith("hook raises on ")
+        assert "KeyError" in problem.message
+
+
+@pytest.mark.requirement("hooks:failure:slow-hook-stops-nothing")
+@awaited
+async def test_a_hook_that_takes_longer_than_five_seconds_is_reported_and_stops_nothing() -> None:
+    agent, result = await an_agent_with_a_hook_everywhere(takes_six_seconds)
+    assert_nothing_was_stopped(agent, result)
+    assert len(result.problems) == TIMES_ASKED
+    assert {problem.message for problem in result.problems} == {"takes_six_seconds took longer than 5 s"}
+
+
+@pytest.mark.requirement("hooks:failure:slow-hook-stops-nothing")
+@awaited
+async def test_a_hook_that_takes_less_is_waited_for() -> None:
+    agent, result = await an_agent_with_a_hook_everywhere(takes_four_seconds)
+    assert_nothing_was_stopped(agent, result)
+    assert result.problems == ()
+    assert agent.requests_with("Late, but in time.") == [1, 2]

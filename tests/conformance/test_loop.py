@@ -115,6 +115,8 @@ async def refused() -> AnAgent:
     agent = AnAgent(REFUSED)
     await agent.session.remind(BODY, ttl_turns=1)
     assert (await agent.play()).status is LoopStatus.FAILED
+    # Nobody has cancelled anything.
+    assert "Cancelled" not in agent.kinds
     return agent
 
 

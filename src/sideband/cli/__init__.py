@@ -27,7 +27,9 @@ def overview() -> str:
 
 
 def main() -> None:
-    """Run one command, for a reader who may not know all characters and may not read to the end."""
+    """Run one command, for a reader who may not know all characters, may not read to the end, or may not be there."""
+    # Without a standard output, as some service managers start programs, the interpreter leaves None in its place.
+    sys.stdout = sys.stdout or io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
@@ -36,10 +38,12 @@ def main() -> None:
         finally:
             # Left to the interpreter, a reader who is gone would be complained about after the end.
             sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError as left:
         # Whoever was reading has read enough; what is still in the buffer goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        # A command that had come to its end by then has its own status: findings stay findings.
+        ended = left.__context__
+        sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
 
 
 def _run(arguments: list[str]) -> None:

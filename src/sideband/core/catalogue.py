@@ -145,11 +145,13 @@ FAMILY: Final = (
             def evaluate(ctx):
                 return {"body": "", "ttl_turns": 1}
 
+
             register_reminder_provider(id="workspace_guard", subscribes_to=["session_idle"], evaluate=evaluate)
             """,
             """
             def evaluate(ctx):
                 return {"body": "The workspace was idle; files may have changed.", "ttl_turns": 1}
+
 
             register_reminder_provider(id="workspace_guard", subscribes_to=["session_idle"], evaluate=evaluate)
             """,
@@ -181,11 +183,13 @@ FAMILY: Final = (
             def announce(event):
                 return {"reminder": {"body": "A worker has finished; read its report.", "ttl_turns": 1}}
 
+
             register_session_hook("worker_completed", announce)
             """,
             """
             def announce(event):
                 return {"reminder": {"body": "A worker has finished; read its report.", "ttl_turns": 1}}
+
 
             register_session_hook("post_agent_turn", announce)
             """,

@@ -26,6 +26,9 @@ class Effects(NamedTuple):
     action: Any
 
 
+NO_EFFECTS: Final = Effects((), None)
+
+
 def read_effects(
     returned: object, surface: Surface, *, event: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Effects:
@@ -33,6 +36,8 @@ def read_effects(
 
     `event` is what it answers: a hook on one that only observes cannot add reminders.
     """
+    if returned is None:
+        return NO_EFFECTS
     specs, action = _unpacked(returned, surface)
     if specs and surface is Surface.HOOK and event in WorkerEvent.__members__.values():
         raise UnsupportedHookEvent(str(event))

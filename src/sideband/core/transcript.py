@@ -189,6 +189,8 @@ class EndedTurn(NamedTuple):
 
 def end_turn(transcript: Transcript, turn: int) -> EndedTurn:
     """The post-turn pass: what was there by this turn is one turn older, and ends when that was its last."""
+    if type(turn) is not int:
+        raise InvalidOption(f"turn must be a whole number, not {shown(turn)}", field="turn", value=turn)
     state = _loaded(transcript, turn=turn - 1, ages=lambda reminder: reminder.fired_at_turn <= turn)
     events = close_turn(state.live, OpenRequest(turn=turn))[1:]
     expired = tuple(item.id for item in state.live.due(turn))
@@ -239,7 +241,8 @@ def transcript_compact(
     plan = plan_compaction(state.live)
     if strategy == Strategy.CUSTOM:
         messages = _custom(transcript, plan.survivors, custom_compactor)
-        archived = 0 if messages == transcript.messages else max(1, len(transcript.messages) - len(messages))
+        unchanged = messages == tuple(transcript.messages)
+        archived = 0 if unchanged else max(1, len(transcript.messages) - len(messages))
     else:
         start = tail_start(transcript.messages, keep_last)
         summary = _summary(transcript.messages[:start], strategy, summarizer)
@@ -278,7 +281,7 @@ def _custom(
     result = compactor(transcript.messages, survivors)
     # Reminder events in the result are ignored: what survives was decided before the compactor was asked.
     if isinstance(result, Transcript):
-        return result.messages
+        return tuple(result.messages)
     if isinstance(result, Mapping):
         result = result.get("messages")
     if isinstance(result, list | tuple) and all(isinstance(message, dict) for message in result):

@@ -149,3 +149,25 @@ def test_the_program_says_nothing_to_a_reader_who_has_left() -> None:
         command = [sys.executable, "-m", "sideband.cli", "explain"]
         answer = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, env=environment, check=False)
     assert (answer.returncode, answer.stderr) == (0, b"")
+
+
+def test_a_reader_who_leaves_early_does_not_turn_findings_into_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mistaken = tmp_path / "mistaken.json"
+    mistaken.write_text('{"reminder": {"body": "", "ttl_turns": 1}}', encoding="utf-8")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert run(monkeypatch, "lint", str(mistaken)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"), [((), 0), (("explain",), 0), (("explain", "404"), 2)], ids=["overview", "command", "error"]
+)
+def test_without_a_standard_output_a_command_ends_as_ever(
+    arguments: tuple[str, ...], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run(monkeypatch, *arguments) == status

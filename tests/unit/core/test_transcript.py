@@ -1,5 +1,8 @@
 """A transcript as a value: what it shows, and what it refuses to hold."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from sideband.core.errors import InvalidOption
@@ -9,8 +12,10 @@ from sideband.core.transcript import (
     TranscriptEvent,
     Visibility,
     clear_reminders,
+    end_turn,
     reminder_event,
     tail_start,
+    transcript_compact,
 )
 from tests.builders import a_reminder
 
@@ -47,6 +52,24 @@ def test_a_transcript_in_which_an_id_stands_twice_is_refused() -> None:
     twice = Transcript(events=tuple(reminder_event(a_reminder("a"), event_id=name) for name in ("e1", "e2")))
     with pytest.raises(InvalidOption, match="'a' stands twice"):
         clear_reminders(twice, Selector(tag="ci"))
+
+
+@pytest.mark.parametrize("turn", [None, "1", 1.0, True], ids=repr)
+def test_a_turn_that_is_no_whole_number_is_refused(turn: Any) -> None:  # noqa: ANN401 - what no caller should give
+    with pytest.raises(InvalidOption, match="turn must be a whole number") as caught:
+        end_turn(Transcript(), turn)
+    assert (caught.value.code, caught.value.field, caught.value.value) == ("HARN-RMD-001", "turn", turn)
+
+
+@pytest.mark.parametrize(
+    "form", [list, tuple, lambda messages: Transcript(messages=messages)], ids=["a-list", "a-tuple", "a-transcript"]
+)
+def test_a_compactor_that_gives_the_messages_back_has_compacted_nothing(form: Callable[[Any], object]) -> None:
+    # Nothing keeps a caller without a type checker from giving a list where a tuple is asked for.
+    messages: Any = [{"role": "user", "content": "hello"}]
+    transcript = Transcript(messages=messages, events=(reminder_event(a_reminder("a"), event_id="e1"),))
+    compacted = transcript_compact(transcript, strategy="custom", custom_compactor=lambda given, _: form(given))
+    assert compacted == (transcript, 0, ())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from tools.coverage_floor import FLOOR_ELSEWHERE, PURE_FLOORS, MeasuredFile, main, package_of, ranges
 
 PURE_FILES = tuple(f"src/{package.replace('.', '/')}/__init__.py" for package in PURE_FLOORS)

@@ -1,0 +1,61 @@
+"""A provider of one's own: it speaks when a daemon has been idle, unless its settings turn it off."""
+
+import asyncio
+from typing import Any
+
+import sideband as sb
+from sideband.testing import FakeClock, ScriptedModel
+
+
+def evaluate(ctx: sb.ProviderContext) -> dict[str, Any] | None:
+    """Files may have changed while nobody looked."""
+    if ctx.config.get("enabled") is False:
+        return None
+    return {
+        "reminder": {
+            "body": "The workspace may have changed while this session was idle; check the files you touched.",
+            "tags": ["workspace"],
+            "dedupe_key": "workspace:idled",
+            "ttl_turns": 1,
+            "propagate": "session",
+        }
+    }
+
+
+async def after_idling(config: dict[str, Any]) -> tuple[str, ...]:
+    """The reminders in the first request after a daemon has looked around by itself."""
+    session = await sb.open_store().session("daemon")
+
+    def looks_around(_request: object) -> str:
+        if session.run is not None:
+            session.run.stop()
+        return "Nothing to do."
+
+    model = ScriptedModel(["Done.", looks_around])
+    sb.register_reminder_provider(id="workspace_guard", subscribes_to=["session_idle"], evaluate=evaluate)
+    try:
+        await sb.agent_loop(
+            "Watch the workspace.",
+            session=session,
+            model=model,
+            daemon=True,
+            wake_seconds=30,
+            # On this clock thirty seconds are over at once.
+            clock=FakeClock(),
+            reminders={"config": {"workspace_guard": config}},
+        )
+    finally:
+        sb.clear_reminder_providers()
+    return model.requests[-1].reminders
+
+
+async def main() -> None:
+    for enabled in (True, False):
+        reminders = await after_idling({"enabled": enabled})
+        print(f"enabled: {enabled}, reminders: {len(reminders)}")
+        for reminder in reminders:
+            print(reminder)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,77 @@
+"""How much a run may use, and when it is told that it nears the end."""
+
+from bisect import bisect_right
+from typing import Any, Final
+
+import msgspec
+
+from sideband.ports import Usage
+
+# Shares of a budget that are told, each once until the share falls below it again.
+THRESHOLDS: Final = (0.70, 0.85, 0.95)
+_REACHED: Final = (0.0, *THRESHOLDS)
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of one run; None is no bound."""
+
+    max_turns: int | None = 50
+    max_tokens: int | None = None
+
+
+class Meter:
+    """What a run has used so far, beside its bounds."""
+
+    def __init__(self, budget: Budget, *, context_window: int | None) -> None:
+        self.budget = budget
+        self.context_window = context_window
+        self.turns = 0
+        self.usage = Usage()
+        self.prompt_tokens = 0
+        self._told: dict[str, float] = {}
+
+    def count(self, usage: Usage) -> None:
+        """One more turn was committed."""
+        self.turns += 1
+        self.prompt_tokens = usage.prompt_tokens
+        self.usage = Usage(
+            prompt_tokens=self.usage.prompt_tokens + usage.prompt_tokens,
+            cached_tokens=self.usage.cached_tokens + usage.cached_tokens,
+            output_tokens=self.usage.output_tokens + usage.output_tokens,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.prompt_tokens + self.usage.output_tokens
+
+    def spent(self) -> str | None:
+        """The bound that is reached; None while the run may go on."""
+        if self.budget.max_turns is not None and self.turns >= self.budget.max_turns:
+            return "max_turns"
+        if self.budget.max_tokens is not None and self.tokens >= self.budget.max_tokens:
+            return "max_tokens"
+        return None
+
+    def crossed(self) -> list[dict[str, Any]]:
+        """What `on_budget_threshold` is told now: each threshold that was reached since the last time."""
+        news: list[dict[str, Any]] = []
+        for name, used, limit in (
+            ("context", self.prompt_tokens, self.context_window),
+            ("turns", self.turns, self.budget.max_turns),
+            ("tokens", self.tokens, self.budget.max_tokens),
+        ):
+            if not limit:
+                continue
+            ratio = used / limit
+            reached = _REACHED[bisect_right(THRESHOLDS, ratio)]
+            if reached > self._told.get(name, 0.0):
+                news.append(self._payload(name, used, limit, reached))
+            self._told[name] = reached
+        return news
+
+    def _payload(self, name: str, used: int, limit: int, reached: float) -> dict[str, Any]:
+        payload: dict[str, Any] = {"budget": name, "used": used, "limit": limit, "threshold": reached}
+        payload["ratio"] = used / limit
+        if name == "context":
+            payload |= {"prompt_tokens": used, "context_window": limit}
+        return payload

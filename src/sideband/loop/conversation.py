@@ -1,0 +1,308 @@
+"""The session as its loop handles it: every commit point is one method, and each is one decision."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from sideband.core import drain, lifecycle
+from sideband.core.draft import Draft, mint
+from sideband.core.errors import UnknownSession
+from sideband.core.events import (
+    Cancelled,
+    Event,
+    Idled,
+    InboxItem,
+    InjectAccepted,
+    InjectDelivered,
+    PermissionAsked,
+    PermissionReplied,
+    QueuedMessage,
+    ResultRecorded,
+    Started,
+)
+from sideband.core.inbox import check_body_size
+from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.reminder import Reminder, ReminderId, Source
+from sideband.core.seams import InjectMode, Seam
+from sideband.core.state import SessionState
+from sideband.core.trust import IN_PROCESS, Provenance, Trust
+from sideband.loop.messages import (
+    interrupted_message,
+    read_call,
+    reply_message,
+    result_message,
+    unfinished_message,
+    user_content,
+)
+from sideband.ports import Journal, Message, Plan, Reply, ToolCall, ToolStatus
+
+
+class Opened(NamedTuple):
+    """A request that is on record and may leave."""
+
+    turn: int
+    plan: Plan
+
+
+class Conversation:
+    """One session of one agent, bound to the journal it lives in."""
+
+    def __init__(
+        self, journal: Journal, session_id: str, *, new_id: Callable[[], str], limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self.journal = journal
+        self.session_id = session_id
+        self.new_id = new_id
+        self.limits = limits
+        self._noted: list[Event] = []
+
+    @property
+    def state(self) -> SessionState:
+        """What the session knows now; read it, and change it by committing."""
+        return self.journal.state(self.session_id)
+
+    async def commit(self, decide: Callable[[SessionState], Iterable[Event]]) -> tuple[Event, ...]:
+        """Decide on the state as it is in the commit, and apply what was decided. What was noted before goes first."""
+        if not self._noted:
+            return (await self.journal.commit(self.session_id, decide)).events
+        noted, self._noted = self._noted, []
+        try:
+            committed = await self.journal.commit(self.session_id, lambda state: (*noted, *decide(state)))
+        except Exception:
+            # A refusal has written nothing, the notes included.
+            self._noted = [*noted, *self._noted]
+            raise
+        return committed.events[len(noted) :]
+
+    # Seams.
+
+    async def drain(
+        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
+    ) -> tuple[InboxItem, ...]:
+        """Take what this seam takes. Between a reply and its tools, what is taken stands for the results of `calls`.
+
+        With `starting`, what is taken makes an idle session run, in the same commit.
+        """
+        taken: tuple[InboxItem, ...] = ()
+        if not closing and self.journal.nothing_waits(self.session_id):
+            return taken
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            nonlocal taken
+            drained = drain.drain(
+                state.inbox,
+                state.live,
+                seam,
+                next_turn=state.next_turn,
+                skipped_batches=state.skipped_batches,
+                permission_open=state.permission_open,
+                closing=closing,
+            )
+            taken = drained.taken
+            # The results come first: nothing may stand between a call and its result.
+            skipped = [_result(call, ToolStatus.INTERRUPTED, interrupted_message(call, taken)) for call in calls]
+            woken = (Started(),) if starting and taken and not state.running else ()
+            return (*woken, *(skipped if drained.dispatch_skipped else ()), *drained.events)
+
+        await self.commit(decide)
+        return taken
+
+    async def start_queued(self, *, even_held: bool = False) -> bool:
+        """Let the next queued message start a turn; False where none may. A cancel may hold them all."""
+        return bool(
+            await self.commit(
+                lambda state: drain.start(
+                    state.inbox, running=state.running, queue_held=state.queue_held and not even_held
+                )
+            )
+        )
+
+    async def start_with(self, text: str) -> None:
+        """Let this message start a turn, before all that is queued."""
+        item = QueuedMessage(
+            message_id=self.new_id(), content=user_content(text), mode=InjectMode.QUEUE, provenance=IN_PROCESS
+        )
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            _refuse_closed(state)
+            delivered = InjectDelivered(message_id=item.message_id, content=item.content)
+            return (InjectAccepted(item=item), Started(), delivered)
+
+        await self.commit(decide)
+
+    async def started(self) -> None:
+        """A run begins that no queued message has started."""
+        await self.commit(lambda state: () if state.running else (Started(),))
+
+    async def idle(self) -> None:
+        """A run ends without a closing drain: it failed, or was asked to stop between turns."""
+        await self.commit(lambda state: (Idled(),) if state.running else ())
+
+    async def settle(self, *, hold_queue: bool) -> None:
+        """A run is over, however it ended: nothing of it stays open. What ended in good order is left alone."""
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            if state.request is not None or state.open_calls:
+                return _cancelled(state, hold_queue=hold_queue)
+            return (Idled(),) if state.running else ()
+
+        await self.commit(decide)
+
+    async def cancel(self, *, hold_queue: bool) -> None:
+        """The turn ends at a client's word; the inbox stays as it is."""
+        await self.commit(lambda state: _cancelled(state, hold_queue=hold_queue))
+
+    async def finish_call(self) -> None:
+        """A single call is over: a request without a reply never happened, and no tool will run."""
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            yield from _voided(state)
+            yield from _unfinished(state, ToolStatus.CANCELLED)
+            yield Idled()
+
+        await self.commit(decide)
+
+    async def recover(self, *, may_repeat: Callable[[str], bool]) -> None:
+        """End what a process that died has left open.
+
+        Its request never happened, and its calls are told as unknown, except those of the tools that may run again.
+        """
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            yield from _voided(state)
+            yield from _unfinished(state, ToolStatus.UNKNOWN, except_for=may_repeat)
+            yield from (PermissionReplied(request_id=request_id) for request_id in state.permissions)
+            if state.running:
+                yield Idled()
+
+        await self.commit(decide)
+
+    # Turns.
+
+    async def open_request(self, build: Callable[[SessionState], Plan]) -> Opened:
+        """What the request shows is on record before any byte of it leaves; it is built from the state of that commit."""
+        opened: list[Opened] = []
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            plan, turn = build(state), state.next_turn
+            opened.append(Opened(turn, plan))
+            return lifecycle.open_request(turn, plan.shown, plan.left_out)
+
+        await self.commit(decide)
+        return opened[-1]
+
+    async def retry_request(self, opened: Opened, *, attempt: int) -> None:
+        """The same request leaves once more."""
+        await self.commit(lambda _: lifecycle.open_request(opened.turn, opened.plan.shown, attempt=attempt))
+
+    async def close_turn(self, reply: Reply) -> None:
+        """The reply is in: the turn counts, and what it has shown ages, before tools add more."""
+        message = reply_message(reply)
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            if state.request is None:
+                return ()
+            return lifecycle.close_turn(state.live, state.request, reply=message)
+
+        await self.commit(decide)
+
+    async def void_turn(self) -> None:
+        """The open request came to nothing."""
+        await self.commit(_voided)
+
+    # Tools.
+
+    async def record(self, call: ToolCall, status: ToolStatus, text: str, *, truncated: bool = False) -> None:
+        """One call has ended; a second result for it is not recorded."""
+        result = _result(call, status, result_message(call, status, text, truncated=truncated))
+        await self.commit(lambda state: (result,) if call.id in state.open_calls else ())
+
+    def open_calls(self) -> list[ToolCall]:
+        """The calls that have no result yet."""
+        return [read_call(call) for call in self.state.open_calls.values()]
+
+    async def ask_permission(self, request_id: str) -> None:
+        await self.commit(lambda _: (PermissionAsked(request_id=request_id),))
+
+    async def answer_permission(self, request_id: str) -> None:
+        await self.commit(
+            lambda state: (PermissionReplied(request_id=request_id),) if request_id in state.permissions else ()
+        )
+
+    # Compaction.
+
+    async def compact(self, before: Sequence[Message], after: Sequence[Message]) -> int:
+        """Go on with `after` instead of `before`, and end the reminders that do not survive it: how many were archived.
+
+        Nothing happens where there was nothing to compact, or where the conversation is no longer `before`.
+        """
+        archived = _archived(before, after)
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            if state.request is not None or state.open_calls or list(before) != state.messages:
+                return ()
+            plan = lifecycle.plan_compaction(state.live)
+            return lifecycle.compact(state.live, plan, archived_messages=archived, messages=tuple(after))
+
+        return archived if await self.commit(decide) else 0
+
+    # Reminders from this process.
+
+    async def inject(self, draft: Draft, *, source: Source, provider_id: str | None = None) -> tuple[Reminder, int]:
+        """A reminder of a hook or a provider is live at once; with it, how many of its key it replaced."""
+        check_body_size(draft, Trust.OPERATOR, self.limits)
+        provenance = Provenance(provider_id=provider_id)
+        reminder_id = ReminderId(self.new_id())
+        minted: list[Reminder] = []
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            _refuse_closed(state)
+            minted.append(mint(draft, reminder_id=reminder_id, source=source, fired_at_turn=state.next_turn))
+            return lifecycle.inject(state.live, minted[-1], provenance)
+
+        events = await self.commit(decide)
+        return minted[-1], len(events) - 1
+
+    def note(self, event: Event) -> None:
+        """Let the next commit write down what changes no state (an evaluation, for instance): it is worth none itself."""
+        self._noted.append(event)
+
+    async def write_notes(self) -> None:
+        """Do not wait for another commit: none may follow."""
+        await self.commit(lambda _: ())
+
+
+def _refuse_closed(state: SessionState) -> None:
+    if state.closed:
+        raise UnknownSession("the session is closed and accepts nothing more")
+
+
+def _result(call: ToolCall, status: ToolStatus, message: Message) -> ResultRecorded:
+    return ResultRecorded(call_id=call.id, status=status.value, message=message)
+
+
+def _archived(before: Sequence[Message], after: Sequence[Message]) -> int:
+    """How many messages at the beginning were replaced: all but the tail that both have."""
+    if list(before) == list(after):
+        return 0
+    kept = 0
+    while kept < min(len(before), len(after)) and before[-1 - kept] == after[-1 - kept]:
+        kept += 1
+    return max(1, len(before) - kept)
+
+
+def _cancelled(state: SessionState, *, hold_queue: bool) -> Iterable[Event]:
+    yield from _voided(state)
+    yield from _unfinished(state, ToolStatus.CANCELLED)
+    yield Cancelled(hold_queue=hold_queue)
+
+
+def _voided(state: SessionState) -> Iterable[Event]:
+    return () if state.request is None else lifecycle.void_turn(state.request)
+
+
+def _unfinished(
+    state: SessionState, status: ToolStatus, *, except_for: Callable[[str], bool] = lambda _name: False
+) -> Iterable[Event]:
+    for call in map(read_call, state.open_calls.values()):
+        if not except_for(call.name):
+            yield _result(call, status, unfinished_message(call, status))

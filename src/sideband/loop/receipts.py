@@ -1,0 +1,89 @@
+"""Receipts: for every tool call what it was, how it ended, and which reminders hooks added because of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+import msgspec
+
+from sideband.core.reminder import Reminder
+
+
+class ReminderReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """A reminder that a hook added around a tool call; never its body."""
+
+    hook_event: str
+    session_id: str
+    tool_call_id: str
+    reminder_id: str
+    tags: tuple[str, ...]
+    dedupe_key: str | None
+    source: str
+    role_hint: str
+    ttl_turns: int | None
+    deduped_count: int
+
+
+class Audit(msgspec.Struct, kw_only=True):
+    reminders: list[ReminderReceipt] = []
+
+
+class ToolCallReceipt(msgspec.Struct, kw_only=True):
+    """One tool call; `status` is None while it runs."""
+
+    session_id: str
+    tool_call_id: str
+    tool_name: str
+    args: dict[str, Any]
+    status: str | None = None
+    audit: Audit = msgspec.field(default_factory=Audit)
+
+
+class AuditLog:
+    """The receipts of the tool calls made while it is active, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.receipts: list[ToolCallReceipt] = []
+
+    def open(self, session_id: str, call_id: str, name: str, args: dict[str, Any]) -> ToolCallReceipt:
+        receipt = ToolCallReceipt(session_id=session_id, tool_call_id=call_id, tool_name=name, args=args)
+        self.receipts.append(receipt)
+        return receipt
+
+
+_ACTIVE: Final[ContextVar[AuditLog | None]] = ContextVar("sideband_audit_log", default=None)
+
+
+@contextmanager
+def with_audit_log() -> Iterator[AuditLog]:
+    """Keep a receipt of every tool call made inside the block."""
+    log = AuditLog()
+    token = _ACTIVE.set(log)
+    try:
+        yield log
+    finally:
+        _ACTIVE.reset(token)
+
+
+def active_audit_log() -> AuditLog | None:
+    """The log to write to; None where nobody asked for receipts."""
+    return _ACTIVE.get()
+
+
+def reminder_receipt(
+    reminder: Reminder, *, hook_event: str, session_id: str, call_id: str, deduped_count: int
+) -> ReminderReceipt:
+    """What a receipt says of a reminder."""
+    return ReminderReceipt(
+        hook_event=hook_event,
+        session_id=session_id,
+        tool_call_id=call_id,
+        reminder_id=reminder.id,
+        tags=reminder.tags,
+        dedupe_key=reminder.dedupe_key,
+        source=reminder.source.value,
+        role_hint=reminder.role_hint.value,
+        ttl_turns=reminder.ttl_turns,
+        deduped_count=deduped_count,
+    )

@@ -1,0 +1,248 @@
+"""What the loop needs from outside, as the fewest methods that will do; fakes of all of it are public."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from sideband.core.events import Event
+from sideband.core.lifecycle import Shown
+from sideband.core.live import LiveIndex
+from sideband.core.reminder import Reminder
+from sideband.core.state import SessionState
+
+Message: TypeAlias = dict[str, Any]
+OnText: TypeAlias = Callable[[str], Awaitable[None] | None]
+
+
+class Clock(Protocol):
+    """Time, injected: a test decides how late it is."""
+
+    def monotonic(self) -> float:
+        """Seconds that only go forward."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        """Return after so many seconds of this clock."""
+
+
+# The journal.
+
+Decision: TypeAlias = Callable[[SessionState], Iterable[Event]]
+
+
+class Logged(msgspec.Struct, frozen=True, kw_only=True):
+    """An event with its place in the one gap-free sequence of its store."""
+
+    sequence: int
+    session_id: str
+    event: Event
+
+
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit wrote; nothing where the decision had nothing to write."""
+
+    events: tuple[Event, ...]
+    sequence: int
+
+
+class Journal(Protocol):
+    """Where sessions live. A decision runs inside the commit, on the state as it is then."""
+
+    def state(self, session_id: str) -> SessionState:
+        """The state of a session, to be read."""
+
+    def nothing_waits(self, session_id: str) -> bool:
+        """Whether the inbox is surely empty; a store that would have to look it up says no."""
+
+    async def commit(self, session_id: str, decide: Decision) -> Committed:
+        """Commit what the decision returns, all or nothing; cancelling the caller does not undo it."""
+
+    def wake(self, session_id: str) -> "Wake":
+        """Set at each commit of the session."""
+
+    def subscribe(
+        self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
+    ) -> AsyncGenerator[Logged, None]:
+        """What was and will be logged behind `after`."""
+
+
+class Wake(Protocol):
+    """Something to wait for; `asyncio.Event` is one."""
+
+    def clear(self) -> None: ...
+
+    def wait(self) -> Coroutine[Any, Any, object]: ...
+
+
+# Models.
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One call a model asks for; `id` is the model's and unique in its reply."""
+
+    id: str
+    name: str
+    args: dict[str, Any] = {}
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request cost, in tokens; `prompt_tokens` is the whole current prompt, cached or not."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model answered."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()
+
+
+class RequestView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request is built from; `live` is read, never changed."""
+
+    turn: int
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]]
+    live: LiveIndex
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A request ready to leave: what it shows, what the budget left out, and the request itself."""
+
+    shown: tuple[Shown, ...] = ()
+    left_out: tuple[str, ...] = ()
+    request: Any = None
+
+
+# With these a service says that the same request may succeed later; so does every 5xx.
+RETRIED_STATUSES: Final = frozenset({408, 409, 429})
+
+
+class ModelError(Exception):
+    """A model could not answer; a `retryable` failure is one of the connection or the service, not of the request.
+
+    Where it is not said (None) the HTTP status decides.
+    """
+
+    def __init__(self, message: str, *, retryable: bool | None = None, status: int | None = None) -> None:
+        super().__init__(message)
+        self.retryable = _may_pass(status) if retryable is None else retryable
+        self.status = status
+
+
+def _may_pass(status: int | None) -> bool:
+    return status is not None and (status in RETRIED_STATUSES or 500 <= status <= 599)  # noqa: PLR2004 - HTTP's own
+
+
+class Model(Protocol):
+    """A model on some wire. Planning is pure and comes first, so that what will be shown is on record before it is."""
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens a prompt may have; None where that is not known."""
+
+    def plan(self, view: RequestView) -> Plan:
+        """The request for this view."""
+
+    def complete(self, plan: Plan, on_text: OnText | None = None) -> Coroutine[Any, Any, Reply]:
+        """Send it and wait for the whole reply; text is handed to `on_text` as it arrives."""
+
+
+# Tools.
+
+
+class ToolStatus(StrEnum):
+    """How a call ended; every call ends in exactly one of these."""
+
+    OK = "ok"
+    ERROR = "error"
+    TIMED_OUT = "timed_out"
+    DENIED = "denied"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gives back.
+
+    A shortened output says how long it was (`original_bytes`; None: it is whole). `data` is for hooks and providers, not
+    for the model: an exit code, the diagnostics a verifier reported, the command that ran.
+    """
+
+    text: str
+    is_error: bool = False
+    original_bytes: int | None = None
+    data: dict[str, Any] = {}
+
+    @property
+    def truncated(self) -> bool:
+        return self.original_bytes is not None
+
+
+class ToolContext(Protocol):
+    """What a running tool may tell its loop."""
+
+    def applied(self, what: str) -> None:
+        """Note a change that was made for good, so that a cancelled call can still say what it did."""
+
+
+class Tool(Protocol):
+    """A tool of the agent. An `idempotent` one may be run again where it is not known whether it ran."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """JSON Schema of the arguments."""
+
+    @property
+    def idempotent(self) -> bool: ...
+
+    def call(self, args: Mapping[str, Any], context: ToolContext) -> Coroutine[Any, Any, ToolOutput]:
+        """Do it; an exception is recorded as the call's error."""
+
+
+# People, watchers, compaction.
+
+
+class Permission(Protocol):
+    """Whoever may allow or refuse a tool call."""
+
+    async def ask(self, call: ToolCall) -> str | None:
+        """None allows it; a text is the reason why not."""
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A file the agent knows has changed, not by the agent."""
+
+    path: str
+    kind: str = "modified"
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """Where changes from outside are noticed."""
+
+    def changes(self) -> Sequence[FileChange]:
+        """What changed since the last call; each change is told once."""
+
+
+class Compactor(Protocol):
+    """Makes a shorter conversation of a long one."""
+
+    async def compact(self, messages: Sequence[Message], reminders: Sequence[Reminder]) -> Sequence[Message]:
+        """The messages to go on with; equal to the given ones where there is nothing to compact."""

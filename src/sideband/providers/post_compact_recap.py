@@ -1,0 +1,39 @@
+"""Says what a compaction took out of the conversation, and what stands in its place."""
+
+from typing import Any, Final
+
+from sideband.core.hookevents import SessionEvent
+from sideband.core.reminder import MAX_TTL_TURNS
+from sideband.providers.context import Provider, ProviderContext
+from sideband.providers.quoting import quoted
+from sideband.providers.settings import is_count, read_number
+
+ID: Final = "post_compact_recap"
+TTL_TURNS: Final = 2
+
+
+def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
+    """Fires when messages were archived."""
+    archived = ctx.payload.get("archived_messages")
+    if not is_count(archived) or archived == 0:
+        return None
+    summary = ctx.payload.get("summary")
+    ttl_turns = int(read_number(ctx.config, "ttl_turns", default=TTL_TURNS))
+    return {
+        "body": _body(archived, summary if isinstance(summary, str) else ""),
+        "tags": ["recap"],
+        "dedupe_key": ID,
+        "ttl_turns": min(max(ttl_turns, TTL_TURNS), MAX_TTL_TURNS),
+        "propagate": "session",
+    }
+
+
+def _body(archived: int, summary: str) -> str:
+    messages = "1 message" if archived == 1 else f"{archived:,} messages"
+    happened = f"A compaction took {messages} out of this conversation; their exact words are no longer part of it."
+    if not summary.strip():
+        return f"{happened} It gave no summary of them."
+    return f"{happened} The summary it made of them:\n{quoted(summary)}"
+
+
+PROVIDER: Final = Provider(id=ID, subscribes_to=(SessionEvent.POST_COMPACT,), evaluate=evaluate, canonical=True)

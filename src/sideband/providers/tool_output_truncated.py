@@ -1,0 +1,50 @@
+"""Says that the model saw only a part of what a tool gave."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sideband.core.hookevents import SessionEvent
+from sideband.providers.context import Provider, ProviderContext
+from sideband.providers.evidence import fields_of, tool_name
+from sideband.providers.quoting import named, one_line
+from sideband.providers.settings import is_count
+
+ID: Final = "tool_output_truncated"
+# Any of them says that the output was shortened; one that says no does not take back another's yes.
+FLAGS: Final = ("truncated", "compacted")
+# A key has at most 256 bytes, and a character up to four.
+KEY_CHARACTERS: Final = 56
+
+
+def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
+    """Fires when the event, or the result in it, is marked as shortened."""
+    told = (ctx.payload, fields_of(ctx.payload.get("result")))
+    if not any(fields.get(flag) is True for fields in told for flag in FLAGS):
+        return None
+    tool = tool_name(ctx.payload) or "tool"
+    return {
+        "body": f"The output of {named(tool)} was shortened before it reached this conversation. {_size(told)}",
+        "tags": ["truncation"],
+        "dedupe_key": f"{ID}:{one_line(tool, most=KEY_CHARACTERS)}",
+        "ttl_turns": 1,
+        "propagate": "none",
+    }
+
+
+def _size(told: tuple[Mapping[str, object], ...]) -> str:
+    in_bytes = _count("original_bytes", told)
+    if in_bytes is not None:
+        size = f"Its original size was {in_bytes:,} bytes."
+    else:
+        reported = _count("original_size", told)
+        size = "Its original size is not known." if reported is None else f"Its original size was {reported:,}."
+    dropped = _count("dropped_bytes", told)
+    return size if dropped is None else f"{size} {dropped:,} bytes were left out."
+
+
+def _count(name: str, told: tuple[Mapping[str, object], ...]) -> int | None:
+    values = (fields.get(name) for fields in told)
+    return next((value for value in values if is_count(value)), None)
+
+
+PROVIDER: Final = Provider(id=ID, subscribes_to=(SessionEvent.POST_TOOL_USE,), evaluate=evaluate, canonical=True)

@@ -1,0 +1,207 @@
+"""A session as a program holds it: tell it things, ask what waits, take things back."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sideband.core import drain, inbox, lifecycle
+from sideband.core.errors import SessionBusy, UnknownMessage, shown
+from sideband.core.events import Event
+from sideband.core.fields import read_inject_mode
+from sideband.core.hookevents import SessionEvent
+from sideband.core.inbox import RevokeStatus
+from sideband.core.limits import Limits
+from sideband.core.parse import parse
+from sideband.core.pending import Pending, live_beside, pending
+from sideband.core.reminder import ReminderId, Source
+from sideband.core.seams import InjectMode
+from sideband.core.state import SessionState
+from sideband.core.surfaces import Surface
+from sideband.core.transcript import Transcript, Visibility, reminder_event
+from sideband.core.trust import IN_PROCESS
+from sideband.loop.conversation import Conversation
+from sideband.loop.messages import user_content
+from sideband.loop.problems import Problem
+from sideband.loop.telling import Surroundings, Teller
+from sideband.ports import Journal, Logged
+from sideband.runtime.registries import HOOKS
+
+if TYPE_CHECKING:
+    from sideband.loop.agent import AgentRun
+
+
+class Accepted(NamedTuple):
+    """A reminder waits; its id, and how many waiting ones of its key it displaced."""
+
+    reminder_id: ReminderId
+    deduped_count: int
+
+
+class Session:
+    """One conversation of one agent. Every method is one commit; what it answers is so from then on."""
+
+    def __init__(self, journal: Journal, session_id: str, *, new_id: Callable[[], str], limits: Limits) -> None:
+        self.id = session_id
+        self.talk = Conversation(journal, session_id, new_id=new_id, limits=limits)
+        self.run: AgentRun | None = None
+        self._calling = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a loop or a call of this process runs on it."""
+        return self._calling or (self.run is not None and not self.run.over)
+
+    def refuse_busy(self) -> None:
+        """Raise where something runs on it already."""
+        if self.busy:
+            raise SessionBusy(f"session {shown(self.id)} is in use by a loop or a call", field="session", value=self.id)
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """One call at a time, and none beside a loop."""
+        self.refuse_busy()
+        self._calling = True
+        try:
+            yield
+        finally:
+            self._calling = False
+
+    async def remind(self, body: str, **options: Any) -> Accepted:  # noqa: ANN401 - checked by the parser
+        """Accept a reminder; the next seam that takes its mode makes it live.
+
+        Options: `tags`, `dedupe_key`, `ttl_turns`, `preserve_on_compact`, `propagate`, `role_hint`, `mode`.
+        """
+        draft = parse({"body": body, **options}, Surface.SESSION, limits=self.talk.limits)
+        answer: inbox.Accepted | None = None
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            nonlocal answer
+            answer = inbox.accept(
+                state.inbox,
+                draft,
+                IN_PROCESS,
+                new_id=self.talk.new_id(),
+                source=Source.IN_PIPELINE,
+                closed=state.closed,
+                live=live_beside(state.live, IN_PROCESS, draft.dedupe_key),
+                limits=self.talk.limits,
+            )
+            return answer.events
+
+        await self.talk.commit(decide)
+        if answer is None:
+            raise RuntimeError("the store committed without asking")
+        return Accepted(answer.reminder_id, answer.deduped_count)
+
+    async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
+        """Accept a user message and return its id. `steer` reaches the running turn, `queue` starts the next one."""
+        blocks = _blocks(content)
+        wanted = read_inject_mode(mode)
+        message_id = self.talk.new_id()
+        await self.talk.commit(
+            lambda state: inbox.accept_message(
+                state.inbox,
+                blocks,
+                wanted,
+                IN_PROCESS,
+                new_id=message_id,
+                running=state.running,
+                closed=state.closed,
+                limits=self.talk.limits,
+            )
+        )
+        return message_id
+
+    async def prompt(self, content: str | Sequence[Mapping[str, Any]]) -> str:
+        """The user's next message: starts a turn when the session is idle, waits for that where it is not."""
+        return await self.inject(content, mode=InjectMode.QUEUE)
+
+    async def pending(self) -> tuple[Pending, ...]:
+        """Every reminder that is queued or live, with its state."""
+        return pending(self.talk.state.inbox.items(), self.talk.state.live)
+
+    async def revoke(self, item_id: str) -> RevokeStatus:
+        """Withdraw what still waits, a reminder or a message; what a drain has taken is `AlreadyDelivered`."""
+        status: RevokeStatus | None = None
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            nonlocal status
+            try:
+                revocation = inbox.revoke_message(state.inbox, item_id, IN_PROCESS)
+            except UnknownMessage:
+                revocation = inbox.revoke_reminder(state.inbox, item_id, IN_PROCESS)
+            status = revocation.status
+            return revocation.events
+
+        await self.talk.commit(decide)
+        return status or RevokeStatus.ALREADY_REVOKED
+
+    async def replace(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
+        """Exchange the content of a waiting message; its id, mode and place stay."""
+        blocks = _blocks(content)
+        await self.talk.commit(lambda state: inbox.replace_message(state.inbox, message_id, blocks, IN_PROCESS))
+
+    async def clear(
+        self,
+        *,
+        id: str | None = None,
+        tag: str | None = None,
+        dedupe_key: str | None = None,
+    ) -> int:
+        """End every live reminder that matches all that is given; how many those were."""
+        selector = lifecycle.Selector(id=id, tag=tag, dedupe_key=dedupe_key)
+        return len(await self.talk.commit(lambda state: lifecycle.clear(state.live, selector)))
+
+    async def cancel(self) -> bool:
+        """End the running turn; the inbox stays as it is. False where nothing runs."""
+        if self.run is None or self.run.over:
+            return False
+        self.run.cancel()
+        return True
+
+    async def events(self, *, kind_prefix: str = "", after: int = 0) -> AsyncIterator[Logged]:
+        """What has happened and will happen in this session."""
+        logged = self.talk.journal.subscribe(session_id=self.id, kind_prefix=kind_prefix, after=after)
+        async with aclosing(logged):
+            async for entry in logged:
+                yield entry
+
+    async def transcript(self) -> Transcript:
+        """The conversation and its reminders as they stand now."""
+        state = self.talk.state
+        live = [
+            reminder_event(state.live.current(item), event_id=f"{item.id}/live", visibility=Visibility.PUBLIC)
+            for item in state.live
+        ]
+        audit = [
+            reminder_event(entry.reminder, event_id=f"{entry.reminder.id}/audit", visibility=Visibility.INTERNAL)
+            for entry in state.audit
+        ]
+        return Transcript(messages=tuple(state.messages), events=(*live, *audit))
+
+    async def close(self) -> tuple[Problem, ...]:
+        """End the session, and with it all that it still has; what hooks on `session_end` did wrong is returned.
+
+        A loop that runs on it has to be cancelled first.
+        """
+        problems: list[Problem] = []
+        # Hooks may take their time: until the end is on record nobody begins a run.
+        with self.calling():
+            if not self.talk.state.closed:
+                await self._farewell(problems).tell(SessionEvent.SESSION_END)
+            await self.talk.commit(
+                lambda state: () if state.closed else drain.close(state.inbox, state.live, request=state.request)
+            )
+        return tuple(problems)
+
+    def _farewell(self, problems: list[Problem]) -> Teller:
+        """The hooks and providers of the last run; for a session that never ran, the hooks of the process."""
+        if self.run is None:
+            around = Surroundings(options={}, config_for=lambda _id: {})
+            return Teller(self.talk, HOOKS, (), around, problems.append)
+        self.run.teller.report = problems.append
+        return self.run.teller
+
+
+def _blocks(content: str | Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    return user_content(content) if isinstance(content, str) else tuple(dict(block) for block in content)

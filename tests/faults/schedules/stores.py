@@ -1,0 +1,62 @@
+"""Stores under which a schedule is played: what they do alike, and where they let others in between."""
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+from sideband.core.events import Event
+from sideband.ports import Committed, Decision
+from sideband.store.memory import MemoryStore
+
+
+class WitnessedStore(MemoryStore):
+    """The store in memory, which also remembers what was committed together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[tuple[Event, ...]] = []
+
+    async def commit(self, session_id: str, decide: Decision) -> Committed:
+        committed = await super().commit(session_id, decide)
+        if committed.events:
+            self.commits.append(committed.events)
+        return committed
+
+
+class _Order(NamedTuple):
+    session_id: str
+    decide: Decision
+    done: asyncio.Future[Committed]
+
+
+class GroupingStore(WitnessedStore):
+    """Commits stand in line and are made together, as a store on a disk makes them, while others go on.
+
+    Whoever gives up waiting does not take back what was handed in.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._line: deque[_Order] = deque()
+        self._writing: asyncio.Task[None] | None = None
+
+    async def commit(self, session_id: str, decide: Decision) -> Committed:
+        loop = asyncio.get_running_loop()
+        order = _Order(session_id, decide, loop.create_future())
+        self._line.append(order)
+        if self._writing is None:
+            self._writing = loop.create_task(self._write(), name="writer")
+        return await order.done
+
+    async def _write(self) -> None:
+        while self._line:
+            order = self._line.popleft()
+            try:
+                committed = await super().commit(order.session_id, order.decide)
+            except Exception as error:  # noqa: BLE001 - whatever a decision raises is for whoever asked for it
+                if not order.done.cancelled():
+                    order.done.set_exception(error)
+            else:
+                if not order.done.cancelled():
+                    order.done.set_result(committed)
+        self._writing = None

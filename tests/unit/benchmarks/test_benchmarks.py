@@ -1,0 +1,153 @@
+"""The benchmark runs and says all it should; how fast anything is, is not asserted here."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from benchmarks.__main__ import exit_code, main
+from benchmarks.effort import QUICK
+from benchmarks.report import Results, Target, aligned, duration
+from benchmarks.workloads import ON_INBOX, ON_LIVE, Operation, Subject, with_live, with_waiting
+
+ROWS: Final = (
+    "python -c pass",
+    "import sideband",
+    "sideband --help",
+    "ACP: JSON to record to JSON",
+    "ACP: JSON, decode and validate",
+    "ACP: record, encode",
+    "ACP: dict, validate",
+    "A2A, 12 fields: JSON to record to JSON",
+    "A2A, 12 fields: JSON, decode and validate",
+    "A2A, 12 fields: record, encode",
+    "A2A, 12 fields: dict, validate",
+    "ACP, lines of other text: JSON to record to JSON",
+    "ACP, with an envelope: JSON to record to JSON",
+    "inject, new key",
+    "inject, colliding key",
+    "accept, new key",
+    "accept, colliding key",
+    "TTL pass, nothing due",
+    "TTL pass, 10 % expire",
+    "clear by tag, 2 % hit",
+    "clear by tag, none hit",
+    "revoke by id",
+    "list all with their TTL",
+)
+TARGETS: Final = (
+    ("sideband --help, beside python -c pass", 4.0),
+    ("ACP: JSON to record to JSON, beside msgspec alone", 5.0),
+    ("A2A, 12 fields: JSON to record to JSON, beside msgspec alone", 5.0),
+    ("inject, colliding key at 50 pending, beside 10", 8.0),
+    ("TTL pass, nothing due at 50 pending, beside 10", 2.0),
+)
+# How many reminders one call ends, of 100 that are pending.
+ENDED: Final = {
+    Operation.INJECT_NEW: 0,
+    Operation.INJECT_COLLIDING: 1,
+    Operation.ACCEPT_NEW: 0,
+    Operation.ACCEPT_COLLIDING: 1,
+    Operation.NOTHING_DUE: 0,
+    Operation.TENTH_DUE: 10,
+    Operation.CLEAR: 2,
+    Operation.CLEAR_ABSENT: 0,
+    Operation.REVOKE: 1,
+}
+
+
+WORKLOADS: Final = {**ON_LIVE, **ON_INBOX}
+
+
+def a_target(measured: float | None) -> Target:
+    return Target(name="half of nothing", limit=2.0, measured=measured)
+
+
+def a_subject(name: str, operation: Operation, size: int) -> Subject:
+    return (with_live if operation in ON_LIVE else with_waiting)(name, size)
+
+
+def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    written = tmp_path / "figures.json"
+    assert main(["--quick", "--json", str(written)]) == 0
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
+    assert [row for row in ROWS if not any(line.startswith(f"{row}  ") for line in lines)] == []
+    shown = lines[lines.index("Targets") :]
+    assert [name for name, _ in TARGETS if not any(line.startswith(f"{name}  ") for line in shown)] == []
+    results = msgspec.json.decode(written.read_bytes(), type=Results)
+    assert results.quick
+    assert {target.name: target.limit for target in results.targets} == dict(TARGETS)
+    assert all(target.measured for target in results.targets)
+    assert len(results.figures["engine"]) == len(Operation) * len(QUICK.sizes) * 2
+    assert all(figure.value > 0 for figures in results.figures.values() for figure in figures)
+    assert "engine: 100 %" in printed.err
+
+
+def test_one_part_runs_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "--part", "engine"]) == 0
+    printed = capsys.readouterr().out
+    assert "revoke by id" in printed
+    assert "msgspec alone" not in printed
+
+
+@pytest.mark.parametrize("operation", WORKLOADS)
+@pytest.mark.parametrize("name", ["ours", "naive"])
+def test_the_number_pending_is_the_same_whenever_a_call_begins(name: str, operation: Operation) -> None:
+    subject = a_subject(name, operation, 100)
+    calls = WORKLOADS[operation](subject, 100, range(5))
+    begun_with = []
+    for call in calls:
+        begun_with.append(len(subject))
+        call()
+    assert begun_with == [100] * 5
+    assert len(subject) == 100
+
+
+@pytest.mark.parametrize(("operation", "ended"), ENDED.items())
+@pytest.mark.parametrize("name", ["ours", "naive"])
+def test_both_do_what_the_name_of_the_row_says(name: str, operation: Operation, ended: int) -> None:
+    subject = a_subject(name, operation, 100)
+    calls = WORKLOADS[operation](subject, 100, range(3))
+    assert [call() for call in calls] == [ended] * 3
+
+
+def test_both_list_the_same_reminders_with_what_remains_of_their_ttl() -> None:
+    ours, naive = ({(r.dedupe_key, r.ttl_turns) for r in with_live(name, 20).listing()} for name in ("ours", "naive"))
+    assert ours == naive
+    assert len(ours) == 20
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict", "strict"),
+    [
+        pytest.param(2.0, "met", 0, id="exactly-the-limit-is-met"),
+        pytest.param(2.01, "MISSED", 1, id="more-is-missed"),
+        pytest.param(None, "not measured", 1, id="what-was-not-measured-is-not-met"),
+    ],
+)
+def test_only_a_strict_run_fails_for_a_target(measured: float | None, verdict: str, strict: int) -> None:
+    target = a_target(measured)
+    assert target.verdict == verdict
+    assert exit_code([a_target(1.0), target], strict=True) == strict
+    assert exit_code([a_target(1.0), target], strict=False) == 0
+
+
+def test_columns_stand_under_each_other() -> None:
+    assert list(aligned([("row", "us"), ("a", "1.5"), ("longer", "22")])) == [
+        "row      us",
+        "------  ---",
+        "a       1.5",
+        "longer   22",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(0.5, "0.50 ns"), (42, "42.0 ns"), (999, "999 ns"), (1_000, "1.00 us"), (12_340_000, "12.3 ms"), (2e9, "2.00 s")],
+)
+def test_a_duration_has_a_unit_that_suits_it(nanoseconds: float, text: str) -> None:
+    assert duration(nanoseconds) == text

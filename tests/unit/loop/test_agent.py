@@ -1,0 +1,266 @@
+"""One run, however it is driven: to the end, step by step, or iterated over."""
+
+import asyncio
+import gc
+
+import pytest
+
+from sideband.core.errors import SessionBusy
+from sideband.core.state import fold
+from sideband.loop.agent import AgentRun
+from sideband.loop.run import LoopStatus, Step
+from sideband.ports import FileChange, Reply, RequestView
+from tests.loop_builders import AScene, ATool, a_call, a_reply, others, same_state, unanswered_calls, until, vars_of
+
+
+def an_eventful_scene() -> AScene:
+    """Tools, an interrupt, a steer, a late remark, a queued message, and something for the record."""
+    scene = AScene(ATool("read"), ATool("write"))
+
+    async def interrupted(_view: RequestView) -> Reply:
+        await scene.session.remind("stop", mode="interrupt_immediate", ttl_turns=2)
+        return a_reply("write")
+
+    async def steered(_view: RequestView) -> Reply:
+        await scene.session.inject("faster", mode="steer")
+        await scene.session.prompt("and then rest")
+        return a_reply("read", "write")
+
+    async def late(_view: RequestView) -> str:
+        await scene.session.remind("one thing more", dedupe_key="k")
+        return "Done."
+
+    scene.says(a_reply("read"), interrupted, steered, late, "Really done.", "Rested.")
+    return scene
+
+
+async def to_the_end(run: AgentRun) -> None:
+    await run.finish()
+
+
+async def step_by_step(run: AgentRun) -> None:
+    while await run.step() is not None:
+        pass
+
+
+async def iterated(run: AgentRun) -> None:
+    async for _ in run:
+        pass
+
+
+async def mixed(run: AgentRun) -> None:
+    await run.step()
+    await run.step()
+    await run.finish()
+
+
+@pytest.mark.parametrize("drive", [step_by_step, iterated, mixed])
+def test_every_way_of_driving_passes_the_same_seams(drive: object) -> None:
+    journals = []
+    for driven in (to_the_end, drive):
+        scene = an_eventful_scene()
+
+        async def main(scene: AScene = scene, driven: object = driven) -> None:
+            await scene.session.remind("for the file", mode="audit_only")
+            run = await scene.begin()
+            await driven(run)  # type: ignore[operator]  # one of the functions above
+            assert run.result is not None
+            assert (run.over, run.result.status) == (True, LoopStatus.COMPLETED)
+
+        asyncio.run(main())
+        journals.append(scene.journal)
+    assert journals[0] == journals[1]
+
+
+def test_folding_the_journal_of_a_run_gives_its_state() -> None:
+    scene = an_eventful_scene()
+    asyncio.run(scene.play())
+    assert vars_of(fold(scene.journal)) == vars_of(scene.state)
+    assert unanswered_calls(scene.state.messages) == []
+
+
+def test_the_steps_of_a_run_say_what_happened() -> None:
+    scene = AScene()
+    scene.says(a_reply("work", text="I work."), "Done.")
+
+    async def main() -> list[tuple[str, object]]:
+        return [(event.name, event.value) async for event in await scene.begin()]
+
+    steps = asyncio.run(main())
+    assert [name for name, _ in steps] == ["turn", "tools", "turn", "finished"]
+    assert [value.text for name, value in steps if name == Step.TURN] == ["I work.", "Done."]  # type: ignore[attr-defined]
+
+
+def test_a_run_says_what_it_came_to() -> None:
+    scene = AScene()
+    scene.says(a_reply("work", tokens=10), a_reply(text="Done.", tokens=20))
+    result = asyncio.run(scene.play())
+    assert (result.status, result.text, result.turns) == (LoopStatus.COMPLETED, "Done.", 2)
+    assert (result.usage.prompt_tokens, result.usage.output_tokens) == (30, 2)
+    assert (result.problems, result.undelivered, result.error) == ((), (), None)
+
+
+def test_the_model_is_told_of_the_system_text_and_the_tools() -> None:
+    scene = AScene(ATool("read"), ATool("write"))
+    asyncio.run(scene.play(system="Be brief."))
+    (request,) = scene.model.requests
+    assert (request.system, request.tools) == ("Be brief.", ("read", "write"))
+
+
+def test_the_same_inbox_gives_the_same_requests_whatever_ran_before() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        await scene.play("First.")
+        await scene.session.remind("a fact", ttl_turns=1)
+        await scene.play("Second.")
+        await scene.play("Third.")
+
+    asyncio.run(main())
+    assert [request.turn for request in scene.model.requests] == [1, 2, 3]
+    assert scene.requests_with("a fact") == [2]
+
+
+# Left alone.
+
+
+def test_leaving_an_iteration_early_ends_the_run() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        await scene.session.remind("for the file", mode="audit_only")
+        run = await scene.begin()
+        async for _ in run:
+            break
+        gc.collect()
+        await others()
+        assert run.over
+        assert run.result is None
+        with pytest.raises(RuntimeError, match="before it came to a result"):
+            await run.finish()
+
+    asyncio.run(main())
+    assert scene.results() == [("c1", "cancelled")]
+    assert not scene.state.running
+    assert scene.kinds[-2:] == ["AuditRecorded", "Checkpoint"]
+    assert same_state(scene)
+
+
+def test_an_error_in_the_body_of_an_iteration_ends_the_run() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        async def stumble(run: AgentRun) -> None:
+            async for _ in run:
+                raise ZeroDivisionError
+
+        run = await scene.begin()
+        with pytest.raises(ZeroDivisionError):
+            await stumble(run)
+        gc.collect()
+        await others()
+        assert run.over
+
+    asyncio.run(main())
+    assert (scene.results(), scene.state.running) == ([("c1", "cancelled")], False)
+
+
+def test_a_run_that_is_stepped_through_is_closed_by_its_context() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        async with await scene.begin() as run:
+            await until(run, Step.TURN)
+        assert await run.step() is None
+
+    asyncio.run(main())
+    assert (scene.results(), scene.state.running, scene.state.request) == ([("c1", "cancelled")], False, None)
+
+
+def test_a_run_that_never_began_can_be_closed_and_its_prompt_waits() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        run = await scene.begin("Do this.")
+        with pytest.raises(SessionBusy):
+            await scene.begin()
+        await run.aclose()
+        assert run.over
+        await scene.play("And that.")
+
+    asyncio.run(main())
+    assert [scene.requests_with(text)[0] for text in ("Do this.", "And that.")] == [1, 2]
+
+
+def test_closing_a_run_that_is_over_changes_nothing() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        run = await scene.begin()
+        await run.finish()
+        before = len(scene.journal)
+        await run.aclose()
+        assert len(scene.journal) == before
+
+    asyncio.run(main())
+
+
+# What hooks around a run are told.
+
+
+def test_hooks_around_iterations_and_runs_are_asked_on_both_sides() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+    told: list[tuple[str, object]] = []
+
+    async def hook(context: dict[str, object]) -> None:
+        told.append((str(context["event"]), context.get("turn", context.get("agent"))))
+
+    scene.hooks.register_step_hook(pre=hook, post=hook)
+    scene.hooks.register_step_hook()
+    scene.hooks.register_persona_hook("main*", pre=hook, post=hook)
+    scene.hooks.register_persona_hook("main*")
+    scene.hooks.register_persona_hook("other", pre=hook, post=hook)
+    asyncio.run(scene.play(name="mainly"))
+    assert told == [
+        ("pre_persona", "mainly"),
+        ("pre_step", 1),
+        ("post_step", 1),
+        ("pre_step", 2),
+        ("post_step", 2),
+        ("post_persona", "mainly"),
+    ]
+
+
+def test_a_file_that_somebody_else_changed_is_told_once_before_the_next_iteration() -> None:
+    class Watching:
+        def __init__(self) -> None:
+            self.news = [[FileChange(path="a.py"), FileChange(path="b.py", kind="deleted")]]
+
+        def changes(self) -> list[FileChange]:
+            return self.news.pop() if self.news else []
+
+    scene = AScene()
+    scene.says(a_reply(a_call()))
+
+    async def hook(context: dict[str, str]) -> dict[str, str]:
+        return {"body": f"{context['path']} was {context['kind']}"}
+
+    scene.hooks.register_session_hook("file_edited", hook)
+    asyncio.run(scene.play(watcher=Watching()))
+    assert scene.requests_with("a.py was modified") == scene.requests_with("b.py was deleted") == [1, 2]
+    assert scene.kinds.count("Injected") == 2
+
+
+def test_a_watcher_that_fails_is_reported_and_stops_nothing() -> None:
+    class Failing:
+        def changes(self) -> list[FileChange]:
+            raise OSError("the disk is gone")
+
+    scene = AScene()
+    result = asyncio.run(scene.play(watcher=Failing()))
+    assert result.status is LoopStatus.COMPLETED
+    assert result.problems == (("watcher", "OSError: the disk is gone"),)

@@ -1,0 +1,313 @@
+"""Compacting a running conversation: by which rule, what survives it, and who is told."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from sideband.core.events import Compacted, Expired, Injected
+from sideband.core.reminder import Reminder
+from sideband.core.transcript import Transcript
+from sideband.loop.agent import AgentRun
+from sideband.loop.compaction import Custom, KeepLast, Summarize
+from sideband.loop.run import LoopStatus, Step
+from sideband.ports import Message, RequestView
+from tests.loop_builders import AScene, a_reply, hang, others, same_state, until
+
+SUMMARY: Message = {"role": "system", "content": "They mended the build."}
+
+
+def compacting(scene: AScene, compactor: object, **options: Any) -> tuple[AgentRun, int]:  # noqa: ANN401 - of agent_run
+    """A run of three messages that is compacted between two turns; how many it archived."""
+    scene.says(a_reply("work"), "Done.")
+
+    async def main() -> tuple[AgentRun, int]:
+        run = await scene.begin(compactor=compactor, **options)
+        await until(run, Step.TOOLS)
+        archived = await run.compact()
+        await run.finish()
+        return run, archived
+
+    return asyncio.run(main())
+
+
+def keep_one(messages: Sequence[Message], _reminders: Sequence[Reminder]) -> list[Message]:
+    return [SUMMARY, *messages[1:]]
+
+
+# Which messages.
+
+
+def a_conversation() -> list[Message]:
+    return [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "work", "args": {}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+        {"role": "assistant", "content": "Done."},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keep_last", "kept"),
+    [
+        pytest.param(1, 1, id="the-last"),
+        pytest.param(2, 3, id="a-result-is-not-parted-from-its-call"),
+        pytest.param(3, 3, id="the-call-too"),
+        pytest.param(9, 4, id="all-there-are"),
+    ],
+)
+def test_the_last_messages_are_kept(keep_last: int, kept: int) -> None:
+    messages = a_conversation()
+    assert list(asyncio.run(KeepLast(keep_last).compact(messages, ()))) == messages[-kept:]
+
+
+def test_a_summary_stands_for_what_is_not_kept() -> None:
+    asked: list[int] = []
+
+    async def summarise(messages: Sequence[Message]) -> str:
+        asked.append(len(messages))
+        return "They mended it."
+
+    messages = a_conversation()
+    assert asyncio.run(Summarize(summarise, 1).compact(messages, ())) == [
+        {"role": "system", "content": "They mended it."},
+        messages[-1],
+    ]
+    assert asyncio.run(Summarize(summarise).compact(messages, ())) == messages
+    assert asked == [3]
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        pytest.param([SUMMARY], id="a-list"),
+        pytest.param({"messages": [SUMMARY]}, id="a-mapping"),
+        pytest.param(Transcript(messages=(SUMMARY,)), id="a-transcript"),
+    ],
+)
+@pytest.mark.parametrize("awaited", [False, True], ids=["function", "coroutine"])
+def test_a_function_of_the_users_may_answer_in_any_form(returned: object, awaited: bool) -> None:  # noqa: FBT001 - a column
+    seen: list[object] = []
+
+    def function(messages: object, reminders: object) -> object:
+        seen.append((messages, reminders))
+        return returned
+
+    async def coroutine(messages: object, reminders: object) -> object:
+        return function(messages, reminders)
+
+    survivors: tuple[Reminder, ...] = ()
+    messages = a_conversation()
+    custom = Custom(coroutine if awaited else function)
+    assert list(asyncio.run(custom.compact(messages, survivors))) == [SUMMARY]
+    assert seen == [(messages, survivors)]
+
+
+# What becomes of the reminders.
+
+
+def test_what_asked_to_be_preserved_survives_and_the_rest_is_told_to_go() -> None:
+    scene = AScene()
+    seen: list[tuple[str, int | None]] = []
+
+    def compactor(messages: Sequence[Message], reminders: Sequence[Reminder]) -> list[Message]:
+        seen.extend((reminder.body, reminder.ttl_turns) for reminder in reminders)
+        return keep_one(messages, reminders)
+
+    async def prepare() -> None:
+        await scene.session.remind("stays", preserve_on_compact=True)
+        await scene.session.remind("stays one turn less", preserve_on_compact=True, ttl_turns=3)
+        await scene.session.remind("goes")
+        await scene.session.remind("would have had one turn", preserve_on_compact=True, ttl_turns=2)
+
+    asyncio.run(prepare())
+    _, archived = compacting(scene, compactor)
+    assert archived == 1
+    assert seen == [("stays", None), ("stays one turn less", 1), ("goes", None)]
+    assert [event.reason for event in scene.events(Expired)] == ["ttl", "compaction", "ttl"]
+    assert [len(scene.requests_with(body)) for body in ("stays", "stays one turn", "goes", "would have")] == [
+        2,
+        2,
+        1,
+        1,
+    ]
+    assert same_state(scene)
+
+
+def test_the_inbox_is_not_touched() -> None:
+    scene = AScene()
+
+    async def compactor(messages: Sequence[Message], reminders: Sequence[Reminder]) -> list[Message]:
+        await scene.session.remind("waiting", mode="finish_step")
+        await scene.session.inject("steered", mode="steer")
+        return keep_one(messages, reminders)
+
+    compacting(scene, compactor)
+    assert scene.requests_with("waiting") == scene.requests_with("steered") == [2]
+    assert scene.kinds.index("Compacted") < scene.kinds.index("Checkpoint")
+
+
+def test_what_is_cleared_while_the_compactor_works_ends_once() -> None:
+    scene = AScene()
+
+    async def compactor(messages: Sequence[Message], reminders: Sequence[Reminder]) -> list[Message]:
+        assert len(reminders) == 1
+        assert await scene.session.clear(tag="t") == 1
+        return keep_one(messages, reminders)
+
+    asyncio.run(scene.session.remind("cleared meanwhile", tags=["t"]))
+    run, archived = compacting(scene, compactor)
+    assert run.result is not None
+    assert (archived, run.result.problems) == (1, ())
+    assert [event.reason for event in scene.events(Expired)] == ["cleared"]
+    assert same_state(scene)
+
+
+# What hooks and providers are told.
+
+
+def test_hooks_are_told_before_and_after_and_a_recap_is_live() -> None:
+    scene = AScene()
+    told: list[dict[str, Any]] = []
+
+    async def hook(context: dict[str, Any]) -> None:
+        told.append(dict(context))
+
+    scene.hooks.register_session_hook("pre_compact", hook)
+    scene.hooks.register_session_hook("post_compact", hook)
+    asyncio.run(scene.session.remind("stays", preserve_on_compact=True))
+    compacting(scene, keep_one, reminders=True)
+    before, after = told
+    assert (before["messages"], before["reminders"]) == (3, 1)
+    assert {name: after[name] for name in ("archived_messages", "summary", "kept_messages", "preserved_reminders")} == {
+        "archived_messages": 1,
+        "summary": "They mended the build.",
+        "kept_messages": 3,
+        "preserved_reminders": 1,
+    }
+    assert scene.requests_with("The summary it made of them") == [2]
+
+
+def test_a_hook_may_block_a_compaction() -> None:
+    scene = AScene()
+
+    async def hook(_context: object) -> object:
+        return {"block": True, "reason": "not now"}
+
+    scene.hooks.register_session_hook("pre_compact", hook)
+    _, archived = compacting(scene, lambda *_: pytest.fail("asked all the same"), reminders=True)
+    assert (archived, scene.events(Compacted), scene.events(Injected)) == (0, [], [])
+
+
+def test_a_second_recap_replaces_the_first() -> None:
+    scene = AScene()
+    scene.says(*[a_reply("work")] * 3, "Done.")
+
+    async def main() -> None:
+        run = await scene.begin(compactor=lambda messages, _: messages[-2:], reminders=True)
+        for _ in range(2):
+            await until(run, Step.TOOLS)
+            await run.step()
+            await run.step()
+            assert await run.compact()
+        await run.finish()
+
+    asyncio.run(main())
+    assert max(len(request.reminders) for request in scene.model.requests) == 1
+
+
+def test_a_text_that_is_no_summary_is_not_told_as_one() -> None:
+    scene = AScene()
+    told: list[object] = []
+
+    async def hook(context: dict[str, object]) -> None:
+        told.append(context["summary"])
+
+    scene.hooks.register_session_hook("post_compact", hook)
+    compacting(scene, lambda messages, _: messages[1:])
+    assert told == [None]
+
+
+# By itself.
+
+
+def test_a_run_compacts_by_itself_when_nine_tenths_of_the_window_are_full() -> None:
+    scene = AScene()
+    scene.says(*(a_reply("work", tokens=tokens) for tokens in (89, 90, 30, 30)), context_window=100)
+    asyncio.run(scene.play(compactor=lambda messages, _: messages[2:]))
+    assert scene.kinds.count("Compacted") == 1
+    assert scene.kinds[: scene.kinds.index("Compacted")].count("TurnCommitted") == 2
+
+
+def test_without_a_compactor_it_does_not() -> None:
+    scene = AScene()
+    scene.says(a_reply("work", tokens=99), context_window=100)
+    asyncio.run(scene.play())
+    assert scene.events(Compacted) == []
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("compactor", "words"),
+    [
+        pytest.param(lambda *_: 1 / 0, "ZeroDivisionError", id="one-that-raises"),
+        pytest.param(hang, "it took longer than 0.05 s", id="one-that-hangs"),
+        pytest.param(lambda *_: None, "must return messages, not None", id="nothing"),
+        pytest.param(lambda *_: ["text"], "must return messages", id="no-messages"),
+        pytest.param(lambda *_: [{"content": "by whom?"}], "must return messages", id="messages-of-nobody"),
+        pytest.param(lambda *_: {"summary": "s"}, "must return messages", id="another-mapping"),
+    ],
+)
+def test_a_compactor_that_fails_is_reported_and_nothing_has_changed(compactor: object, words: str) -> None:
+    scene = AScene()
+    run, archived = compacting(scene, compactor, model_seconds=0.05)
+    assert run.result is not None
+    assert (archived, run.result.status, scene.events(Compacted)) == (0, LoopStatus.COMPLETED, [])
+    ((where, message),) = run.result.problems
+    assert where == "compactor"
+    assert words in message
+
+
+def test_where_there_is_nothing_to_compact_nothing_happens() -> None:
+    scene = AScene()
+    asyncio.run(scene.session.remind("stays"))
+    _, archived = compacting(scene, "keep_last", reminders=True)
+    assert (archived, scene.events(Compacted), scene.events(Expired)) == (0, [], [])
+    _, archived = compacting(AScene(), None)
+    assert archived == 0
+
+
+def test_a_compaction_in_the_middle_of_a_turn_is_discarded() -> None:
+    scene = AScene()
+    runs: list[AgentRun] = []
+
+    async def line(_view: RequestView) -> str:
+        assert await runs[0].compact() == 0
+        return "Done."
+
+    scene.says(line)
+
+    async def main() -> None:
+        runs.append(await scene.begin(compactor=lambda *_: [SUMMARY]))
+        await runs[0].finish()
+
+    asyncio.run(main())
+    assert scene.events(Compacted) == []
+
+
+def test_cancelling_reaches_a_compactor_that_hangs() -> None:
+    scene = AScene()
+    scene.says(a_reply("work", tokens=95), context_window=100)
+
+    async def main() -> None:
+        run = await scene.begin(compactor=hang)
+        driving = asyncio.create_task(run.finish())
+        await others()
+        run.cancel()
+        assert (await driving).status is LoopStatus.CANCELLED
+
+    asyncio.run(main())
+    assert scene.events(Compacted) == []

@@ -1,0 +1,246 @@
+"""A batch of tool calls: side by side, each with its own end, and exactly one result each."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sideband.loop.outcome import MAX_RESULT_CHARACTERS
+from sideband.loop.run import LoopStatus, Step
+from sideband.ports import ToolContext, ToolOutput
+from tests.loop_builders import AScene, ATool, a_call, a_reply, hang, others, unanswered_calls, until
+
+
+def play(tool: ATool, **options: Any) -> AScene:  # noqa: ANN401 - those of agent_run
+    """A run in which this tool is called once."""
+    scene = AScene(tool)
+    scene.says(a_reply(tool.name))
+    result = asyncio.run(scene.play(**options))
+    assert result.status is LoopStatus.COMPLETED
+    assert unanswered_calls(scene.state.messages) == []
+    return scene
+
+
+def raising(error: BaseException) -> Any:  # noqa: ANN401 - what a tool does
+    def do(*_: object) -> None:
+        raise error
+
+    return do
+
+
+def test_calls_run_side_by_side_and_each_result_is_recorded_as_soon_as_it_is_there() -> None:
+    doors = {name: asyncio.Event() for name in ("a", "b", "c")}
+
+    async def do(args: Any, _context: ToolContext) -> str:  # noqa: ANN401 - a tool's own
+        await doors[args["door"]].wait()
+        return str(args["door"])
+
+    scene = AScene(ATool(do=do))
+    scene.says(a_reply(*(a_call("work", name, door=name) for name in doors)))
+
+    async def main() -> None:
+        run = await scene.begin()
+        await until(run, Step.TURN)
+        driving = asyncio.create_task(run.step())
+        for name in ("b", "c", "a"):
+            await others()
+            doors[name].set()
+        event = await driving
+        assert event is not None
+        assert [outcome.output.text for outcome in event.value] == ["a", "b", "c"]
+        await run.finish()
+
+    asyncio.run(main())
+    assert scene.results() == [("b", "ok"), ("c", "ok"), ("a", "ok")]
+
+
+def test_one_call_that_fails_leaves_its_siblings_alone() -> None:
+    scene = AScene(ATool("good"), ATool("bad", raising(ValueError("no such file"))))
+    scene.says(a_reply("good", "bad", "good"))
+    asyncio.run(scene.play())
+    assert dict(scene.results()) == {"c1": "ok", "c2": "error", "c3": "ok"}
+    assert scene.result_text("c2") == "ValueError: no such file"
+
+
+def test_a_call_that_takes_too_long_times_out_alone_and_says_what_it_did() -> None:
+    def do(_args: object, context: ToolContext) -> object:
+        context.applied("wrote a.py")
+        return hang()
+
+    scene = AScene(ATool("slow", do), ATool("quick"))
+    scene.says(a_reply("slow", "quick"))
+    asyncio.run(scene.play(tool_seconds=0.001))
+    assert dict(scene.results()) == {"c1": "timed_out", "c2": "ok"}
+    assert scene.result_text("c1") == "Timed out after 0.001 s. Already done for good: wrote a.py."
+
+
+def test_one_call_can_be_cancelled_and_its_siblings_and_the_run_live_on() -> None:
+    door = asyncio.Event()
+
+    async def opened(*_: object) -> str:
+        await door.wait()
+        return "opened"
+
+    scene = AScene(ATool("slow", hang), ATool("other", opened))
+    scene.says(a_reply("slow", "other"), "Done.")
+
+    async def main() -> None:
+        run = await scene.begin()
+        assert not run.cancel_call("c1")
+        driving = asyncio.create_task(run.finish())
+        await others()
+        assert not run.cancel_call("unheard of")
+        assert run.cancel_call("c1")
+        await others()
+        assert not run.cancel_call("c1")
+        door.set()
+        result = await driving
+        assert (result.status, result.text) == (LoopStatus.COMPLETED, "Done.")
+
+    asyncio.run(main())
+    assert scene.results() == [("c1", "cancelled"), ("c2", "ok")]
+    assert scene.result_text("c1") == "Cancelled. It has reported no change until then."
+
+
+def test_a_cancelled_call_that_has_written_lists_it() -> None:
+    def do(_args: object, context: ToolContext) -> object:
+        context.applied("wrote a.py")
+        return hang()
+
+    scene = AScene(ATool("write", do))
+    scene.says(a_reply("write"))
+
+    async def main() -> None:
+        run = await scene.begin()
+        driving = asyncio.create_task(run.finish())
+        await others()
+        run.cancel_call("c1")
+        await driving
+
+    asyncio.run(main())
+    assert scene.result_text() == "Cancelled. Already done for good: wrote a.py."
+
+
+@pytest.mark.parametrize("cancel", ["call", "run", "task"])
+def test_a_tool_that_is_through_keeps_its_result_whatever_is_cancelled_behind_it(cancel: str) -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+    scene.hooks.register_tool_hook("*", post=hang)
+
+    async def main() -> None:
+        run = await scene.begin(hook_seconds=60)
+        driving = asyncio.create_task(run.finish())
+        await others()
+        match cancel:
+            case "call":
+                run.cancel_call("c1")
+            case "run":
+                run.cancel()
+            case _:
+                driving.cancel()
+        await asyncio.wait([driving])
+
+    asyncio.run(main())
+    assert scene.results() == [("c1", "ok")]
+    assert scene.result_text() == "done"
+
+
+# What tools give back.
+
+
+@pytest.mark.parametrize(
+    ("returned", "status", "text"),
+    [
+        pytest.param(ToolOutput(text="fine"), "ok", "fine", id="an-output"),
+        pytest.param(ToolOutput(text="broken", is_error=True), "error", "broken", id="an-output-that-is-an-error"),
+        pytest.param(None, "error", "The tool returned None, which is no output.", id="nothing"),
+        pytest.param({"text": "hi"}, "error", "which is no output.", id="a-mapping"),
+        pytest.param(ToolOutput(text=b"hi"), "error", "which is no output.", id="bytes-for-text"),  # type: ignore[arg-type]
+        pytest.param(
+            ToolOutput(text="hi", original_bytes="9"),  # type: ignore[arg-type]
+            "error",
+            "which is no output.",
+            id="a-size-that-is-no-number",
+        ),
+        pytest.param(ToolOutput(text="a \udcff name"), "ok", "a ? name", id="text-no-journal-can-hold"),
+        pytest.param(ToolOutput(text="日本語 🚀"), "ok", "日本語 🚀", id="text-of-many-bytes"),
+    ],
+)
+def test_whatever_a_tool_returns_its_call_has_one_result(returned: object, status: str, text: str) -> None:
+    scene = play(ATool(do=lambda *_: returned))
+    assert scene.results() == [("c1", status)]
+    assert scene.result_text().endswith(text)
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        pytest.param(TimeoutError("the server was slow"), "TimeoutError: the server was slow", id="a-time-out"),
+        pytest.param(asyncio.CancelledError(), "cancelled by its own doing", id="a-cancellation-of-its-own"),
+        pytest.param(Unprintable(), "Unprintable: (its message cannot be read)", id="one-that-cannot-be-printed"),
+        pytest.param(ValueError("x" * 20_000), "x" * 100, id="a-very-long-one"),
+    ],
+)
+def test_whatever_a_tool_raises_is_its_result(error: BaseException, text: str) -> None:
+    scene = play(ATool(do=raising(error)))
+    assert scene.results() == [("c1", "error")]
+    assert text in scene.result_text()
+    assert len(scene.result_text()) <= 10_000
+
+
+def test_a_tool_that_cannot_be_awaited_is_an_error_like_any_other() -> None:
+    class Sync(ATool):
+        def call(self, _args: object, _context: object) -> ToolOutput:  # type: ignore[override]
+            return ToolOutput(text="never seen")
+
+    assert play(Sync()).results() == [("c1", "error")]
+
+
+def test_an_unheard_of_tool_is_an_error_that_names_the_others() -> None:
+    scene = AScene(ATool("read"), ATool("write"))
+    scene.says(a_reply("reed"))
+    asyncio.run(scene.play())
+    assert scene.result_text() == "There is no tool 'reed'. Tools: read, write."
+
+
+def test_without_any_tools_there_are_none_to_name() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+    asyncio.run(scene.play(tools=()))
+    assert scene.result_text().endswith("Tools: none.")
+
+
+def test_a_gigantic_result_is_shortened_and_says_so() -> None:
+    scene = play(ATool(do=lambda *_: "ü" * (MAX_RESULT_CHARACTERS + 5)), reminders=True)
+    (result,) = [message for message in scene.state.messages if message["role"] == "tool"]
+    assert (len(result["content"]), result["truncated"]) == (MAX_RESULT_CHARACTERS, True)
+    assert scene.requests_with("Its original size was 2,000,010 bytes.") == [2]
+
+
+def test_a_tool_that_shortened_its_own_result_is_believed_about_its_size() -> None:
+    scene = play(ATool(do=lambda *_: ToolOutput(text="first page", original_bytes=4_096)), reminders=True)
+    assert scene.requests_with("Its original size was 4,096 bytes.") == [2]
+
+
+def test_a_whole_result_has_no_mark() -> None:
+    scene = play(ATool(do=lambda *_: "x" * MAX_RESULT_CHARACTERS), reminders=True)
+    (result,) = [message for message in scene.state.messages if message["role"] == "tool"]
+    assert "truncated" not in result
+    assert scene.requests_with("shortened") == []
+
+
+def test_a_tool_may_change_its_arguments_without_changing_what_was_asked() -> None:
+    def do(args: Any, _context: ToolContext) -> str:  # noqa: ANN401 - a tool's own
+        args["paths"].append("b")
+        return "done"
+
+    scene = AScene(ATool(do=do))
+    scene.says(a_reply(a_call(paths=["a"])))
+    asyncio.run(scene.play())
+    (call,) = scene.state.messages[1]["tool_calls"]
+    assert call["args"] == {"paths": ["a"]}

@@ -1,0 +1,166 @@
+"""An interrupt between a reply and its tools: nothing runs, everything is told, and tools get their turn in the end."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sideband.core.events import Checkpoint, ResultRecorded
+from sideband.core.inbox import accept
+from sideband.core.seams import MAX_SKIPPED_BATCHES, Mode, Seam
+from sideband.core.trust import Provenance, Trust
+from sideband.loop.run import LoopStatus
+from sideband.ports import Reply, RequestView
+from tests.builders import a_draft
+from tests.loop_builders import AScene, ATool, a_call, a_reply, unanswered_calls
+
+EDITOR = Provenance(trust=Trust.CONTROLLER, principal="editor", via="acp")
+
+
+def interrupting(scene: AScene, reply: Reply, body: str = "Stop: the deploy is frozen.") -> Any:  # noqa: ANN401 - a line
+    """A model call in the middle of which somebody interrupts."""
+
+    async def line(_view: RequestView) -> Reply:
+        await scene.session.remind(body, mode="interrupt_immediate")
+        return reply
+
+    return line
+
+
+async def interrupt(scene: AScene, sender: Provenance, reminder_id: str) -> None:
+    """Somebody interrupts over a bridge."""
+    draft = a_draft(mode=Mode.INTERRUPT_IMMEDIATE)
+    await scene.session.talk.commit(lambda state: accept(state.inbox, draft, sender, new_id=reminder_id).events)
+
+
+def test_no_tool_of_an_interrupted_batch_has_any_effect() -> None:
+    scene = AScene(ATool("write"), ATool("read"))
+    scene.says(interrupting(scene, a_reply("write", "read", "write")))
+    asyncio.run(scene.play())
+    assert [tool.calls for tool in scene.tools] == [[], []]
+
+
+def test_every_call_of_an_interrupted_batch_has_one_result_that_says_so() -> None:
+    scene = AScene()
+    scene.says(interrupting(scene, a_reply("work", "work", "unheard_of")))
+    asyncio.run(scene.play())
+    assert scene.results() == [("c1", "interrupted"), ("c2", "interrupted"), ("c3", "interrupted")]
+    assert unanswered_calls(scene.state.messages) == []
+
+
+def test_the_request_after_an_interrupt_shows_it_behind_the_results() -> None:
+    scene = AScene()
+    scene.says(interrupting(scene, a_reply("work")))
+    asyncio.run(scene.play())
+    assert scene.requests_with("the deploy is frozen") == [2]
+    assert scene.model.requests[1].messages[-1]["status"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("sender", "named"),
+    [
+        pytest.param(EDITOR, "interrupted by editor.", id="a-client-by-its-name"),
+        pytest.param(Provenance(provider_id="watch_build"), "interrupted by watch_build.", id="a-watcher-by-its-id"),
+        pytest.param(Provenance(), "interrupted by the operator.", id="this-process-as-the-operator"),
+    ],
+)
+def test_an_interrupted_result_names_its_true_source(sender: Provenance, named: str) -> None:
+    scene = AScene()
+
+    async def line(_view: RequestView) -> Reply:
+        await interrupt(scene, sender, "r1")
+        return a_reply("work")
+
+    scene.says(line)
+    asyncio.run(scene.play())
+    assert named in scene.result_text()
+
+
+def test_two_who_interrupt_are_both_named_and_each_once() -> None:
+    scene = AScene()
+
+    async def line(_view: RequestView) -> Reply:
+        for number, sender in enumerate((EDITOR, Provenance(), EDITOR)):
+            await interrupt(scene, sender, f"r{number}")
+        return a_reply("work")
+
+    scene.says(line)
+    asyncio.run(scene.play())
+    assert "interrupted by editor, the operator." in scene.result_text()
+
+
+def test_a_skipped_batch_leaves_a_checkpoint_that_says_so() -> None:
+    scene = AScene()
+    scene.says(interrupting(scene, a_reply("work")))
+    asyncio.run(scene.play())
+    (checkpoint,) = scene.events(Checkpoint)
+    assert checkpoint == Checkpoint(turn=1, seam=Seam.PRE_TOOL_DISPATCH, ids=("main-2",), dispatch_skipped=True)
+
+
+def test_the_tokens_of_an_interrupted_turn_are_counted() -> None:
+    scene = AScene()
+    scene.says(interrupting(scene, a_reply("work", tokens=70)), a_reply(text="Understood.", tokens=30))
+    result = asyncio.run(scene.play())
+    assert (result.turns, result.usage.prompt_tokens, result.usage.output_tokens) == (2, 100, 2)
+
+
+def test_an_interrupt_suspends_no_budget() -> None:
+    scene = AScene()
+    scene.says(interrupting(scene, a_reply("work")), "never asked for")
+    result = asyncio.run(scene.play(max_turns=1))
+    assert (result.status, result.turns) == (LoopStatus.MAX_TURNS, 1)
+    assert [pending.state for pending in asyncio.run(scene.session.pending())] == ["live"]
+
+
+def test_after_three_skipped_batches_in_a_row_an_interrupt_waits_for_the_tools() -> None:
+    tool = ATool()
+    scene = AScene(tool)
+    scene.says(*(interrupting(scene, a_reply("work"), f"alarm {number}") for number in range(5)))
+    asyncio.run(scene.play())
+    statuses = [status for _, status in scene.results()]
+    assert statuses == ["interrupted"] * MAX_SKIPPED_BATCHES + ["ok", "interrupted"]
+    assert len(tool.calls) == 1
+    assert scene.requests_with("alarm 3")[0] == 5
+
+
+def test_a_batch_that_ran_makes_the_count_of_skipped_ones_begin_anew() -> None:
+    scene = AScene()
+    scene.says(
+        interrupting(scene, a_reply("work")),
+        interrupting(scene, a_reply("work")),
+        a_reply("work"),
+        *(interrupting(scene, a_reply("work")) for _ in range(4)),
+    )
+    asyncio.run(scene.play())
+    statuses = [event.status for event in scene.events(ResultRecorded)]
+    assert statuses == ["interrupted"] * 2 + ["ok"] + ["interrupted"] * 3 + ["ok"]
+
+
+def test_a_reminder_that_may_finish_the_step_never_skips_a_batch() -> None:
+    tool = ATool()
+    scene = AScene(tool)
+
+    async def line(_view: RequestView) -> Reply:
+        await scene.session.remind("by the way", mode="finish_step")
+        await scene.session.inject("and also", mode="steer")
+        return a_reply(a_call(path="a"))
+
+    scene.says(line, line, line, line)
+    asyncio.run(scene.play())
+    assert tool.calls == [{"path": "a"}] * 4
+    assert not any(event.dispatch_skipped for event in scene.events(Checkpoint))
+
+
+def test_an_interrupt_that_was_revoked_in_time_interrupts_nothing() -> None:
+    tool = ATool()
+    scene = AScene(tool)
+
+    async def line(_view: RequestView) -> Reply:
+        accepted = await scene.session.remind("false alarm", mode="interrupt_immediate")
+        assert await scene.session.revoke(accepted.reminder_id) == "revoked"
+        return a_reply("work")
+
+    scene.says(line)
+    asyncio.run(scene.play())
+    assert len(tool.calls) == 1
+    assert scene.requests_with("false alarm") == []

@@ -1,0 +1,292 @@
+"""Telling hooks and providers: what they answer is live, what fails is reported, and nobody stops anybody."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sideband.core.errors import TooManyProviders
+from sideband.core.events import Event, Injected, ProviderEvaluated
+from sideband.core.hookevents import WorkerEvent
+from sideband.core.reminder import Source
+from sideband.loop.run import LoopResult, LoopStatus
+from sideband.loop.telling import Surroundings, Teller
+from sideband.ports import ToolCall
+from sideband.providers.context import ProviderContext, WorkspaceAnchor
+from sideband.recall.facts import FactBook
+from sideband.runtime.facts import store_fact
+from tests.loop_builders import AScene, a_reply, hang
+
+if TYPE_CHECKING:
+    from sideband.loop.problems import Problem
+
+Evaluate = Callable[[ProviderContext], Any]
+
+
+def a_scene_with(*providers: Evaluate, event: str = "post_turn") -> AScene:
+    """Providers of the user's, each under the name of its function."""
+    scene = AScene()
+    for provider in providers:
+        scene.providers.register(id=provider.__name__, subscribes_to=[event], evaluate=provider)
+    return scene
+
+
+def play(scene: AScene, **options: Any) -> LoopResult:  # noqa: ANN401 - those of agent_run
+    # The canonical ones are tested elsewhere; here they would only add to the journal.
+    options.setdefault("reminders", {"providers": [f"-{provider.id}" for provider in scene.providers.providers[:8]]})
+    return asyncio.run(scene.play(**options))
+
+
+def evaluations(scene: AScene) -> list[Event]:
+    return [event for event in scene.journal if isinstance(event, ProviderEvaluated | Injected)]
+
+
+async def speaks(_ctx: ProviderContext) -> dict[str, object]:
+    return {"body": "I was asked."}
+
+
+# Providers.
+
+
+def test_a_provider_is_noted_before_what_it_injects() -> None:
+    scene = a_scene_with(speaks)
+    result = play(scene)
+    noted, injected = evaluations(scene)
+    assert noted == ProviderEvaluated(provider_id="speaks", event_name="post_turn", fired=True)
+    assert isinstance(injected, Injected)
+    assert (injected.reminder.body, injected.reminder.source) == ("I was asked.", Source.STDLIB_PROVIDER)
+    assert injected.provenance.provider_id == "speaks"
+    assert result.problems == ()
+
+
+def test_a_provider_that_stays_silent_is_noted_too() -> None:
+    async def silent(_ctx: ProviderContext) -> None:
+        return None
+
+    scene = a_scene_with(silent, speaks)
+    play(scene)
+    assert [type(event).__name__ for event in evaluations(scene)] == ["ProviderEvaluated"] * 2 + ["Injected"]
+    alone = a_scene_with(silent)
+    play(alone)
+    assert evaluations(alone) == [ProviderEvaluated(provider_id="silent", event_name="post_turn", fired=False)]
+
+
+def test_providers_that_fail_are_reported_and_the_others_still_run() -> None:
+    door = threading.Event()
+
+    async def raises(_ctx: ProviderContext) -> None:
+        raise LookupError("lost")
+
+    def hangs(_ctx: ProviderContext) -> None:
+        door.wait()
+
+    async def malformed(_ctx: ProviderContext) -> object:
+        return {"reminder": {}}
+
+    async def nonsense(_ctx: ProviderContext) -> object:
+        return [42]
+
+    async def unheard_of(_ctx: ProviderContext) -> object:
+        return {"body": "x", "typo": 1}
+
+    async def too_long(_ctx: ProviderContext) -> object:
+        return {"body": "x" * 8_193}
+
+    scene = a_scene_with(raises, hangs, hang, malformed, nonsense, unheard_of, too_long, speaks)
+    result = play(scene, hook_seconds=0.001)
+    door.set()
+    assert result.status is LoopStatus.COMPLETED
+    assert [event.reminder.body for event in scene.events(Injected)] == ["I was asked."]
+    errors = {event.provider_id: event.error for event in scene.events(ProviderEvaluated)}
+    assert {name: error is None for name, error in errors.items()} == {
+        "raises": False,
+        "hangs": False,
+        "hang": False,
+        "malformed": False,
+        "nonsense": False,
+        "unheard_of": False,
+        "too_long": False,
+        "speaks": True,
+    }
+    for name, words in {
+        "raises": "LookupError: lost",
+        "hangs": "took longer than 0.001 s",
+        "hang": "took longer than 0.001 s",
+        "malformed": "HARN-RMD-006",
+        "nonsense": "HARN-RMD-006",
+        "unheard_of": "HARN-RMD-001",
+        "too_long": "8,193 bytes",
+    }.items():
+        assert words in str(errors[name])
+        assert any(where == f"provider {name} on post_turn" for where, _ in result.problems)
+    assert not any(event.fired for event in scene.events(ProviderEvaluated) if event.error is not None)
+
+
+@pytest.mark.parametrize("returned", [42, "text", {"foo": 1}, True], ids=repr)
+def test_what_is_no_reminder_at_all_is_no_effect_and_no_error(returned: object) -> None:
+    async def odd(_ctx: ProviderContext) -> object:
+        return returned
+
+    scene = a_scene_with(odd)
+    assert play(scene).problems == ()
+    assert [event.fired for event in scene.events(ProviderEvaluated)] == [False]
+
+
+def test_what_does_not_fit_into_the_budget_of_a_pass_is_skipped_and_said_so() -> None:
+    async def first(_ctx: ProviderContext) -> object:
+        return [{"body": "a" * 8_000}, {"body": "b" * 8_000}]
+
+    async def second(_ctx: ProviderContext) -> object:
+        return {"body": "c" * 500}
+
+    async def third(_ctx: ProviderContext) -> object:
+        return {"body": "d" * 300}
+
+    scene = a_scene_with(first, second, third)
+    play(scene)
+    assert [(event.provider_id, event.fired, event.skipped) for event in scene.events(ProviderEvaluated)] == [
+        ("first", True, None),
+        ("second", False, "budget"),
+        ("third", True, None),
+    ]
+    assert [event.reminder.body[0] for event in scene.events(Injected)] == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize("off", [False, {"enabled": False}], ids=["false", "enabled-false"])
+def test_providers_that_are_off_are_not_even_evaluated(off: Any) -> None:  # noqa: ANN401 - of either form
+    scene = a_scene_with(speaks)
+    scene.says(a_reply("work"))
+    play(scene, reminders=off)
+    assert evaluations(scene) == []
+
+
+def test_one_that_is_switched_off_is_not_evaluated() -> None:
+    scene = a_scene_with(speaks)
+    play(scene, reminders={"providers": ["-speaks", "-token_pressure"]})
+    evaluated = {event.provider_id for event in scene.events(ProviderEvaluated)}
+    assert evaluated
+    assert not evaluated & {"speaks", "token_pressure"}
+
+
+def test_every_canonical_provider_is_on_unless_told_otherwise() -> None:
+    scene = AScene()
+    scene.says(a_reply("work", tokens=90), context_window=100)
+    asyncio.run(scene.play(reminders=True, compactor="keep_last"))
+    evaluated = {event.provider_id for event in scene.events(ProviderEvaluated)}
+    # What happens to a daemon, to a resumed worker and after a compaction does not happen here.
+    assert evaluated == {
+        "token_pressure",
+        "tool_output_truncated",
+        "project_facts",
+        "workspace_anchor",
+        "grounded_review",
+    }
+
+
+def test_too_many_providers_are_refused_when_the_loop_starts_and_nothing_has_changed() -> None:
+    scene = AScene()
+    for number in range(9):
+        scene.providers.register(id=f"p{number}", subscribes_to=["post_turn"], evaluate=speaks)
+
+    async def main() -> None:
+        with pytest.raises(TooManyProviders, match="HARN-RMD-007"):
+            await scene.play(reminders=True)
+        assert (scene.journal, scene.session.busy) == ([], False)
+        assert (await scene.play(reminders={"providers": ["-p0"]})).status is LoopStatus.COMPLETED
+
+    asyncio.run(main())
+
+
+def test_providers_run_whatever_tools_the_agent_may_use() -> None:
+    class Strict:
+        async def ask(self, _call: ToolCall) -> str:
+            return "nothing is allowed"
+
+    scene = a_scene_with(speaks, event="post_tool_use")
+    scene.says(a_reply("work"))
+    play(scene, permission=Strict())
+    assert scene.results() == [("c1", "denied")]
+    assert scene.requests_with("I was asked.") == [2]
+
+
+def test_a_provider_is_told_of_the_event_the_loop_and_its_own_settings() -> None:
+    seen: list[ProviderContext] = []
+
+    async def looks(ctx: ProviderContext) -> None:
+        seen.append(ctx)
+
+    scene = a_scene_with(looks, event="session_start")
+    scene.says("Done.", context_window=1_000)
+    anchor = WorkspaceAnchor(primary="/work")
+    facts = FactBook()
+    play(scene, reminders={"config": {"looks": {"depth": 3}}}, anchor=anchor, facts=facts, name="main")
+    (ctx,) = seen
+    assert (ctx.event, ctx.session_id, ctx.task) == ("session_start", "main", "Mend the build.")
+    assert ctx.payload == {"task": "Mend the build.", "agent": "main"}
+    assert (ctx.config, ctx.options["model"], ctx.profile) == (
+        {"depth": 3},
+        "ScriptedModel",
+        {"context_window": 1_000},
+    )
+    assert (ctx.facts, ctx.anchor, ctx.session) == (facts, anchor, scene.session.talk)
+
+
+def test_facts_and_the_anchor_are_told_at_the_start() -> None:
+    book = store_fact(FactBook(), kind="decision", claim="The build uses ninja.", confidence=0.9).book
+    scene = AScene()
+    asyncio.run(scene.play("Mend the build.", reminders=True, facts=book, anchor=WorkspaceAnchor(primary="/work")))
+    assert scene.requests_with("The build uses ninja.") == [1]
+    assert scene.requests_with("/work") == [1]
+
+
+def test_one_key_is_shown_once_however_often_it_is_said() -> None:
+    async def repeats(ctx: ProviderContext) -> object:
+        return {"body": f"as of turn {ctx.payload['turn']}", "dedupe_key": "k"}
+
+    scene = a_scene_with(repeats)
+    scene.says(a_reply("work"), a_reply("work"))
+    play(scene)
+    assert [len(request.reminders) for request in scene.model.requests] == [0, 1, 1]
+    assert scene.requests_with("as of turn 1") == [2]
+
+
+# Hooks on workers can only watch.
+
+
+@pytest.mark.parametrize("event", WorkerEvent)
+def test_a_reminder_in_answer_to_a_worker_event_is_refused_by_name(event: WorkerEvent) -> None:
+    scene = AScene()
+    problems: list[Problem] = []
+
+    async def hook(_context: object) -> object:
+        return {"reminder": {"body": "no"}, "then": {"noted": True}}
+
+    scene.hooks.register_session_hook(event, hook)
+    around = Surroundings(options={}, config_for=lambda _id: {})
+    teller = Teller(scene.session.talk, scene.hooks, (), around, problems.append)
+    assert asyncio.run(teller.tell(event, worker="helper")) == [{"noted": True}]
+    assert scene.journal == []
+    assert "HARN-RMD-008" in problems[0].message
+    assert event.value in problems[0].message
+
+
+def test_a_session_that_is_closed_takes_no_reminder_from_a_hook() -> None:
+    scene = AScene()
+    problems: list[Problem] = []
+
+    async def hook(_context: object) -> object:
+        return {"body": "too late"}
+
+    scene.hooks.register_session_hook("post_turn", hook)
+
+    async def main() -> None:
+        await scene.session.close()
+        around = Surroundings(options={}, config_for=lambda _id: {})
+        teller = Teller(scene.session.talk, scene.hooks, (), around, problems.append)
+        answer = await teller.ask(hook, "post_turn", {})
+        assert answer.reminders == ()
+
+    asyncio.run(main())
+    assert (scene.kinds, len(problems)) == (["Closed"], 1)

@@ -1,0 +1,120 @@
+"""How full the window is, and what is said of it."""
+
+from typing import Any
+
+import pytest
+
+from sideband.core.errors import InvalidOption
+from sideband.core.reminder import Propagate, RoleHint
+from sideband.providers.context import ProviderContext
+from sideband.providers.token_pressure import PROVIDER
+from tests.unit.providers.contexts import a_context, said, told
+
+WINDOW = {"context_window": 100_000}
+
+
+def an_event(**payload: object) -> ProviderContext:
+    return a_context("on_budget_threshold", payload=payload)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "prefix"),
+    [
+        pytest.param(70_000, "[70%]", id="seventy-percent-exactly"),
+        pytest.param(84_999, "[70%]", id="just-below-eighty-five"),
+        pytest.param(85_000, "[85%]", id="eighty-five-percent-exactly"),
+        pytest.param(94_999, "[85%]", id="just-below-ninety-five"),
+        pytest.param(95_000, "[95%]", id="ninety-five-percent-exactly"),
+        pytest.param(250_000, "[95%]", id="more-than-there-is-room-for"),
+    ],
+)
+def test_only_the_highest_threshold_that_is_reached_is_named(tokens: int, prefix: str) -> None:
+    draft = said(PROVIDER, an_event(context_tokens=tokens, **WINDOW))
+    assert draft.body.startswith(prefix)
+    assert draft.body.count("[") == 1
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param({"context_tokens": 69_999, **WINDOW}, id="below-the-first-threshold"),
+        pytest.param({"context_tokens": 99_999}, id="no-window-known"),
+        pytest.param({"context_tokens": 99_999, "context_window": 0}, id="a-window-of-nothing"),
+        pytest.param({"context_tokens": 99_999, "context_window": -1}, id="a-negative-window"),
+        pytest.param({"context_tokens": 99_999, "context_window": True}, id="a-window-that-is-no-number"),
+        pytest.param(dict(WINDOW), id="no-tokens-known"),
+        pytest.param({"context_tokens": -5, **WINDOW}, id="a-negative-count"),
+        pytest.param({"context_tokens": True, **WINDOW}, id="a-count-that-is-no-number"),
+        pytest.param({"context_tokens": 10**400, **WINDOW}, id="a-count-beyond-all-reckoning"),
+        pytest.param(
+            {"tokens_used": 900_000, "total_tokens": 900_000, "input_tokens": 90_000, "output_tokens": 9_000, **WINDOW},
+            id="only-running-totals",
+        ),
+        pytest.param({"prompt_tokens": 10_000, "tokens_used": 900_000, **WINDOW}, id="large-totals-and-a-small-prompt"),
+        pytest.param({"budget": "turns", "used": 48, "limit": 50, "ratio": 0.96}, id="another-budget"),
+    ],
+)
+def test_it_is_silent(payload: dict[str, Any]) -> None:
+    assert told(PROVIDER, an_event(**payload)) is None
+
+
+def test_its_lifecycle_is_fixed() -> None:
+    draft = said(PROVIDER, an_event(context_tokens=70_000, **WINDOW))
+    assert (draft.tags, draft.dedupe_key, draft.ttl_turns) == (("token_pressure",), "token_pressure", 2)
+    assert (draft.role_hint, draft.propagate) == (RoleHint.DEVELOPER, Propagate.SESSION)
+    assert [event.value for event in PROVIDER.subscribes_to] == ["on_budget_threshold"]
+
+
+@pytest.mark.parametrize(("tokens", "preserved"), [(70_000, False), (85_000, False), (95_000, True)])
+def test_only_the_last_level_survives_a_compaction(tokens: int, *, preserved: bool) -> None:
+    assert said(PROVIDER, an_event(context_tokens=tokens, **WINDOW)).preserve_on_compact is preserved
+
+
+def test_the_body_stays_the_same_while_the_level_does() -> None:
+    bodies = {said(PROVIDER, an_event(context_tokens=tokens, **WINDOW)).body for tokens in (85_000, 86_123, 94_000)}
+    assert len(bodies) == 1
+    assert "100,000 tokens" in bodies.pop()
+
+
+def test_the_tokens_of_the_context_go_before_those_of_the_prompt() -> None:
+    assert told(PROVIDER, an_event(context_tokens=10, prompt_tokens=99_000, **WINDOW)) is None
+    assert told(PROVIDER, an_event(context_tokens=None, prompt_tokens=99_000, **WINDOW)) is not None
+
+
+PLACES: list[dict[str, Any]] = [
+    {"payload": {"prompt_tokens": 95, "context_window": 100}},
+    {"config": {"context_window": 110}},
+    {"options": {"reminders": {"config": {"token_pressure": {"context_window": 120}}}}},
+    {"options": {"context_window": 130}},
+    {"options": {"max_context_tokens": 135}},
+    {"profile": {"context_window": 90}},
+]
+
+
+@pytest.mark.parametrize(
+    "first", range(len(PLACES)), ids=["payload", "config", "reminders", "option", "alias", "profile"]
+)
+def test_the_window_is_taken_from_the_first_place_that_names_it(first: int) -> None:
+    fields: dict[str, Any] = {"payload": {"prompt_tokens": 95}, "options": {}}
+    for place in reversed(PLACES[first:]):
+        for name, value in place.items():
+            fields[name] = {**fields.get(name, {}), **value}
+    window = next(iter(_windows(PLACES[first])))
+    assert f"of {window} tokens" in said(PROVIDER, a_context("on_budget_threshold", **fields)).body
+
+
+def _windows(value: object) -> list[int]:
+    if isinstance(value, dict):
+        return [found for name, entry in value.items() if name != "prompt_tokens" for found in _windows(entry)]
+    return [value] if isinstance(value, int) else []
+
+
+def test_a_profile_without_a_window_leaves_it_silent() -> None:
+    ctx = a_context("on_budget_threshold", payload={"prompt_tokens": 95}, profile={"context_window": None})
+    assert told(PROVIDER, ctx) is None
+
+
+def test_a_configured_window_that_is_no_number_is_a_mistake() -> None:
+    ctx = a_context("on_budget_threshold", payload={"prompt_tokens": 95}, config={"context_window": "large"})
+    with pytest.raises(InvalidOption, match="context_window must be a number, not 'large'"):
+        PROVIDER.evaluate(ctx)

@@ -1,0 +1,292 @@
+"""Running an agent with one call, and calling a model once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sideband.core.errors import (
+    InvalidOption,
+    ReminderError,
+    SessionBusy,
+    TooManyPending,
+    UnknownOption,
+    UnknownSession,
+)
+from sideband.core.events import Compacted, Fired, ProviderEvaluated, TurnCommitted, TurnVoided
+from sideband.core.limits import Limits
+from sideband.loop.compaction import Custom, KeepLast, Summarize
+from sideband.loop.run import LoopStatus
+from sideband.ports import FileChange, ModelError, RequestView
+from sideband.runtime.agents import agent_loop, agent_run, llm_call, read_compactor, read_model
+from sideband.runtime.registries import HOOKS, PROVIDERS
+from sideband.testing import FakeClock, ScriptedModel
+from tests.loop_builders import AScene, ATool, a_reply, a_session, hang, others, unanswered_calls
+
+
+def test_a_loop_needs_a_task_and_a_model_and_nothing_else() -> None:
+    result = asyncio.run(agent_loop("Mend it.", model="scripted:Mended."))
+    assert (result.status, result.text, result.turns) == (LoopStatus.COMPLETED, "Mended.", 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "text"), [("scripted:Yes: done.", "Yes: done."), ("scripted:", "Done."), ("scripted", "Done.")]
+)
+def test_a_scripted_model_can_be_named(model: str, text: str) -> None:
+    assert asyncio.run(llm_call("Hello?", model=model)).text == text
+
+
+def test_a_model_object_is_itself() -> None:
+    model = ScriptedModel()
+    assert read_model(model) is model
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        pytest.param({"model": "oracle:delphi"}, InvalidOption, id="a-model-nobody-knows"),
+        pytest.param({"queue_after_cancel": "drop"}, InvalidOption, id="another-fate-of-the-queue"),
+        pytest.param({"compactor": "shred"}, InvalidOption, id="a-compactor-nobody-knows"),
+        pytest.param({"reminders": {"typo": 1}}, UnknownOption, id="an-unknown-option-for-reminders"),
+        pytest.param({"reminders": "yes"}, InvalidOption, id="no-option-for-reminders"),
+    ],
+)
+def test_a_run_that_is_refused_has_changed_nothing(options: dict[str, Any], error: type[ReminderError]) -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        with pytest.raises(error):
+            await scene.begin(**options)
+        assert (scene.journal, scene.session.busy) == ([], False)
+
+    asyncio.run(main())
+
+
+def test_a_run_whose_prompt_is_refused_has_changed_nothing() -> None:
+    session = a_session(limits=Limits(pending_per_session=1))
+
+    async def main() -> None:
+        await session.remind("full")
+        with pytest.raises(TooManyPending):
+            await agent_run("Mend it.", session=session, model="scripted:")
+        assert not session.busy
+        assert (await agent_loop(None, session=session, model="scripted:")).status is LoopStatus.COMPLETED
+
+    asyncio.run(main())
+
+
+def test_one_loop_at_a_time() -> None:
+    scene = AScene()
+
+    async def line(_view: RequestView) -> str:
+        with pytest.raises(SessionBusy) as busy:
+            await scene.play("Me too.")
+        assert busy.value.reason == "session_busy"
+        with pytest.raises(SessionBusy):
+            await llm_call("Me too.", session=scene.session, model="scripted:")
+        return "Done."
+
+    scene.says(line)
+
+    async def main() -> None:
+        assert (await scene.play()).text == "Done."
+        assert (await scene.play("Now me.")).status is LoopStatus.COMPLETED
+
+    asyncio.run(main())
+    assert scene.requests_with("Me too.") == []
+
+
+def test_hooks_and_providers_of_the_process_are_used_unless_others_are_given() -> None:
+    told: list[str] = []
+
+    async def hook(context: dict[str, str]) -> None:
+        told.append(context["event"])
+
+    HOOKS.register_session_hook("post_turn", hook)
+    PROVIDERS.register(id="own", subscribes_to=["post_turn"], evaluate=lambda _ctx: told.append("provider"))
+    try:
+        asyncio.run(agent_loop("Mend it.", model="scripted:"))
+    finally:
+        HOOKS.clear()
+        PROVIDERS.clear()
+    assert told == ["post_turn", "provider"]
+
+
+def test_tools_that_notice_changes_are_watched() -> None:
+    class Watching(list[ATool]):
+        def changes(self) -> list[FileChange]:
+            return [FileChange(path="a.py")]
+
+    scene = AScene()
+    told: list[str] = []
+
+    async def hook(context: dict[str, str]) -> None:
+        told.append(context["path"])
+
+    scene.hooks.register_session_hook("file_edited", hook)
+    asyncio.run(scene.play(tools=Watching()))
+    assert told == ["a.py"]
+
+
+# Compactors.
+
+
+def test_a_compactor_is_chosen_by_name_or_given() -> None:
+    model = ScriptedModel()
+    own = KeepLast(3)
+    assert read_compactor(None, model) is None
+    assert isinstance(read_compactor("keep_last", model), KeepLast)
+    assert isinstance(read_compactor("summarize", model), Summarize)
+    assert isinstance(read_compactor(lambda messages, _: messages, model), Custom)
+    assert read_compactor(own, model) is own
+
+
+def test_a_summary_is_made_by_the_model_without_showing_it_any_reminder() -> None:
+    scene = AScene()
+    scene.says(*[a_reply("work", tokens=95)] * 4, "They worked.", "Done.", context_window=100)
+
+    async def main() -> None:
+        await scene.session.remind("a fact", preserve_on_compact=True)
+        await scene.play(compactor="summarize")
+
+    asyncio.run(main())
+    summaries = [request for request in scene.model.requests if request.system.startswith("Summarise")]
+    assert len(summaries) == 1
+    assert summaries[0].reminders == ()
+    assert scene.requests_with("They worked.") == [6]
+    assert len(scene.events(TurnCommitted)) == 5
+
+
+def test_an_empty_summary_takes_the_place_of_nothing() -> None:
+    scene = AScene()
+    scene.says(*[a_reply("work", tokens=95)] * 4, " ", "Done.", context_window=100)
+    result = asyncio.run(scene.play(compactor="summarize"))
+    assert result.problems == (("compactor", "ModelError: the model gave no summary"),)
+    assert scene.events(Compacted) == []
+
+
+# One call.
+
+
+def test_a_call_without_a_session_shows_nothing_and_counts_nothing() -> None:
+    model = ScriptedModel(["Hello."])
+    heard: list[str] = []
+    reply = asyncio.run(llm_call("Hi.", model=model, system="Be brief.", on_text=heard.append))
+    (request,) = model.requests
+    assert (reply.text, heard, request.system, request.reminders) == ("Hello.", ["Hello."], "Be brief.", ())
+    assert request.messages == ({"role": "user", "content": "Hi."},)
+
+
+def test_a_call_with_a_session_is_one_turn_that_shows_what_is_live() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        await scene.session.remind("a fact", ttl_turns=2)
+        await scene.play("First.", reminders=True)
+        evaluated = len(scene.events(ProviderEvaluated))
+        assert evaluated
+        reply = await llm_call("And?", session=scene.session, model=scene.model, system="Be brief.")
+        assert reply.text == "Done."
+        assert len(scene.events(ProviderEvaluated)) == evaluated
+
+    asyncio.run(main())
+    assert scene.requests_with("a fact") == [1, 2]
+    assert [event.turn for event in scene.events(Fired)] == [1, 2]
+    assert scene.kinds[-3:] == ["TurnCommitted", "Expired", "Idled"]
+    assert [message["role"] for message in scene.state.messages] == ["user", "assistant"] * 2
+    assert not scene.state.running
+
+
+def test_a_call_drains_no_seam() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        for mode in ("interrupt_immediate", "finish_step", "audit_only"):
+            await scene.session.remind(f"waits as {mode}", mode=mode)
+        await scene.session.prompt("waits too")
+        await llm_call("Me first.", session=scene.session, model=scene.model)
+        assert len(scene.state.inbox.items()) == 4
+
+    asyncio.run(main())
+    assert (scene.requests_with("waits"), scene.requests_with("Me first.")) == ([], [1])
+
+
+def test_a_call_that_fails_never_happened_and_is_raised() -> None:
+    scene = AScene()
+    scene.says(ModelError("no", status=400), "Done.")
+
+    async def main() -> None:
+        with pytest.raises(ModelError, match="no"):
+            await llm_call("Hi.", session=scene.session, model=scene.model)
+        assert (scene.state.running, scene.state.request, scene.session.busy) == (False, None, False)
+        await llm_call("Again.", session=scene.session, model=scene.model)
+
+    asyncio.run(main())
+    assert scene.events(TurnVoided) == [TurnVoided(turn=1)]
+    assert [event.turn for event in scene.events(TurnCommitted)] == [1]
+
+
+def test_a_call_is_tried_again_like_any_other() -> None:
+    scene = AScene()
+    scene.says(ModelError("busy", status=503), "Done.")
+    clock = FakeClock()
+    reply = asyncio.run(llm_call("Hi.", session=scene.session, model=scene.model, clock=clock))
+    assert (reply.text, clock.monotonic()) == ("Done.", 0.5)
+
+
+def test_a_call_whose_listener_fails_fails_with_it() -> None:
+    def fails(_text: str) -> None:
+        raise BrokenPipeError("nobody there")
+
+    scene = AScene()
+
+    async def main() -> None:
+        with pytest.raises(ModelError, match="on_text failed: BrokenPipeError: nobody there"):
+            await llm_call("Hi.", session=scene.session, model=scene.model, on_text=fails)
+
+    asyncio.run(main())
+    assert scene.events(TurnCommitted) == []
+
+
+def test_a_call_that_is_cancelled_leaves_an_idle_session() -> None:
+    scene = AScene()
+    scene.says(lambda _view: hang())
+
+    async def main() -> None:
+        calling = asyncio.create_task(llm_call("Hi.", session=scene.session, model=scene.model))
+        await others()
+        with pytest.raises(SessionBusy):
+            await llm_call("Me too.", session=scene.session, model=scene.model)
+        with pytest.raises(SessionBusy):
+            await scene.begin()
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+
+    asyncio.run(main())
+    assert (scene.state.running, scene.state.request, scene.session.busy) == (False, None, False)
+
+
+def test_tools_that_a_model_asks_for_in_a_single_call_are_not_run_and_not_left_open() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        reply = await llm_call("Hi.", session=scene.session, model=scene.model)
+        assert len(reply.tool_calls) == 1
+
+    asyncio.run(main())
+    assert scene.results() == [("c1", "cancelled")]
+    assert unanswered_calls(scene.state.messages) == []
+
+
+def test_a_closed_session_takes_no_call() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        await scene.session.close()
+        with pytest.raises(UnknownSession):
+            await llm_call("Hi.", session=scene.session, model=scene.model)
+
+    asyncio.run(main())
+    assert scene.kinds == ["Closed"]

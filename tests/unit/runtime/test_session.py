@@ -1,0 +1,347 @@
+"""A session as a program holds it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sideband.core.errors import (
+    AlreadyDelivered,
+    AlreadyRevoked,
+    BodyTooLarge,
+    InvalidOption,
+    NoRunningTurn,
+    ReminderError,
+    SessionBusy,
+    TooManyPending,
+    UnknownMessage,
+    UnknownOption,
+    UnknownReminder,
+    UnknownSession,
+    UnsupportedMode,
+)
+from sideband.core.events import Deduped, Dropped, Expired, InjectRevoked, Queued
+from sideband.core.limits import Limits
+from sideband.core.pending import PendingState
+from sideband.core.reminder import Source
+from sideband.core.transcript import Visibility
+from sideband.loop.problems import Problem
+from sideband.ports import RequestView
+from sideband.runtime.registries import HOOKS
+from tests.loop_builders import AScene, a_session, hang, others
+
+# Telling it things.
+
+
+def test_a_reminder_waits_in_the_inbox_until_a_seam_takes_it() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        accepted = await scene.session.remind("the build is red", tags=["ci"], ttl_turns=2)
+        assert accepted == ("main-1", 0)
+        (waiting,) = await scene.session.pending()
+        assert (waiting.state, waiting.reminder.body) == (PendingState.QUEUED, "the build is red")
+        assert (waiting.reminder.source, waiting.provenance.principal) == (Source.IN_PIPELINE, None)
+        await scene.play()
+        (live,) = await scene.session.pending()
+        assert (live.state, live.reminder.id, live.reminder.ttl_turns) == (PendingState.LIVE, "main-1", 1)
+
+    asyncio.run(main())
+
+
+def test_a_newer_reminder_of_the_same_key_displaces_the_one_that_waits() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        first = await scene.session.remind("red", dedupe_key="build")
+        second = await scene.session.remind("green", dedupe_key="build")
+        assert (first.deduped_count, second.deduped_count) == (0, 1)
+
+    asyncio.run(main())
+    assert [event.replaced_id for event in scene.events(Deduped)] == ["main-1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        pytest.param({"body": " "}, InvalidOption, id="a-blank-body"),
+        pytest.param({"body": "x", "typo": 1}, UnknownOption, id="an-unknown-option"),
+        pytest.param({"body": "x", "id": "mine"}, UnknownOption, id="an-id-of-ones-own"),
+        pytest.param({"body": "x", "mode": "wait_for_completion"}, UnsupportedMode, id="another-mode"),
+        pytest.param({"body": "x" * 9_000}, BodyTooLarge, id="too-long-a-body"),
+    ],
+)
+def test_what_is_refused_changes_nothing(options: dict[str, Any], error: type[ReminderError]) -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        with pytest.raises(error):
+            await scene.session.remind(**options)
+
+    asyncio.run(main())
+    assert scene.journal == []
+
+
+def test_a_full_inbox_refuses_and_evicts_nothing() -> None:
+    session = a_session(limits=Limits(pending_per_session=2))
+
+    async def main() -> None:
+        await session.remind("one")
+        await session.remind("two")
+        with pytest.raises(TooManyPending):
+            await session.remind("three")
+        with pytest.raises(TooManyPending):
+            await session.prompt("three")
+        assert [entry.reminder.body for entry in await session.pending()] == ["one", "two"]
+
+    asyncio.run(main())
+
+
+def test_a_message_is_text_or_blocks() -> None:
+    scene = AScene()
+    blocks = [{"type": "text", "text": "look"}, {"type": "image", "data": "…"}]
+
+    async def main() -> None:
+        await scene.session.prompt(blocks)
+        await scene.session.prompt("and this")
+        await scene.play(None)
+
+    asyncio.run(main())
+    sent = [message["content"] for message in scene.state.messages if message["role"] == "user"]
+    assert sent == [blocks, [{"type": "text", "text": "and this"}]]
+
+
+@pytest.mark.parametrize("mode", ["steer", "finish_step", "interrupt_immediate"])
+def test_an_idle_session_cannot_be_steered(mode: str) -> None:
+    session = a_session()
+
+    async def main() -> None:
+        with pytest.raises(NoRunningTurn):
+            await session.inject("faster", mode=mode)
+
+    asyncio.run(main())
+
+
+def test_an_unheard_of_way_of_injecting_is_refused() -> None:
+    session = a_session()
+
+    async def main() -> None:
+        with pytest.raises(UnsupportedMode):
+            await session.inject("x", mode="soon")
+
+    asyncio.run(main())
+
+
+# Taking things back.
+
+
+def test_what_waits_can_be_revoked_once() -> None:
+    session = a_session()
+
+    async def main() -> None:
+        reminder = (await session.remind("never mind")).reminder_id
+        message = await session.prompt("never mind")
+        for item_id in (reminder, message):
+            assert [await session.revoke(item_id), await session.revoke(item_id)] == ["revoked", "already_revoked"]
+        with pytest.raises(UnknownReminder):
+            await session.revoke("unheard of")
+
+    asyncio.run(main())
+
+
+def test_what_was_delivered_cannot_be_revoked() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        reminder = (await scene.session.remind("shown")).reminder_id
+        message = await scene.session.prompt("said")
+        await scene.play(None)
+        for item_id in (reminder, message):
+            with pytest.raises(AlreadyDelivered):
+                await scene.session.revoke(item_id)
+
+    asyncio.run(main())
+
+
+def test_a_message_that_waits_can_be_exchanged() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        first = await scene.session.prompt("first draft")
+        await scene.session.prompt("second")
+        await scene.session.replace(first, "final version")
+        await scene.play(None)
+        with pytest.raises(AlreadyDelivered):
+            await scene.session.replace(first, "too late")
+        with pytest.raises(UnknownMessage):
+            await scene.session.replace("unheard of", "x")
+        gone = await scene.session.prompt("gone")
+        await scene.session.revoke(gone)
+        with pytest.raises(AlreadyRevoked):
+            await scene.session.replace(gone, "x")
+
+    asyncio.run(main())
+    assert (scene.requests_with("first draft"), scene.requests_with("final version")) == ([], [1, 2])
+
+
+def test_live_reminders_can_be_cleared_and_waiting_ones_cannot() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        await scene.session.remind("one", tags=["t"], dedupe_key="k")
+        await scene.session.remind("two", tags=["t"])
+        await scene.play()
+        await scene.session.remind("three", tags=["t"])
+        assert await scene.session.clear(tag="t", dedupe_key="k") == 1
+        assert await scene.session.clear(tag="t") == 1
+        assert await scene.session.clear(tag="t") == 0
+        assert [entry.reminder.body for entry in await scene.session.pending()] == ["three"]
+        with pytest.raises(InvalidOption):
+            await scene.session.clear()
+
+    asyncio.run(main())
+    assert [event.reason for event in scene.events(Expired)] == ["cleared", "cleared"]
+
+
+# Looking at it.
+
+
+def test_the_transcript_has_the_messages_and_the_reminders_as_they_stand() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        await scene.session.remind("still here", ttl_turns=3)
+        await scene.session.remind("for the file", mode="audit_only")
+        await scene.play("Go.")
+        transcript = await scene.session.transcript()
+        assert [message["role"] for message in transcript.messages] == ["user", "assistant"]
+        assert [(event.text, event.visibility) for event in transcript.events] == [
+            ("still here", Visibility.PUBLIC),
+            ("for the file", Visibility.INTERNAL),
+        ]
+        assert len({event.id for event in transcript.events} | {"main-1", "main-2"}) == 4
+        (live,) = transcript.reminders
+        assert live.ttl_turns == 2
+
+    asyncio.run(main())
+
+
+def test_events_are_those_of_this_session_from_a_cursor_on() -> None:
+    scene = AScene()
+    other = a_session("other", store=scene.store)
+
+    async def main() -> None:
+        await other.remind("elsewhere")
+        await scene.session.remind("one")
+        events = scene.session.events(kind_prefix="transcript.reminder.", after=1)
+        first = await anext(events)
+        assert (first.sequence, type(first.event)) == (2, Queued)
+        waiting = asyncio.ensure_future(anext(events))
+        await others()
+        await other.remind("elsewhere")
+        await scene.session.prompt("no reminder")
+        await scene.session.remind("two")
+        assert (await waiting).sequence == 5
+        await events.aclose()  # type: ignore[attr-defined]  # a generator
+        assert scene.store._subscribers == []
+
+    asyncio.run(main())
+
+
+# Ending it.
+
+
+def test_closing_ends_all_that_the_session_has_in_exactly_one_way() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        await scene.session.remind("live")
+        await scene.play()
+        await scene.session.remind("waiting")
+        await scene.session.prompt("queued")
+        assert await scene.session.close() == ()
+        assert await scene.session.pending() == ()
+        before = len(scene.journal)
+        await scene.session.close()
+        assert len(scene.journal) == before
+        for refused in (scene.session.remind("x"), scene.session.prompt("x"), scene.play(None), scene.play("x")):
+            with pytest.raises(UnknownSession):
+                await refused
+
+    asyncio.run(main())
+    assert [type(event) for event in scene.journal[-4:-1]] == [Dropped, InjectRevoked, Expired]
+    assert not scene.session.busy
+
+
+def test_a_session_in_use_is_not_closed() -> None:
+    scene = AScene()
+
+    async def line(_view: RequestView) -> str:
+        with pytest.raises(SessionBusy):
+            await scene.session.close()
+        return "Done."
+
+    scene.says(line)
+
+    async def main() -> None:
+        await scene.play()
+        await scene.session.close()
+
+    asyncio.run(main())
+    assert scene.kinds[-1] == "Closed"
+
+
+def test_the_end_of_a_session_is_told_to_the_hooks_of_its_last_run() -> None:
+    scene = AScene()
+    told: list[str] = []
+
+    async def hook(context: dict[str, str]) -> dict[str, str]:
+        told.append(context["event"])
+        return {"body": "goodbye"}
+
+    async def fails(_context: object) -> None:
+        raise LookupError("lost")
+
+    scene.hooks.register_session_hook("session_end", hook)
+    scene.hooks.register_session_hook("session_end", fails)
+
+    async def main() -> tuple[Problem, ...]:
+        await scene.play()
+        return await scene.session.close()
+
+    ((where, message),) = asyncio.run(main())
+    assert told == ["session_end"]
+    assert where.endswith("fails on session_end")
+    assert message.endswith("LookupError: lost")
+    assert scene.kinds[-3:] == ["Injected", "Expired", "Closed"]
+
+
+def test_the_end_of_a_session_that_never_ran_is_told_to_the_hooks_of_the_process() -> None:
+    told: list[str] = []
+
+    async def hook(context: dict[str, str]) -> None:
+        told.append(context["session_id"])
+
+    HOOKS.register_session_hook("session_end", hook)
+    try:
+        asyncio.run(a_session("unused").close())
+    finally:
+        HOOKS.clear()
+    assert told == ["unused"]
+
+
+def test_cancelling_one_session_leaves_another_alone() -> None:
+    mine, other = AScene(name="mine"), AScene(name="other")
+    mine.says(lambda _view: hang())
+    other.says(lambda _view: hang())
+
+    async def main() -> None:
+        driving = [asyncio.create_task(scene.play()) for scene in (mine, other)]
+        await others()
+        assert await mine.session.cancel()
+        await others()
+        assert [task.done() for task in driving] == [True, False]
+        await other.session.cancel()
+        await asyncio.gather(*driving)
+
+    asyncio.run(main())

@@ -1,0 +1,47 @@
+"""A clock that a test moves."""
+
+import asyncio
+
+from sideband.testing import FakeClock
+from tests.loop_builders import others
+
+
+def test_it_stands_still_until_it_is_moved() -> None:
+    clock = FakeClock(start_ms=1_000)
+    assert (clock.monotonic(), clock.now_ms()) == (0.0, 1_000)
+    clock.advance(1.5)
+    assert (clock.monotonic(), clock.now_ms()) == (1.5, 2_500)
+
+
+def test_a_sleep_moves_it_on_by_itself() -> None:
+    clock = FakeClock()
+    asyncio.run(clock.sleep(60))
+    assert clock.monotonic() == 60
+
+
+def test_on_a_patient_one_sleepers_wake_in_the_order_of_their_time() -> None:
+    clock, order = FakeClock(patient=True), []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await clock.sleep(seconds)
+        order.append(name)
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(sleeper(*who)) for who in (("c", 30), ("a", 10), ("b", 10), ("d", 99))]
+        await others()
+        clock.advance(9.9)
+        await others()
+        assert order == []
+        clock.advance(0.1)
+        await others()
+        assert order == ["a", "b"]
+        clock.advance(20)
+        await others()
+        assert order == ["a", "b", "c"]
+        tasks[-1].cancel()
+        await others()
+        clock.advance(1_000)
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    assert order == ["a", "b", "c"]
