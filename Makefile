@@ -10,10 +10,15 @@ WORKERS ?= 2
 # Arguments for the resolver behind `make lock`; without any, what is locked already stays as it is where it can.
 LOCK_FLAGS ?=
 UV_VERSION := 0.13.7
+COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(LOCK_FLAGS)
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 LOCK := requirements/dev.lock
+PEERS := .venv-peers
+PEERS_INSTALLED := $(PEERS)/.installed
+PEERS_LOCK := requirements/peers.lock
 LOCK_VENV := build/lock-venv
 COVERAGE := build/coverage.json
 
@@ -26,7 +31,7 @@ setup: $(INSTALLED) ## create or refresh .venv from the lock file
 	@:
 
 $(INSTALLED): $(LOCK) pyproject.toml
-	@sh tools/setup.sh
+	@sh tools/setup.sh .venv $(LOCK)
 	@touch $@
 
 run: $(INSTALLED) ## watch a rehearsed agent session with its reminders
@@ -44,8 +49,14 @@ check: $(INSTALLED) ## all that CI demands: format, lint, types, layers, generat
 	$(BIN)/pytest -q -n $(WORKERS) --cov --cov-report= --cov-report=json:$(COVERAGE)
 	$(BIN)/python tools/coverage_floor.py $(COVERAGE)
 
-bench: $(INSTALLED) ## measure speed and print the tables
+bench: $(INSTALLED) $(PEERS_INSTALLED) ## measure speed, also of other frameworks, and print the tables
 	@$(BIN)/python -m benchmarks
+
+# A benchmark that lacks the frameworks to compare with is better than none.
+$(PEERS_INSTALLED): $(PEERS_LOCK) pyproject.toml
+	@mkdir -p build
+	@if sh tools/setup.sh $(PEERS) $(PEERS_LOCK) 2>build/peers.log; then touch $@; \
+		else echo 'The frameworks to compare with cannot be installed: build/peers.log says why.'; fi
 
 soak: $(INSTALLED) ## run the property and stateful tests, each with very many examples
 	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n $(WORKERS) -m hypothesis
@@ -58,19 +69,18 @@ docs: $(INSTALLED) ## regenerate the documentation pages that come from tables
 	@$(BIN)/python tools/diagnostics_page.py
 
 # Apart from .venv, so that a lock file that cannot be installed can still be replaced.
-lock: ## re-create the lock file; LOCK_FLAGS=--upgrade moves every pin to its newest version
+lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its newest version
 	@python=$$(sh tools/find_python.sh) && "$$python" -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@$(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --group dev pyproject.toml \
-		--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
-		--custom-compile-command 'make lock' --output-file $(LOCK) $(LOCK_FLAGS)
-	@echo '$(LOCK) is up to date'
+	@$(COMPILE) --group dev pyproject.toml --output-file $(LOCK)
+	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(LOCK) --output-file $(PEERS_LOCK)
+	@echo '$(LOCK) and $(PEERS_LOCK) are up to date'
 
 format: $(INSTALLED) ## format the code and apply the safe lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 # .hypothesis stays: it remembers the failing examples that the next run has to try first.
-clean: ## remove .venv, caches and build output
-	rm -rf .venv build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+clean: ## remove the virtual environments, caches and build output
+	rm -rf .venv $(PEERS) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

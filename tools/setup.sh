@@ -1,9 +1,12 @@
 #!/bin/sh
-# Makes .venv what requirements/dev.lock says, with the project in it, editable. Running it again repairs what is
+# Makes a virtual environment what a lock file says, with the project in it, editable. Running it again repairs what is
 # missing. Says one line per step; what the tools themselves print is shown only when one of them fails.
+# Usage: setup.sh .venv requirements/dev.lock
 set -eu
 cd "${0%/*}/.."
 
+venv=$1
+lock=$2
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 started=$(date +%s)
 log=$(mktemp)
@@ -19,15 +22,15 @@ step() {
     fi
 }
 
-# An interrupted set-up leaves a .venv without pip, an upgraded system one whose interpreter is gone.
-if .venv/bin/python -m pip --version >/dev/null 2>&1; then
-    echo "[1/3] .venv exists"
+# An interrupted set-up leaves an environment without pip, an upgraded system one whose interpreter is gone.
+if "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    echo "[1/3] $venv exists"
 else
     python=$(sh tools/find_python.sh)
-    step "[1/3] Creating .venv with $("$python" --version)" "$python" -m venv --clear .venv
+    step "[1/3] Creating $venv with $("$python" --version)" "$python" -m venv --clear "$venv"
 fi
-step "[2/3] Installing $(grep -c '^[A-Za-z0-9]' requirements/dev.lock) locked packages" \
-    .venv/bin/python -m pip install --require-hashes -r requirements/dev.lock
+step "[2/3] Installing $(grep -c '^[A-Za-z0-9]' "$lock") locked packages" \
+    "$venv/bin/python" -m pip install --require-hashes -r "$lock"
 step "[3/3] Installing sideband, editable" \
-    .venv/bin/python -m pip install --no-deps --no-build-isolation -e .
+    "$venv/bin/python" -m pip install --no-deps --no-build-isolation -e .
 echo "Set up in $(($(date +%s) - started)) s"

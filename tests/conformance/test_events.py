@@ -128,7 +128,7 @@ PRIVATE: tuple[Event, ...] = (
     Cancelled(hold_queue=False),
     PermissionAsked(request_id="p1"),
     PermissionReplied(request_id="p1"),
-    Granted(grant=Grant(principal="ci", field=GrantField.TTL_TURNS, value=5, until=60)),
+    Granted(grant=Grant(trust=Trust.SERVER, principal="ci", field=GrantField.TTL_TURNS, value=5, until=60)),
     Closed(),
 )
 

@@ -65,7 +65,7 @@ def hints(draft: Draft) -> dict[str, Any]:
 )
 def test_a_grant_raises_one_ceiling_of_one_source(field: GrantField, value: Any, asked: object, got: object) -> None:  # noqa: ANN401 - any kind of hint
     draft = a_draft(**{**GREEDY, field.value: asked})
-    grants = [Grant(principal="planner", field=field, value=value)]
+    grants = [Grant(trust=Trust.PEER, principal="planner", field=field, value=value)]
     base = hints(clamp(draft, ceiling_for(PEER)).draft)
     assert hints(clamp(draft, ceiling_for(PEER, grants=grants)).draft) == {**base, field.value: got}
     assert ceiling_for(OTHER_PEER, grants=grants) == ceiling_for(OTHER_PEER)
@@ -74,7 +74,11 @@ def test_a_grant_raises_one_ceiling_of_one_source(field: GrantField, value: Any,
 @pytest.mark.requirement("trust:grant:raises-one-field-of-one-source")
 def test_a_granted_ceiling_is_what_the_next_reminder_gets() -> None:
     session = Session()
-    session.commit(issue_grant(Grant(principal="planner", field=GrantField.PROPAGATE, value="session"), IN_PROCESS))
+    session.commit(
+        issue_grant(
+            Grant(trust=Trust.PEER, principal="planner", field=GrantField.PROPAGATE, value="session"), IN_PROCESS
+        )
+    )
     session.accept(a_draft(**GREEDY), PEER, ceiling=ceiling_for(PEER, grants=session.state.grants))
     (item,) = session.state.inbox.items()
     assert isinstance(item, QueuedReminder)
@@ -85,7 +89,7 @@ def test_a_granted_ceiling_is_what_the_next_reminder_gets() -> None:
 @pytest.mark.requirement("trust:grant:only-the-operator")
 @pytest.mark.parametrize("actor", [CLIENT, PEER, SERVER], ids=["controller", "peer", "server"])
 def test_nobody_but_the_operator_may_grant(actor: Provenance) -> None:
-    grant = Grant(principal="planner", field=GrantField.MODE, value="interrupt_immediate")
+    grant = Grant(trust=Trust.PEER, principal="planner", field=GrantField.MODE, value="interrupt_immediate")
     with pytest.raises(NotPermitted) as refused:
         issue_grant(grant, actor)
     assert refused.value.reason == "not_permitted"
@@ -93,7 +97,7 @@ def test_nobody_but_the_operator_may_grant(actor: Provenance) -> None:
 
 @pytest.mark.requirement("trust:grant:is-logged")
 def test_each_grant_is_an_event_that_folding_keeps() -> None:
-    grant = Grant(principal="planner", field=GrantField.TTL_TURNS, value=9, until=100)
+    grant = Grant(trust=Trust.PEER, principal="planner", field=GrantField.TTL_TURNS, value=9, until=100)
     events = issue_grant(grant, IN_PROCESS)
     assert events == (Granted(grant=grant),)
     assert fold(events).grants == [grant]
@@ -124,8 +128,13 @@ def test_trust_seed_lifts_neither_size_nor_number_nor_rate() -> None:
     "grants",
     [
         pytest.param((), id="nothing-granted"),
-        pytest.param((Grant(principal="planner", field=GrantField.PROPAGATE, value="all"),), id="reach-granted"),
-        pytest.param((Grant(principal="watcher", field=GrantField.ROLE_HINT, value="developer"),), id="role-granted"),
+        pytest.param(
+            (Grant(trust=Trust.PEER, principal="planner", field=GrantField.PROPAGATE, value="all"),), id="reach-granted"
+        ),
+        pytest.param(
+            (Grant(trust=Trust.SERVER, principal="watcher", field=GrantField.ROLE_HINT, value="developer"),),
+            id="role-granted",
+        ),
     ],
 )
 def test_a_caller_is_told_of_exactly_the_words_it_would_be_left(caller: Provenance, grants: tuple[Grant, ...]) -> None:

@@ -66,6 +66,14 @@ class QueuedReminder(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
     def waits_in(self) -> Mode | None:
         return self.mode
 
+    @property
+    def effective(self) -> dict[str, Any]:
+        """What the sender got where that is less than it asked for."""
+        return {
+            field: self.mode if field == "mode" else getattr(self.reminder, field)
+            for field in self.provenance.requested
+        }
+
 
 class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="user"):
     """An accepted user message; a replacement keeps its id and place and raises its revision."""

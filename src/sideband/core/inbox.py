@@ -66,6 +66,7 @@ class Receipt(NamedTuple):
     reminder_id: str
     deduped_count: int
     requested: dict[str, Any]
+    effective: dict[str, Any]
 
 
 class Slot(NamedTuple):
@@ -112,11 +113,15 @@ def slot_of(item: QueuedReminder) -> Slot | None:
 
 
 class Accepted(NamedTuple):
-    """The answer to an accepted reminder; `events` is empty for a repeat of what was accepted before."""
+    """The answer to an accepted reminder: what was asked for and what it got, where that differs.
+
+    `events` is empty for a repeat of what was accepted before.
+    """
 
     reminder_id: ReminderId
     deduped_count: int
     requested: dict[str, Any]
+    effective: dict[str, Any]
     events: tuple[Event, ...]
 
 
@@ -144,7 +149,9 @@ def accept(
     if draft.caller_id is not None:
         repeat = _repeat(view, draft.caller_id, mark, provenance)
         if repeat is not None:
-            return Accepted(ReminderId(repeat.reminder_id), repeat.deduped_count, repeat.requested, ())
+            return Accepted(
+                ReminderId(repeat.reminder_id), repeat.deduped_count, repeat.requested, repeat.effective, ()
+            )
     effective, requested = clamp(draft, most)
     item = QueuedReminder(
         reminder=mint(effective, reminder_id=ReminderId(draft.caller_id or new_id), source=source),
@@ -157,11 +164,11 @@ def accept(
     displaced = None if slot is None else view.in_slot(slot)
     _check_room(view, provenance, limits, live=live, freed=displaced)
     if displaced is None:
-        return Accepted(item.reminder.id, 0, requested, (Queued(item=item),))
+        return Accepted(item.reminder.id, 0, requested, item.effective, (Queued(item=item),))
     item = msgspec.structs.replace(item, deduped_count=1)
     assert slot is not None  # noqa: S101 - something was found in it
     deduped = Deduped(replaced_id=displaced.id, replacing_id=item.id, dedupe_key=slot.dedupe_key)
-    return Accepted(item.reminder.id, 1, requested, (deduped, Queued(item=item)))
+    return Accepted(item.reminder.id, 1, requested, item.effective, (deduped, Queued(item=item)))
 
 
 def _check_open(*, closed: bool) -> None:

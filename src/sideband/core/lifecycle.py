@@ -127,7 +127,7 @@ def open_request(
 ) -> tuple[Event, ...]:
     """A request leaves. A retry sends the same again, so it fires nothing a second time."""
     sent = RequestCommitted(turn=turn, attempt=attempt)
-    if attempt > 1:
+    if attempt > 1 or not (shown or left_out):
         return (sent,)
     return (
         sent,
@@ -146,9 +146,12 @@ def close_turn(live: LiveIndex, request: OpenRequest, *, reply: dict[str, Any] |
         item = live.get(reminder_id)
         if item is not None and item.first_turn is None and item.reminder.ttl_turns == 1:
             ending.append(item)
+    counted = TurnCommitted(turn=request.turn, reply=reply)
+    if not ending:
+        return (counted,)
     ending.sort(key=lambda item: item.place)
     return (
-        TurnCommitted(turn=request.turn, reply=reply),
+        counted,
         *(Expired(reminder_id=item.id, reason=ExpiryReason.TTL, turn=request.turn) for item in ending),
     )
 

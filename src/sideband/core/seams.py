@@ -68,8 +68,3 @@ INJECT_CLASS: Final[Mapping[InjectMode, Mode | None]] = MappingProxyType(
 MAX_SKIPPED_BATCHES: Final = 3
 # How often in a row a closing drain may buy one more iteration.
 MAX_CLOSING_ITERATIONS: Final = 8
-
-
-def drained_at(mode: Mode) -> frozenset[Seam]:
-    """The seams that take items of this mode."""
-    return frozenset(seam for seam, modes in DRAINS.items() if mode in modes)

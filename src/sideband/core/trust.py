@@ -130,8 +130,12 @@ _GRANTABLE: Final[Mapping[GrantField, Callable[[object], bool]]] = MappingProxyT
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """One field raised for one source by the operator; a TTL of None allows any, until=None never ends."""
+    """One field raised for one source by the operator; a TTL of None allows any, until=None never ends.
 
+    A source is a level and a name: a peer and a server of one name are two.
+    """
+
+    trust: Trust
     principal: str
     field: GrantField
     value: str | int | bool | None
@@ -202,7 +206,7 @@ def ceiling_for(
         return UNLIMITED
     ceiling = CEILINGS[provenance.trust]
     for grant in grants:
-        if grant.principal == provenance.principal and _in_force(grant, now):
+        if (grant.trust, grant.principal) == (provenance.trust, provenance.principal) and _in_force(grant, now):
             ceiling = _raised(ceiling, grant)
     return ceiling
 

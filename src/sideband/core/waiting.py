@@ -61,7 +61,7 @@ class Inbox:
                 self._by_slot[slot] = item.id
             if item.caller_id is not None and item.fingerprint is not None:
                 self._receipts[item.caller_id] = Receipt(
-                    sender, item.fingerprint, item.id, item.deduped_count, item.provenance.requested
+                    sender, item.fingerprint, item.id, item.deduped_count, item.provenance.requested, item.effective
                 )
 
     def remove(self, item_id: str, fate: Fate) -> None:

@@ -16,7 +16,7 @@ from sideband.loop.messages import text_of
 from sideband.loop.outcome import Outcome
 from sideband.loop.problems import Problem, describe
 from sideband.loop.run import LoopEvent, LoopParts, LoopResult, LoopSettings, LoopStatus, Step
-from sideband.loop.scope import Ended, OutOfTime, Scope
+from sideband.loop.scope import Alarm, Ended, OutOfTime, Scope
 from sideband.loop.telling import Teller
 from sideband.ports import FileChange, ModelError, Reply
 
@@ -32,7 +32,9 @@ class AgentRun:
         self.settings = settings
         self.over = False
         self.result: LoopResult | None = None
-        self._parts, self._talk, self._scope = parts, parts.talk, Scope()
+        self._parts, self._talk = parts, parts.talk
+        self._alarm = Alarm(keeps_timer=True)
+        self._scope = Scope(self._alarm)
         self._problems: list[Problem] = []
         report = self._problems.append
         self.teller = Teller(
@@ -44,6 +46,7 @@ class AgentRun:
             parts.hooks,
             self.teller,
             seconds=settings.tool_seconds,
+            alarm=self._alarm,
             permission=parts.permission,
         )
         self._asker = Asker(
@@ -159,10 +162,14 @@ class AgentRun:
         except ModelError as error:
             await self._fail(str(error))
         finally:
-            # Also when the run is abandoned or something of ours is broken: no session is left running by nobody.
-            self.over = True
-            await talk.settle(hold_queue=self.settings.hold_queue_after_cancel)
-            await talk.drain(Seam.LOOP_EXIT)
+            # Also when the run is abandoned or something of ours is broken: no session is left running by nobody, and
+            # nobody begins another run before that is settled.
+            try:
+                await talk.settle(hold_queue=self.settings.hold_queue_after_cancel)
+                await talk.drain(Seam.LOOP_EXIT)
+            finally:
+                self.over = True
+                self._alarm.off()
         await self._personas("post")
         await tell(SessionEvent.POST_FINISH, status=self._status.value, text=self._text)
         await talk.write_notes()
@@ -192,6 +199,9 @@ class AgentRun:
             self._status = LoopStatus.SUSPENDED
         elif spent is not None:
             self._status = LoopStatus(spent)
+        elif not self._talk.state.running:
+            # Another process has cancelled the turn, or closed the session.
+            raise Ended
         return not self._ends()
 
     def _ends(self) -> bool:

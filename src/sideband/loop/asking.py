@@ -59,7 +59,8 @@ class Asker:
                 self._restarted(attempt, error)
                 await self._talk.retry_request(opened, attempt=attempt)
             else:
-                await self._talk.close_turn(reply)
+                if not await self._talk.close_turn(reply):
+                    raise Ended
                 return reply
 
     def _plan(self, state: SessionState, system: str, tools: Sequence[Mapping[str, Any]]) -> Plan:

@@ -99,7 +99,7 @@ class Conversation:
             )
             taken = drained.taken
             # The results come first: nothing may stand between a call and its result.
-            skipped = [_result(call, ToolStatus.INTERRUPTED, interrupted_message(call, taken)) for call in calls]
+            skipped = [_result(call, interrupted_message(call, taken)) for call in calls]
             woken = (Started(),) if starting and taken and not state.running else ()
             return (*woken, *(skipped if drained.dispatch_skipped else ()), *drained.events)
 
@@ -194,8 +194,11 @@ class Conversation:
         """The same request leaves once more."""
         await self.commit(lambda _: lifecycle.open_request(opened.turn, opened.plan.shown, attempt=attempt))
 
-    async def close_turn(self, reply: Reply) -> None:
-        """The reply is in: the turn counts, and what it has shown ages, before tools add more."""
+    async def close_turn(self, reply: Reply) -> bool:
+        """The reply is in: the turn counts, and what it has shown ages, before tools add more.
+
+        False where somebody has voided the turn meanwhile: another process may cancel it.
+        """
         message = reply_message(reply)
 
         def decide(state: SessionState) -> Iterable[Event]:
@@ -203,7 +206,7 @@ class Conversation:
                 return ()
             return lifecycle.close_turn(state.live, state.request, reply=message)
 
-        await self.commit(decide)
+        return bool(await self.commit(decide))
 
     async def void_turn(self) -> None:
         """The open request came to nothing."""
@@ -213,7 +216,7 @@ class Conversation:
 
     async def record(self, call: ToolCall, status: ToolStatus, text: str, *, truncated: bool = False) -> None:
         """One call has ended; a second result for it is not recorded."""
-        result = _result(call, status, result_message(call, status, text, truncated=truncated))
+        result = _result(call, result_message(call, status, text, truncated=truncated))
         await self.commit(lambda state: (result,) if call.id in state.open_calls else ())
 
     def open_calls(self) -> list[ToolCall]:
@@ -276,8 +279,8 @@ def _refuse_closed(state: SessionState) -> None:
         raise UnknownSession("the session is closed and accepts nothing more")
 
 
-def _result(call: ToolCall, status: ToolStatus, message: Message) -> ResultRecorded:
-    return ResultRecorded(call_id=call.id, status=status.value, message=message)
+def _result(call: ToolCall, message: Message) -> ResultRecorded:
+    return ResultRecorded(call_id=call.id, status=message["status"], message=message)
 
 
 def _archived(before: Sequence[Message], after: Sequence[Message]) -> int:
@@ -305,4 +308,4 @@ def _unfinished(
 ) -> Iterable[Event]:
     for call in map(read_call, state.open_calls.values()):
         if not except_for(call.name):
-            yield _result(call, status, unfinished_message(call, status))
+            yield _result(call, unfinished_message(call, status))

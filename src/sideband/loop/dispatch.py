@@ -16,7 +16,7 @@ from sideband.loop.messages import copied
 from sideband.loop.outcome import Outcome, Running, cancelled, ended, is_output, payload, shortened, with_result
 from sideband.loop.problems import Problem, describe
 from sideband.loop.receipts import ToolCallReceipt, active_audit_log, reminder_receipt
-from sideband.loop.scope import Ended, OutOfTime
+from sideband.loop.scope import Alarm, Ended, OutOfTime
 from sideband.loop.telling import Teller
 from sideband.ports import Permission, Tool, ToolCall, ToolStatus
 
@@ -36,6 +36,7 @@ class Dispatcher:
         teller: Teller,
         *,
         seconds: float,
+        alarm: Alarm,
         permission: Permission | None = None,
     ) -> None:
         self._talk = talk
@@ -43,6 +44,7 @@ class Dispatcher:
         self._hooks = hooks
         self._teller = teller
         self._seconds = seconds
+        self._alarm = alarm
         self._permission = permission
         self._running: dict[str, Running] = {}
 
@@ -76,7 +78,7 @@ class Dispatcher:
     async def _run_one(self, call: ToolCall) -> Outcome:
         log = active_audit_log()
         receipt = None if log is None else log.open(self._talk.session_id, call.id, call.name, call.args)
-        self._running[call.id] = running = Running()
+        self._running[call.id] = running = Running(self._alarm)
         try:
             outcome = await self._guarded(call, receipt, running)
         except Ended:
@@ -98,7 +100,7 @@ class Dispatcher:
             receipt.status = outcome.status.value
 
     async def _guarded(self, call: ToolCall, receipt: ToolCallReceipt | None, running: Running) -> Outcome:
-        verdict = await self._before(call, receipt, running)
+        verdict = await self._before(call, receipt, running) if self._hooks.tool else None
         if isinstance(verdict, Deny):
             return ended(call, ToolStatus.DENIED, f"Denied: {verdict.reason}")
         if isinstance(verdict, ReplaceArgs):
@@ -107,7 +109,7 @@ class Dispatcher:
         if refused is not None:
             return ended(call, ToolStatus.DENIED, f"Permission refused: {refused}")
         running.outcome = await self._called(call, running)
-        return await self._after(running.outcome, receipt, running)
+        return await self._after(running.outcome, receipt, running) if self._hooks.tool else running.outcome
 
     async def _called(self, call: ToolCall, running: Running) -> Outcome:
         tool = self._tools.get(call.name)

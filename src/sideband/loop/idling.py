@@ -2,8 +2,9 @@
 
 import asyncio
 
+from sideband.core.drain import wakes_daemon
 from sideband.core.hookevents import SessionEvent
-from sideband.core.seams import Mode, Seam
+from sideband.core.seams import Seam
 from sideband.loop.conversation import Conversation
 from sideband.loop.scope import Ended, Scope
 from sideband.loop.telling import Teller
@@ -67,6 +68,4 @@ class Idler:
 
     def _has_reason(self) -> bool:
         state = self._talk.state
-        return bool(
-            state.inbox.waiting(Mode.INTERRUPT_IMMEDIATE) or (state.inbox.waiting(None) and not state.queue_held)
-        )
+        return bool(any(map(wakes_daemon, state.inbox.items())) or (state.inbox.waiting(None) and not state.queue_held))

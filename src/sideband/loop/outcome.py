@@ -5,7 +5,7 @@ from typing import Any, Final, TypeGuard
 import msgspec
 
 from sideband.core.effects import ReplaceResult
-from sideband.loop.scope import Scope
+from sideband.loop.scope import Alarm, Scope
 from sideband.ports import ToolCall, ToolOutput, ToolStatus
 
 # A result longer than this is shortened before it can fill a context or a journal.
@@ -26,10 +26,10 @@ class Running:
     All that it waits for is awaited in its `scope`, so that it can be cancelled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm) -> None:
         self.changes: list[str] = []
         self.outcome: Outcome | None = None
-        self.scope = Scope()
+        self.scope = Scope(alarm)
 
     def applied(self, what: str) -> None:
         self.changes.append(what)

@@ -20,7 +20,7 @@ class Forsaken(Exception):
 
 
 class _Stay:
-    """A task inside a scope. Like `asyncio.timeout`, without what that costs where there is no limit."""
+    """A task inside a scope; what `asyncio.timeout` does, apart from when it is time."""
 
     def __init__(self, task: "asyncio.Task[Any]") -> None:
         self._task = task
@@ -28,40 +28,78 @@ class _Stay:
         self._cancelled = False
         self._handle: asyncio.Handle | None = None
 
-    def end_in(self, seconds: float) -> None:
-        """Cancel the task once, after so long; never at once: the task may be the caller, and past its last await."""
-        if self._cancelled:
-            return
-        if self._handle is not None:
-            self._handle.cancel()
-        self._handle = self._task.get_loop().call_later(seconds, self._cancel)
+    def end(self) -> None:
+        """End it soon, not now: the task may be the caller, and past its last await."""
+        if self._handle is None:
+            self._handle = self._task.get_loop().call_soon(self.cancel)
 
-    def _cancel(self) -> None:
-        self._cancelled = True
-        self._task.cancel()
+    def cancel(self) -> None:
+        """Cancel the task, once; only the event loop calls this."""
+        if not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
 
     def leave(self) -> bool:
         """Whether the task was cancelled here and nowhere else; it goes on as if it had not been."""
-        if self._handle is None:
-            return False
-        self._handle.cancel()
-        self._handle = None
-        return self._cancelled and self._task.uncancel() <= self._cancelling
+        if self._handle is not None:
+            self._handle.cancel()
+        cancelled, self._cancelled = self._cancelled, False
+        return cancelled and self._task.uncancel() <= self._cancelling
+
+
+class Alarm:
+    """Limits of time, nearly all of which are lifted long before they are reached.
+
+    One timer serves them all: it is set for the earliest and, when it goes off, for the earliest that is left. Who sets
+    one limit after the other keeps the timer between them, which costs next to nothing, and ends with `off`.
+    """
+
+    def __init__(self, *, keeps_timer: bool = False) -> None:
+        self._keeps_timer = keeps_timer
+        self._due: dict[_Stay, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, stay: _Stay, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._due[stay] = when = loop.time() + seconds
+        if self._timer is None or when < self._timer.when():
+            self.off()
+            self._timer = loop.call_at(when, self._ring)
+
+    def lift(self, stay: _Stay) -> None:
+        self._due.pop(stay, None)
+        if not self._due and not self._keeps_timer:
+            self.off()
+
+    def off(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for stay in [stay for stay, when in self._due.items() if when <= now]:
+            del self._due[stay]
+            stay.cancel()
+        if self._due:
+            self._timer = loop.call_at(min(self._due.values()), self._ring)
 
 
 class Scope:
-    """Awaits what `end` ends; after that nothing more is awaited."""
+    """Awaits what `end` ends; after that nothing more is awaited. Scopes of one run may share an alarm."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm | None = None) -> None:
         self.ended = False
+        self._alarm = alarm or Alarm()
         self._stays: set[_Stay] = set()
 
     def end(self) -> None:
         """End what is awaited now, and refuse what would be awaited next."""
-        if not self.ended:
-            self.ended = True
-            for stay in self._stays:
-                stay.end_in(0)
+        self.ended = True
+        for stay in self._stays:
+            stay.end()
 
     async def inside(self, work: Coroutine[Any, Any, _Value], *, seconds: float | None = None) -> _Value:
         """What `work` returns, or `Ended`, or `OutOfTime`; it runs in the task that awaits it."""
@@ -71,9 +109,9 @@ class Scope:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - this is a coroutine of asyncio
         stay = _Stay(task)
-        if seconds is not None:
-            stay.end_in(seconds)
         self._stays.add(stay)
+        if seconds is not None:
+            self._alarm.set(stay, seconds)
         try:
             return await work
         except asyncio.CancelledError:
@@ -85,6 +123,7 @@ class Scope:
             raise Forsaken("cancelled by its own doing") from None
         finally:
             self._stays.discard(stay)
+            self._alarm.lift(stay)
             stay.leave()
 
     def _why(self) -> Exception:

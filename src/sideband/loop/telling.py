@@ -109,20 +109,19 @@ class Teller:
             return None
 
     async def _evaluate(self, providers: Sequence[Provider], event: str, payload: dict[str, Any]) -> None:
-        for evaluation in within_budget([await self._evaluated(provider, event, payload) for provider in providers]):
+        evaluations: list[Evaluation] = []
+        for provider in providers:
+            context = msgspec.structs.replace(self._contexts[provider.id], event=event, payload=payload)
+            # The canonical ones are pure and ours; anybody else's runs where it cannot stop the loop, on copies.
+            returned = evaluate_one(provider, context) if provider.canonical else await self._guarded(provider, context)
+            evaluations.append(self._of_a_size(returned) if returned.drafts else returned)
+        for evaluation in within_budget(evaluations):
             self._talk.note(evaluation.event)
+            where = f"provider {evaluation.provider_id} on {event}"
+            if evaluation.event.error is not None:
+                self.report(Problem(where, evaluation.event.error))
             for draft in evaluation.drafts:
-                where = f"provider {evaluation.provider_id} on {event}"
                 await self._inject(draft, Source.STDLIB_PROVIDER, evaluation.provider_id, where)
-
-    async def _evaluated(self, provider: Provider, event: str, payload: dict[str, Any]) -> Evaluation:
-        context = msgspec.structs.replace(self._contexts[provider.id], event=event, payload=payload)
-        # The canonical ones are pure and ours; anybody else's runs where it cannot stop the loop, on copies.
-        evaluation = evaluate_one(provider, context) if provider.canonical else await self._guarded(provider, context)
-        evaluation = self._of_a_size(evaluation)
-        if evaluation.event.error is not None:
-            self.report(Problem(f"provider {provider.id} on {event}", evaluation.event.error))
-        return evaluation
 
     async def _guarded(self, provider: Provider, shared: ProviderContext) -> Evaluation:
         context = msgspec.structs.replace(

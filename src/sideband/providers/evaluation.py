@@ -1,6 +1,7 @@
 """One pass over the providers that subscribe to an event: what each returned, or how it failed."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -48,7 +49,7 @@ def evaluate_one(provider: Provider, ctx: ProviderContext) -> Evaluation:
 def read_result(provider_id: str, event: str, returned: object) -> Evaluation:
     """What a provider returned, read; an awaitable has to be awaited before."""
     if returned is None:
-        return _evaluation(provider_id, event, ())
+        return _silence(provider_id, event)
     try:
         drafts = read_effects(_at_hand(returned), Surface.PROVIDER).reminders
     except ReminderError as error:
@@ -73,17 +74,23 @@ def within_budget(evaluations: Sequence[Evaluation], *, budget_bytes: int = BUDG
             if size <= left:
                 left -= size
                 kept.append(draft)
-        whole = len(kept) == len(evaluation.drafts)
-        event = evaluation.event
-        fitting.append(
-            evaluation if whole else _evaluation(event.provider_id, event.event_name, tuple(kept), OVER_BUDGET)
-        )
+        if len(kept) == len(evaluation.drafts):
+            fitting.append(evaluation)
+        else:
+            event = evaluation.event
+            fitting.append(_evaluation(event.provider_id, event.event_name, tuple(kept), OVER_BUDGET))
     return tuple(fitting)
 
 
 def _evaluation(provider_id: str, event: str, drafts: tuple[Draft, ...], skipped: str | None = None) -> Evaluation:
     told = ProviderEvaluated(provider_id=provider_id, event_name=str(event), fired=bool(drafts), skipped=skipped)
     return Evaluation(provider_id=provider_id, drafts=drafts, event=told)
+
+
+# By far the most evaluations come to nothing, and those of one provider on one event are all alike.
+@lru_cache(maxsize=256)
+def _silence(provider_id: str, event: str) -> Evaluation:
+    return _evaluation(provider_id, event, ())
 
 
 def _at_hand(returned: object) -> object:

@@ -10,8 +10,6 @@ from sideband.providers.quoting import named, one_line
 from sideband.providers.settings import is_count
 
 ID: Final = "tool_output_truncated"
-# Any of them says that the output was shortened; one that says no does not take back another's yes.
-FLAGS: Final = ("truncated", "compacted")
 # A key has at most 256 bytes, and a character up to four.
 KEY_CHARACTERS: Final = 56
 
@@ -19,7 +17,7 @@ KEY_CHARACTERS: Final = 56
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     """Fires when the event, or the result in it, is marked as shortened."""
     told = (ctx.payload, fields_of(ctx.payload.get("result")))
-    if not any(fields.get(flag) is True for fields in told for flag in FLAGS):
+    if not any(map(_is_marked, told)):
         return None
     tool = tool_name(ctx.payload) or "tool"
     return {
@@ -29,6 +27,11 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
         "ttl_turns": 1,
         "propagate": "none",
     }
+
+
+def _is_marked(fields: Mapping[str, object]) -> bool:
+    """Whether it says that the output was shortened; one flag that says no does not take back another's yes."""
+    return fields.get("truncated") is True or fields.get("compacted") is True
 
 
 def _size(told: tuple[Mapping[str, object], ...]) -> str:

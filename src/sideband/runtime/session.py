@@ -1,6 +1,6 @@
 """A session as a program holds it: tell it things, ask what waits, take things back."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -72,11 +72,10 @@ class Session:
         Options: `tags`, `dedupe_key`, `ttl_turns`, `preserve_on_compact`, `propagate`, `role_hint`, `mode`.
         """
         draft = parse({"body": body, **options}, Surface.SESSION, limits=self.talk.limits)
-        answer: inbox.Accepted | None = None
+        answers: list[inbox.Accepted] = []
 
         def decide(state: SessionState) -> Iterable[Event]:
-            nonlocal answer
-            answer = inbox.accept(
+            accepted = inbox.accept(
                 state.inbox,
                 draft,
                 IN_PROCESS,
@@ -86,12 +85,11 @@ class Session:
                 live=live_beside(state.live, IN_PROCESS, draft.dedupe_key),
                 limits=self.talk.limits,
             )
-            return answer.events
+            answers.append(accepted)
+            return accepted.events
 
         await self.talk.commit(decide)
-        if answer is None:
-            raise RuntimeError("the store committed without asking")
-        return Accepted(answer.reminder_id, answer.deduped_count)
+        return Accepted(answers[-1].reminder_id, answers[-1].deduped_count)
 
     async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
         """Accept a user message and return its id. `steer` reaches the running turn, `queue` starts the next one."""
@@ -122,19 +120,18 @@ class Session:
 
     async def revoke(self, item_id: str) -> RevokeStatus:
         """Withdraw what still waits, a reminder or a message; what a drain has taken is `AlreadyDelivered`."""
-        status: RevokeStatus | None = None
+        answers: list[RevokeStatus] = []
 
         def decide(state: SessionState) -> Iterable[Event]:
-            nonlocal status
             try:
                 revocation = inbox.revoke_message(state.inbox, item_id, IN_PROCESS)
             except UnknownMessage:
                 revocation = inbox.revoke_reminder(state.inbox, item_id, IN_PROCESS)
-            status = revocation.status
+            answers.append(revocation.status)
             return revocation.events
 
         await self.talk.commit(decide)
-        return status or RevokeStatus.ALREADY_REVOKED
+        return answers[-1]
 
     async def replace(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
         """Exchange the content of a waiting message; its id, mode and place stay."""
@@ -159,7 +156,7 @@ class Session:
         self.run.cancel()
         return True
 
-    async def events(self, *, kind_prefix: str = "", after: int = 0) -> AsyncIterator[Logged]:
+    async def events(self, *, kind_prefix: str = "", after: int = 0) -> AsyncGenerator[Logged, None]:
         """What has happened and will happen in this session."""
         logged = self.talk.journal.subscribe(session_id=self.id, kind_prefix=kind_prefix, after=after)
         async with aclosing(logged):

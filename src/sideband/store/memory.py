@@ -44,7 +44,8 @@ class MemoryStore:
 
     def nothing_waits(self, session_id: str) -> bool:
         """Whether the inbox of a session is empty."""
-        return not self.state(session_id).inbox.count()
+        state = self._states.get(session_id)
+        return state is None or not len(state.inbox)
 
     async def commit(self, session_id: str, decide: Decision) -> Committed:
         """Run the decision and apply what it decided, all or nothing; an error of the decision changes nothing."""
@@ -56,8 +57,9 @@ class MemoryStore:
             self.journal.append(logged)
             if self._subscribers:
                 self._tell(logged)
-        if events:
-            self.wake(session_id).set()
+        # Nobody can wait for what nobody has asked for yet.
+        if events and session_id in self._wakes:
+            self._wakes[session_id].set()
         return Committed(events=events, sequence=len(self.journal))
 
     def wake(self, session_id: str) -> asyncio.Event:

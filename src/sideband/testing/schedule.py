@@ -5,7 +5,7 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 _Value = TypeVar("_Value")
 
@@ -53,6 +53,10 @@ class SeededEventLoop(asyncio.BaseEventLoop):
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self._seconds += seconds
+
+    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: object) -> NoReturn:
+        """There are no threads: no seed could decide when one of them is done."""
+        raise NotImplementedError("a schedule has no room for threads")
 
     def settle(self) -> list[str]:
         """Run what is ready until nothing is, without letting time pass; the names of the tasks that are not done."""

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sideband.core.errors import ReminderError
+from sideband.core.events import Checkpoint, Event, Idled, RequestCommitted, ResultRecorded, Started, TurnCommitted
 from sideband.core.seams import InjectMode, Mode
 from tests.faults.schedules.cast import steps
 from tests.faults.schedules.records import Ticket, Watched
@@ -17,6 +18,12 @@ KEYS: Final = (None, None, "build", "tests")
 TTLS: Final = (None, 1, 2, 3)
 TAGS: Final = ((), (), ("watched",))
 KEPT: Final = (False, False, True)
+
+# Half of all deeds are done at any moment, the others close behind one of these: there the loop has looked and not yet
+# acted, and a chance moment seldom falls into so short a time.
+CUES: Final = (Started, RequestCommitted, TurnCommitted, ResultRecorded, Checkpoint, Idled)
+CUED: Final = 0.5
+CLOSE_BY: Final = 6
 
 
 def text_of(label: str, version: int = 1) -> list[dict[str, Any]]:
@@ -161,15 +168,32 @@ async def stop(world: World, _who: Speaker) -> None:
 # Doing several of these.
 
 
-def somebody(world: World, who: Speaker, deeds: Sequence[Deed], *, most: int, reach: int) -> Actor:
-    """Does up to `most` of these deeds, and lets up to `reach` steps go by before each."""
+class Planned(NamedTuple):
+    """A deed, after so many steps; those count from a cue where there is one."""
+
+    deed: Deed
+    wait: int
+    cue: type[Event] | None = None
+
+
+def somebody(
+    world: World, who: Speaker, deeds: Sequence[Deed], *, most: int, reach: int, cues: Sequence[type[Event]] = CUES
+) -> Actor:
+    """Does up to `most` of these deeds, each at any moment within `reach` steps or just after something happened."""
     rng = world.rng
-    plan = [(rng.randrange(reach), rng.choice(deeds)) for _ in range(rng.randint(1, most))]
+    plan = [
+        Planned(rng.choice(deeds), rng.randrange(CLOSE_BY), rng.choice(cues))
+        if cues and rng.random() < CUED
+        else Planned(rng.choice(deeds), rng.randrange(reach))
+        for _ in range(rng.randint(1, most))
+    ]
     return _act(world, who, plan)
 
 
-async def _act(world: World, who: Speaker, plan: Sequence[tuple[int, Deed]]) -> None:
-    for wait, deed in plan:
+async def _act(world: World, who: Speaker, plan: Sequence[Planned]) -> None:
+    for deed, wait, cue in plan:
+        if cue is not None:
+            await world.store.cue(cue)
         await steps(wait)
         await deed(world, who)
 

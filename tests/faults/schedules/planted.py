@@ -1,322 +1,83 @@
-"""Faults planted into the code under test, one at a time: what a schedule and the laws must find."""
+"""Faults planted into the code under test, one at a time: what schedules and laws must find."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from sideband.core import lifecycle
-from sideband.core.drain import close
-from sideband.core.events import (
-    Cancelled,
-    Compacted,
-    Event,
-    Expired,
-    Idled,
-    InboxItem,
-    InjectAccepted,
-    InjectDelivered,
-    Queued,
-    QueuedMessage,
-    ResultRecorded,
-    Started,
+from tests.faults.schedules.broken import (
+    AnswersBeforeItCommits,
+    AwaitsBetweenCheckAndAct,
+    ClosesBehindARun,
+    DeliversWhileAsking,
+    DrainsAfterTheLastRequest,
+    DrainsOnlyAtTheEnd,
+    EmptiesTheInboxOnCancel,
+    ForgetsToLog,
+    GoesIdleInTwoCommits,
+    KeepsEveryReminder,
+    LeavesCallsOpenOnCancel,
+    LeavesTheTurnOpen,
+    NeverExpires,
+    NeverInterrupts,
+    PlansAfterTheCommit,
+    PlansBeforeTheCommit,
+    RecordsTwice,
+    RunsWhatWasInterrupted,
+    SkipsASubscriber,
+    StartsWithTheNewest,
 )
-from sideband.core.seams import Mode, Seam
-from sideband.core.state import SessionState, apply
-from sideband.loop.conversation import Conversation, Opened
-from sideband.loop.dispatch import Dispatcher
-from sideband.loop.messages import reply_message, result_message
-from sideband.loop.outcome import Outcome
-from sideband.loop.problems import Problem
-from sideband.ports import Committed, Decision, Logged, Message, Plan, Reply, ToolCall, ToolStatus
-from sideband.runtime.session import Session
-from tests.faults.schedules.stores import GroupingStore, WitnessedStore
 from tests.faults.schedules.world import Plant
-
-# Stores.
-
-
-class AwaitsBetweenCheckAndAct(WitnessedStore):
-    """Others get their turn after the decision and before its events are applied.
-
-    As in a database, a statement that finds no row changes nothing and says nothing.
-    """
-
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
-        state = self.state(session_id)
-        events = tuple(decide(state))
-        await asyncio.sleep(0)
-        for event in events:
-            with suppress(KeyError):
-                apply(state, event)
-            logged = Logged(sequence=len(self.journal) + 1, session_id=session_id, event=event)
-            self.journal.append(logged)
-            self._tell(logged)
-        if events:
-            self.commits.append(events)
-            self.wake(session_id).set()
-        return Committed(events=events, sequence=len(self.journal))
-
-
-class AnswersBeforeItCommits(GroupingStore):
-    """Says yes to a sender while the commit still stands in line."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._promised: list[asyncio.Future[Committed]] = []
-
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
-        events = tuple(decide(self.state(session_id)))
-        made = asyncio.ensure_future(super().commit(session_id, lambda _: events))
-        if not any(isinstance(event, Queued | InjectAccepted) for event in events):
-            return await made
-        self._promised.append(made)
-        return Committed(events=events, sequence=len(self.journal))
-
-
-class ForgetsToLog(WitnessedStore):
-    """Applies without writing it down that a session has gone idle."""
-
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
-        events = tuple(decide(self.state(session_id)))
-        if [type(event) for event in events] == [Idled]:
-            apply(self.state(session_id), events[0])
-            return Committed(events=events, sequence=len(self.journal))
-        return await super().commit(session_id, lambda _: events)
-
-
-class SkipsASubscriber(WitnessedStore):
-    """Tells its subscribers of all but every seventh event."""
-
-    def _tell(self, logged: Logged) -> None:
-        if logged.sequence % 7:
-            super()._tell(logged)
-
-
-# Conversations.
-
-
-class GoesIdleInTwoCommits(Conversation):
-    """Looks for what waits, and goes idle in a commit of its own."""
-
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
-        taken = await super().drain(seam, starting=starting, calls=calls)
-        if closing and not taken:
-            await self.idle()
-        return taken
-
-
-class DrainsOnlyAtTheEnd(Conversation):
-    """Leaves everything in the inbox until the closing drain."""
-
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
-        if not closing and seam in (Seam.ITERATION_START, Seam.POST_TOOL_DISPATCH, Seam.ITERATION_END):
-            return ()
-        return await super().drain(seam, closing=closing, starting=starting, calls=calls)
-
-
-class DrainsAfterTheLastRequest(Conversation):
-    """Takes what is left at the exit, where no request follows."""
-
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
-        if closing:
-            await self.idle()
-            return ()
-        if seam is Seam.LOOP_EXIT:
-            await super().drain(Seam.ITERATION_END)
-        return await super().drain(seam, starting=starting, calls=calls)
-
-
-class RunsWhatWasInterrupted(Conversation):
-    """Gives the calls their results and does not say that it did."""
-
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
-        taken = await super().drain(seam, closing=closing, starting=starting, calls=calls)
-        return () if seam is Seam.PRE_TOOL_DISPATCH else taken
-
-
-class NeverInterrupts(Conversation):
-    """Lets interrupts wait like everything else."""
-
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
-        if seam is Seam.PRE_TOOL_DISPATCH:
-            return ()
-        return await super().drain(seam, closing=closing, starting=starting, calls=calls)
-
-
-class StartsWithTheNewest(Conversation):
-    """Delivers the message that was queued last."""
-
-    async def start_queued(self, *, even_held: bool = False) -> bool:
-        def decide(state: SessionState) -> Iterable[Event]:
-            queued = [item for item in state.inbox.waiting(None) if isinstance(item, QueuedMessage)]
-            if not queued or state.running or (state.queue_held and not even_held):
-                return ()
-            return (Started(), InjectDelivered(message_id=queued[-1].message_id, content=queued[-1].content))
-
-        return bool(await self.commit(decide))
-
-
-class PlansBeforeTheCommit(Conversation):
-    """Builds the request from a state that may have moved on when it is put on record."""
-
-    async def open_request(self, build: Callable[[SessionState], Plan]) -> Opened:
-        plan = build(self.state)
-        return await super().open_request(lambda _: plan)
-
-
-class PlansAfterTheCommit(Conversation):
-    """Puts one request on record and sends another."""
-
-    async def open_request(self, build: Callable[[SessionState], Plan]) -> Opened:
-        opened = await super().open_request(build)
-        return Opened(opened.turn, build(self.state))
-
-
-class NeverExpires(Conversation):
-    """Commits a turn without the pass that ends what has had its turns."""
-
-    async def close_turn(self, reply: Reply) -> None:
-        def decide(state: SessionState) -> Iterable[Event]:
-            if state.request is None:
-                return ()
-            closing = lifecycle.close_turn(state.live, state.request, reply=reply_message(reply))
-            return [event for event in closing if not isinstance(event, Expired)]
-
-        await self.commit(decide)
-
-
-class EmptiesTheInboxOnCancel(Conversation):
-    """Delivers what waits when the turn is cancelled."""
-
-    async def cancel(self, *, hold_queue: bool) -> None:
-        await super().cancel(hold_queue=hold_queue)
-        await self.drain(Seam.ITERATION_END)
-
-
-class LeavesCallsOpenOnCancel(Conversation):
-    """Trusts that every call has reported when a run is cancelled."""
-
-    async def cancel(self, *, hold_queue: bool) -> None:
-        await self.commit(lambda state: (*_void(state), Cancelled(hold_queue=hold_queue)))
-
-    async def settle(self, *, hold_queue: bool) -> None:
-        await self.cancel(hold_queue=hold_queue) if self.state.request else await self.idle()
-
-
-class LeavesTheTurnOpen(Conversation):
-    """Ends a run and leaves its request as it is."""
-
-    async def cancel(self, *, hold_queue: bool) -> None:
-        await self.commit(lambda _: (Cancelled(hold_queue=hold_queue),))
-
-    async def settle(self, *, hold_queue: bool) -> None:
-        """A run that is over is over."""
-
-    async def recover(self, *, may_repeat: Callable[[str], bool]) -> None:
-        """Nothing can have been left behind."""
-
-
-class DeliversWhileAsking(Conversation):
-    """Takes steers as soon as somebody is asked for permission."""
-
-    async def ask_permission(self, request_id: str) -> None:
-        await super().ask_permission(request_id)
-
-        def decide(state: SessionState) -> Iterable[Event]:
-            for item in state.inbox.waiting(Mode.FINISH_STEP):
-                if isinstance(item, QueuedMessage):
-                    yield InjectDelivered(message_id=item.message_id, content=item.content)
-
-        await self.commit(decide)
-
-
-class KeepsEveryReminder(Conversation):
-    """Compacts the messages and nothing else."""
-
-    async def compact(self, before: Sequence[Message], after: Sequence[Message]) -> int:
-        archived = len(before) - len(after)
-        compacted = Compacted(turn=self.state.live.turn, archived_messages=archived, messages=tuple(after))
-        await self.commit(lambda _: (compacted,) if archived else ())
-        return archived
-
-
-def _void(state: SessionState) -> Iterable[Event]:
-    return () if state.request is None else lifecycle.void_turn(state.request)
-
-
-# Sessions.
-
-
-class ClosesBehindARun(Session):
-    """Looks whether a run is on, and closes in a commit of its own."""
-
-    async def close(self) -> tuple[Problem, ...]:
-        self.refuse_busy()
-        await self.talk.commit(lambda state: () if state.closed else close(state.inbox, state.live))
-        return ()
-
-
-# Dispatchers.
-
-
-class RecordsTwice(Dispatcher):
-    """Makes sure that a cancelled call has a result, and does not look whether it has one."""
-
-    async def _run_one(self, call: ToolCall) -> Outcome:
-        try:
-            return await super()._run_one(call)
-        except asyncio.CancelledError:
-            message = result_message(call, ToolStatus.CANCELLED, "Cancelled.")
-            result = ResultRecorded(call_id=call.id, status=ToolStatus.CANCELLED.value, message=message)
-            await self._talk.commit(lambda _: (result,))
-            raise
-
-
-# The table.
 
 
 class Planted(NamedTuple):
-    """A fault, a scenario that meets it, and the law that it breaks."""
+    """A fault, a scenario that meets it, the law that it breaks, and the number of schedules that must find it."""
 
     plant: Plant
     scenario: str
     law: str
+    within: int = 400
 
 
 PLANTED: Final[Mapping[str, Planted]] = MappingProxyType(
     {
         "a-steer-between-the-last-check-and-the-exit": Planted(
-            Plant(talk=GoesIdleInTwoCommits), "steering_at_the_exit", "an_idle_session_has_nothing_left_to_take"
+            Plant(talk=GoesIdleInTwoCommits),
+            "steering_at_the_exit",
+            "an_idle_session_has_nothing_left_to_take",
+            within=100,
         ),
         "an-await-between-check-and-act-in-revoke": Planted(
-            Plant(store=AwaitsBetweenCheckAndAct), "taking_back_against_drains", "an_item_is_revoked_or_delivered"
+            Plant(store=AwaitsBetweenCheckAndAct),
+            "taking_back_against_drains",
+            "an_item_is_revoked_or_delivered",
+            within=100,
         ),
         "an-await-between-check-and-act-in-drain": Planted(
-            Plant(store=AwaitsBetweenCheckAndAct), "taking_back_against_drains", "an_item_ends_exactly_once"
+            Plant(store=AwaitsBetweenCheckAndAct),
+            "taking_back_against_drains",
+            "an_item_ends_exactly_once",
+            within=100,
         ),
         "an-await-between-check-and-act-in-replace": Planted(
             Plant(store=AwaitsBetweenCheckAndAct), "taking_back_against_drains", "a_message_has_its_last_version"
         ),
         "an-await-between-check-and-act-in-dedupe": Planted(
-            Plant(store=AwaitsBetweenCheckAndAct), "producers_in_every_mode", "a_key_is_waited_for_once"
+            Plant(store=AwaitsBetweenCheckAndAct), "interrupts_in_a_row", "a_key_is_waited_for_once"
+        ),
+        "an-await-between-check-and-act-in-what-is-pending": Planted(
+            Plant(store=AwaitsBetweenCheckAndAct), "taking_back_against_drains", "what_has_not_ended_is_pending"
         ),
         "a-result-recorded-twice-on-cancel": Planted(
-            Plant(dispatcher=RecordsTwice), "tools_side_by_side", "a_call_has_one_result"
+            Plant(dispatcher=RecordsTwice),
+            "tools_side_by_side",
+            "a_call_has_one_result",
+            within=100,
         ),
         "a-result-lost-on-cancel": Planted(
-            Plant(talk=LeavesCallsOpenOnCancel), "cancelling_against_steers_and_tools", "a_run_leaves_nothing_open"
+            Plant(talk=LeavesCallsOpenOnCancel),
+            "cancelling_against_steers_and_tools",
+            "a_run_leaves_nothing_open",
+            within=100,
         ),
         "a-yes-before-the-commit": Planted(
             Plant(store=AnswersBeforeItCommits), "producers_in_every_mode", "a_sender_is_told_the_truth"

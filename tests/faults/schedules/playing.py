@@ -22,6 +22,7 @@ Law: TypeAlias = Callable[[History], Iterator[str]]
 
 LAWS: Final[tuple[Law, ...]] = (
     fates.an_item_ends_exactly_once,
+    fates.what_has_not_ended_is_pending,
     fates.delivery_is_in_order,
     fates.a_sender_is_told_the_truth,
     fates.an_item_is_revoked_or_delivered,
@@ -67,9 +68,16 @@ def judge(scenario: str, seed: int, plant: Plant = NOTHING_PLANTED) -> Verdict:
     """Play a scenario under a seed and hold it against every law."""
     try:
         history = play(scenario, seed, plant)
-        return Verdict(tuple(f"{law.__name__}: {found}" for law in LAWS for found in law(history)))
     except Exception as error:  # noqa: BLE001 - a schedule that comes apart is a finding like any other
         return Verdict((), error)
+    return Verdict(tuple(f"{law.__name__}: {found}" for law in LAWS for found in _findings(law, history)))
+
+
+def _findings(law: Law, history: History) -> list[str]:
+    try:
+        return list(law(history))
+    except Exception as error:  # noqa: BLE001 - a history in which a law finds no sense breaks it
+        return [f"raised {error!r}"]
 
 
 def play(scenario: str, seed: int, plant: Plant = NOTHING_PLANTED) -> History:

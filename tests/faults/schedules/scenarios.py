@@ -57,6 +57,7 @@ LISTENED_TO: Final = (
     "post_finish",
     "permission_asked",
 )
+PATIENCE: Final = 80
 
 
 # What the model says.
@@ -170,12 +171,19 @@ async def _clockwork(world: World) -> None:
 
 async def _in_the_end_stopped(world: World, actors: Sequence[Actor]) -> None:
     """Whoever ends the daemon may do so at any time; once all have gone it is stopped for certain."""
-    async with asyncio.TaskGroup() as group:
-        for actor in actors:
-            group.create_task(actor)
+    await _all(world, actors)
     while world.run is None:
         await steps(1)
     world.run.stop()
+
+
+async def _all(world: World, actors: Sequence[Actor]) -> None:
+    """Let them act; who still waits for a cue after a while goes on without it."""
+    async with asyncio.TaskGroup() as group:
+        for actor in actors:
+            group.create_task(actor)
+        await steps(PATIENCE)
+        world.store.end_of_play()
 
 
 async def tools_side_by_side(world: World) -> None:
@@ -233,12 +241,10 @@ async def compacting_between_turns(world: World) -> None:
 async def starting_and_closing(world: World) -> None:
     rng = world.rng
     world.model.follow([reply(world) for _ in range(rng.randint(0, 2))])
-    starters = [somebody(world, world.session, [start], most=2, reach=8) for _ in range(2)]
+    starters = [somebody(world, world.session, [start], most=2, reach=8, cues=()) for _ in range(2)]
     senders = crowd(world, [queue, steer, remind], people=1, reach=10)
-    closers = [somebody(world, world.session, [close], most=2, reach=8)] if rng.random() < 0.7 else []
-    async with asyncio.TaskGroup() as group:
-        for actor in (*starters, *senders, *closers):
-            group.create_task(actor)
+    closers = [somebody(world, world.session, [close], most=2, reach=8, cues=())] if rng.random() < 0.7 else []
+    await _all(world, [*starters, *senders, *closers])
 
 
 SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(

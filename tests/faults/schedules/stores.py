@@ -2,25 +2,48 @@
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple, TypeAlias
 
 from sideband.core.events import Event
 from sideband.ports import Committed, Decision
 from sideband.store.memory import MemoryStore
 
+Commit: TypeAlias = tuple[Event, ...]
+
 
 class WitnessedStore(MemoryStore):
-    """The store in memory, which also remembers what was committed together."""
+    """The store in memory, which also remembers what was committed together, and gives cues."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.commits: list[tuple[Event, ...]] = []
+        self.commits: list[Commit] = []
+        self._waiting: list[tuple[type[Event], asyncio.Future[None]]] = []
+        self._is_over = False
 
     async def commit(self, session_id: str, decide: Decision) -> Committed:
         committed = await super().commit(session_id, decide)
         if committed.events:
             self.commits.append(committed.events)
+            self.give_cues({type(event) for event in committed.events})
         return committed
+
+    async def cue(self, kind: type[Event]) -> None:
+        """Wait for the next event of this kind; nobody waits any longer when the play is over."""
+        if not self._is_over:
+            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((kind, told))
+            await told
+
+    def give_cues(self, kinds: Collection[type[Event]]) -> None:
+        for entry in tuple(self._waiting):
+            if entry[0] in kinds or self._is_over:
+                self._waiting.remove(entry)
+                entry[1].set_result(None)
+
+    def end_of_play(self) -> None:
+        self._is_over = True
+        self.give_cues(())
 
 
 class _Order(NamedTuple):

@@ -99,6 +99,7 @@ class World:
             for actor in actors:
                 group.create_task(actor)
             await self.start(prompt, drive, **options)
+            self.store.end_of_play()
 
     async def start(self, prompt: str | None, drive: "Drive | None" = None, **options: Any) -> None:  # noqa: ANN401 - those of agent_run
         """Run the agent, to the end unless whoever drives it gives up; a run that is refused is noted."""

@@ -1,13 +1,20 @@
-"""Ids that callers choose, and who may use which."""
+"""Ids that callers choose, who may use which, and how much room there is."""
 
 import pytest
 
-from sideband.core.errors import BodyTooLarge, IdempotencyConflict, UnknownMessage, UnknownReminder, UnknownSession
+from sideband.core.errors import (
+    BodyTooLarge,
+    IdempotencyConflict,
+    TooManyPending,
+    UnknownMessage,
+    UnknownReminder,
+    UnknownSession,
+)
 from sideband.core.events import Dropped, DropReason, Started
 from sideband.core.inbox import turn_away
 from sideband.core.lifecycle import Selector
 from sideband.core.seams import InjectMode, Mode, Seam
-from sideband.core.trust import Provenance
+from sideband.core.trust import IN_PROCESS, Provenance
 from tests.builders import a_draft, a_reminder
 from tests.sessions import CLIENT, PEER, SERVER, Session
 
@@ -35,6 +42,25 @@ def test_a_repeat_needs_no_room() -> None:
     for _ in range(3):
         session.accept(a_draft(), SERVER)
     assert session.accept(MINE, SERVER).reminder_id == "mine"
+
+
+def test_what_takes_the_place_of_ones_own_needs_no_room() -> None:
+    session = Session()
+    session.accept(a_draft(dedupe_key="k"), SERVER)
+    for _ in range(3):
+        session.accept(a_draft(), SERVER)
+    assert session.accept(a_draft(dedupe_key="k"), SERVER).deduped_count == 1
+    with pytest.raises(TooManyPending, match="4 items of this source"):
+        session.accept(a_draft(), SERVER)
+
+
+def test_what_takes_the_place_of_somebody_elses_needs_room_among_ones_own() -> None:
+    session = Session()
+    session.accept(a_draft(dedupe_key="k"), IN_PROCESS)
+    for _ in range(64):
+        session.accept(a_draft(), CLIENT)
+    with pytest.raises(TooManyPending, match="64 items of this source"):
+        session.accept(a_draft(dedupe_key="k"), CLIENT)
 
 
 @pytest.mark.parametrize("sender", [CLIENT, SERVER], ids=["controller", "server"])

@@ -85,6 +85,8 @@ def outcome(read: Callable[[], Draft]) -> tuple[object, ...]:
 
 
 @given(given_to=surfaces_and_payloads(), limits=LIMITS)
+@example(given_to=(Surface.PIPELINE, {"body": " x "}), limits=DEFAULT_LIMITS)
+@example(given_to=(Surface.ACP, {"body": " x "}), limits=DEFAULT_LIMITS)
 @example(given_to=(Surface.PIPELINE, {"body": "x", "tags": {"a"}}), limits=DEFAULT_LIMITS)
 @example(given_to=(Surface.PIPELINE, {"body": "x", "bo\ud800dy": "y"}), limits=DEFAULT_LIMITS)
 @example(given_to=(Surface.PIPELINE, {"body": "x", 5: "y"}), limits=DEFAULT_LIMITS)

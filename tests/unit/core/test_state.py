@@ -41,7 +41,7 @@ from sideband.core.events import (
 )
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.state import SessionState, apply, fold
-from sideband.core.trust import IN_PROCESS, Grant, GrantField
+from sideband.core.trust import IN_PROCESS, Grant, GrantField, Trust
 from tests.builders import a_reminder, a_text
 from tests.sessions import CLIENT
 
@@ -53,7 +53,7 @@ SAID: Final = InjectAccepted(
 SENT: Final = RequestCommitted(turn=1)
 CALL: Final = {"id": "c1", "name": "read_file"}
 ASKED: Final = PermissionAsked(request_id="p")
-GRANT: Final = Grant(principal="planner", field=GrantField.MODE, value="interrupt_immediate")
+GRANT: Final = Grant(trust=Trust.PEER, principal="planner", field=GrantField.MODE, value="interrupt_immediate")
 SKIPPED: Final = Checkpoint(turn=1, seam=Seam.PRE_TOOL_DISPATCH, ids=("q",), dispatch_skipped=True)
 
 

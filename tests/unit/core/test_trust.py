@@ -43,7 +43,9 @@ VALUES: dict[GrantField, st.SearchStrategy[str | int | None]] = {
     GrantField.TTL_TURNS: st.none() | st.integers(1, 10),
 }
 grants = st.sampled_from(GrantField).flatmap(
-    lambda field: VALUES[field].map(lambda value: Grant(principal="planner", field=field, value=value))
+    lambda field: VALUES[field].map(
+        lambda value: Grant(trust=Trust.PEER, principal="planner", field=field, value=value)
+    )
 )
 senders = st.sampled_from(
     [Provenance(trust=level, principal="planner") for level in Trust if level is not Trust.CONTENT]
@@ -106,11 +108,11 @@ def test_the_order_of_grants_does_not_matter(granted: list[Grant]) -> None:
 
 def test_everything_granted_is_no_ceiling_at_all() -> None:
     all_of_it = [
-        Grant(principal="planner", field=GrantField.ROLE_HINT, value="system"),
-        Grant(principal="planner", field=GrantField.MODE, value="interrupt_immediate"),
-        Grant(principal="planner", field=GrantField.PROPAGATE, value="all"),
-        Grant(principal="planner", field=GrantField.PRESERVE_ON_COMPACT, value=True),
-        Grant(principal="planner", field=GrantField.TTL_TURNS, value=None),
+        Grant(trust=Trust.PEER, principal="planner", field=GrantField.ROLE_HINT, value="system"),
+        Grant(trust=Trust.PEER, principal="planner", field=GrantField.MODE, value="interrupt_immediate"),
+        Grant(trust=Trust.PEER, principal="planner", field=GrantField.PROPAGATE, value="all"),
+        Grant(trust=Trust.PEER, principal="planner", field=GrantField.PRESERVE_ON_COMPACT, value=True),
+        Grant(trust=Trust.PEER, principal="planner", field=GrantField.TTL_TURNS, value=None),
     ]
     assert ceiling_for(PEER, grants=all_of_it) == UNLIMITED
 
@@ -124,7 +126,7 @@ def test_everything_granted_is_no_ceiling_at_all() -> None:
     ],
 )
 def test_a_grant_that_ends_counts_until_then(now: int | None, ttl: int) -> None:
-    grant = Grant(principal="planner", field=GrantField.TTL_TURNS, value=9, until=100)
+    grant = Grant(trust=Trust.PEER, principal="planner", field=GrantField.TTL_TURNS, value=9, until=100)
     assert clamp(a_draft(), ceiling_for(PEER, grants=[grant], now=now)).draft.ttl_turns == ttl
 
 
@@ -143,5 +145,5 @@ def test_a_grant_that_ends_counts_until_then(now: int | None, ttl: int) -> None:
 )
 def test_what_no_reminder_can_ask_for_cannot_be_granted(field: GrantField, value: str | int | None) -> None:
     with pytest.raises(InvalidOption) as refused:
-        Grant(principal="planner", field=field, value=value)
+        Grant(trust=Trust.PEER, principal="planner", field=field, value=value)
     assert refused.value.value == value

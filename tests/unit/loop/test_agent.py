@@ -9,7 +9,8 @@ from sideband.core.errors import SessionBusy
 from sideband.core.state import fold
 from sideband.loop.agent import AgentRun
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import FileChange, Reply, RequestView
+from sideband.ports import Committed, Decision, FileChange, ModelError, Reply, RequestView
+from sideband.testing import MemoryStore
 from tests.loop_builders import AScene, ATool, a_call, a_reply, others, same_state, unanswered_calls, until, vars_of
 
 
@@ -91,6 +92,20 @@ def test_the_steps_of_a_run_say_what_happened() -> None:
     assert [value.text for name, value in steps if name == Step.TURN] == ["I work.", "Done."]  # type: ignore[attr-defined]
 
 
+def test_whoever_changes_a_reply_that_it_was_shown_changes_no_record() -> None:
+    scene = AScene()
+    scene.says(a_reply(a_call(path="a")))
+
+    async def main() -> None:
+        async for event in await scene.begin():
+            if event.name is Step.TURN:
+                for call in event.value.tool_calls:
+                    call.args["path"] = "elsewhere"
+
+    asyncio.run(main())
+    assert scene.state.messages[1]["tool_calls"][0]["args"] == {"path": "a"}
+
+
 def test_a_run_says_what_it_came_to() -> None:
     scene = AScene()
     scene.says(a_reply("work", tokens=10), a_reply(text="Done.", tokens=20))
@@ -119,6 +134,52 @@ def test_the_same_inbox_gives_the_same_requests_whatever_ran_before() -> None:
     asyncio.run(main())
     assert [request.turn for request in scene.model.requests] == [1, 2, 3]
     assert scene.requests_with("a fact") == [2]
+
+
+class SlowStore(MemoryStore):
+    """Like a store on a disk it decides a moment after it was asked."""
+
+    async def commit(self, session_id: str, decide: Decision) -> Committed:
+        await asyncio.sleep(0)
+        return await super().commit(session_id, decide)
+
+
+def test_a_run_is_not_over_before_its_session_is_idle_and_its_record_complete() -> None:
+    class Noting(MemoryStore):
+        async def commit(self, session_id: str, decide: Decision) -> Committed:
+            committed = await super().commit(session_id, decide)
+            busy.extend((type(event).__name__, scene.session.busy) for event in committed.events)
+            return committed
+
+    busy: list[tuple[str, bool]] = []
+    scene = AScene(store=Noting())
+    scene.says(ModelError("no"))
+
+    async def main() -> None:
+        await scene.session.remind("for the file", mode="audit_only")
+        await scene.play()
+
+    asyncio.run(main())
+    assert busy[-3:] == [("Idled", True), ("AuditRecorded", True), ("Checkpoint", True)]
+    assert not scene.session.busy
+
+
+def test_runs_side_by_side_keep_to_their_own_sessions() -> None:
+    store = SlowStore()
+    scenes = [AScene(name=name, store=store) for name in ("a", "b", "c")]
+
+    async def main() -> None:
+        for scene in scenes:
+            scene.says(a_reply("work"), a_reply("work"))
+            await scene.session.remind(f"for {scene.session.id} alone")
+        await asyncio.gather(*(scene.play(f"Task of {scene.session.id}.") for scene in scenes))
+
+    asyncio.run(main())
+    for scene in scenes:
+        assert scene.requests_with(f"for {scene.session.id} alone") == [1, 2, 3]
+        assert all(f"Task of {scene.session.id}." in request.text for request in scene.model.requests)
+        assert same_state(scene)
+    assert scenes[0].kinds == scenes[1].kinds == scenes[2].kinds
 
 
 # Left alone.

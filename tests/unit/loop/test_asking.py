@@ -237,29 +237,30 @@ def test_text_is_streamed_as_it_arrives(awaits: bool) -> None:  # noqa: FBT001 -
     assert heard == ["I work.", "Done."]
 
 
+class Stuttering:
+    """Streams its reply in two pieces; the first time it breaks off between them."""
+
+    context_window = None
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    def plan(self, _view: RequestView) -> Plan:
+        return Plan()
+
+    async def complete(self, _plan: Plan, on_text: OnText | None = None) -> Reply:
+        self.attempts += 1
+        for piece in ("Do", "ne."):
+            told = None if on_text is None else on_text(piece)
+            if told is not None:
+                await told
+            if self.attempts == 1:
+                raise ModelError("connection lost", retryable=True)
+        return Reply(text="Done.", usage=Usage(prompt_tokens=1))
+
+
 def test_a_restart_is_announced_before_the_text_begins_anew() -> None:
     heard: list[str] = []
-
-    class Stuttering:
-        context_window = None
-
-        def __init__(self) -> None:
-            self.attempts = 0
-
-        def plan(self, _view: RequestView) -> Plan:
-            return Plan()
-
-        async def complete(self, _plan: Plan, on_text: OnText | None = None) -> Reply:
-            self.attempts += 1
-            assert on_text is not None
-            for piece in ("Do", "ne."):
-                told = on_text(piece)
-                if told is not None:
-                    await told
-                if self.attempts == 1:
-                    raise ModelError("connection lost", retryable=True)
-            return Reply(text="Done.", usage=Usage(prompt_tokens=1))
-
     scene = AScene()
     asyncio.run(
         scene.play(
@@ -272,13 +273,21 @@ def test_a_restart_is_announced_before_the_text_begins_anew() -> None:
 
 
 def test_a_listener_that_fails_is_reported_once_and_costs_no_reply() -> None:
-    def fail(*_: object) -> None:
+    heard: list[str] = []
+
+    def fail(*what: object) -> None:
+        heard.append(str(what[0]))
         raise BrokenPipeError("nobody there")
 
+    def fail_at_the_second(text: str) -> None:
+        if heard:
+            fail(text)
+        heard.append(text)
+
     scene = AScene()
-    scene.says(ModelError("busy", status=503), a_reply("work", text="I work."), "Done.")
-    result = asyncio.run(scene.play(on_text=fail, on_restart=fail))
+    result = asyncio.run(scene.play(model=Stuttering(), on_text=fail_at_the_second, on_restart=fail))
     assert (result.status, result.text) == (LoopStatus.COMPLETED, "Done.")
+    assert heard == ["Do", "2", "Do"]
     assert result.problems == (
         ("on_restart", "BrokenPipeError: nobody there"),
         ("on_text", "BrokenPipeError: nobody there"),

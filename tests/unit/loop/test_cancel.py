@@ -7,7 +7,7 @@ import pytest
 
 from sideband.core.events import Cancelled, Expired, Fired, TurnCommitted, TurnVoided
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import ModelError, RequestView, ToolContext
+from sideband.ports import ModelError, Reply, RequestView, ToolContext
 from tests.loop_builders import AScene, ATool, a_reply, hang, others, same_state, unanswered_calls, until
 
 
@@ -231,6 +231,39 @@ def test_where_nothing_runs_there_is_nothing_to_cancel() -> None:
         assert (await other.play()).text == "unharmed"
 
     asyncio.run(main())
+
+
+# Somebody else cancels it, over the journal.
+
+
+def test_a_reply_to_a_turn_that_was_cancelled_meanwhile_is_not_acted_upon() -> None:
+    tool = ATool()
+    scene = AScene(tool)
+
+    async def line(_view: RequestView) -> Reply:
+        await scene.session.talk.cancel(hold_queue=True)
+        return a_reply("work")
+
+    scene.says(line, "never said")
+    result = asyncio.run(scene.play())
+    assert (result.status, result.turns, tool.calls) == (LoopStatus.CANCELLED, 0, [])
+    assert unanswered_calls(scene.state.messages) == []
+    assert same_state(scene)
+
+
+def test_tools_that_were_cancelled_meanwhile_end_the_run_and_keep_their_one_result() -> None:
+    scene = AScene()
+
+    async def do(*_: object) -> str:
+        await scene.session.talk.cancel(hold_queue=True)
+        return "too late"
+
+    scene.tools = (ATool(do=do),)
+    scene.says(a_reply("work"), "never said")
+    result = asyncio.run(scene.play())
+    assert (result.status, result.turns, len(scene.model.requests)) == (LoopStatus.CANCELLED, 1, 1)
+    assert scene.results() == [("c1", "cancelled")]
+    assert same_state(scene)
 
 
 # The task that drives it is cancelled.

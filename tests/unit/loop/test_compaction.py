@@ -196,8 +196,11 @@ def test_a_hook_may_block_a_compaction() -> None:
         return {"block": True, "reason": "not now"}
 
     scene.hooks.register_session_hook("pre_compact", hook)
-    _, archived = compacting(scene, lambda *_: pytest.fail("asked all the same"), reminders=True)
-    assert (archived, scene.events(Compacted), scene.events(Injected)) == (0, [], [])
+    asked: list[object] = []
+    run, archived = compacting(scene, lambda *given: asked.append(given), reminders=True)
+    assert run.result is not None
+    assert (archived, asked, run.result.problems) == (0, [], ())
+    assert (scene.events(Compacted), scene.events(Injected)) == ([], [])
 
 
 def test_a_second_recap_replaces_the_first() -> None:
@@ -225,8 +228,30 @@ def test_a_text_that_is_no_summary_is_not_told_as_one() -> None:
         told.append(context["summary"])
 
     scene.hooks.register_session_hook("post_compact", hook)
-    compacting(scene, lambda messages, _: messages[1:])
-    assert told == [None]
+    scene.says(*[a_reply("work")] * 3)
+
+    rounds: list[int] = []
+
+    def compactor(messages: Sequence[Message], _reminders: Sequence[Reminder]) -> Sequence[Message]:
+        """A summary; then something behind it goes; then the summary itself."""
+        rounds.append(1)
+        match len(rounds):
+            case 1:
+                return [SUMMARY, *messages[1:]]
+            case 2:
+                return [messages[0], *messages[2:]]
+            case _:
+                return messages[1:]
+
+    async def main() -> None:
+        run = await scene.begin(compactor=compactor)
+        for _ in range(3):
+            await until(run, Step.TOOLS)
+            assert await run.compact()
+        await run.finish()
+
+    asyncio.run(main())
+    assert told == ["They mended the build.", None, None]
 
 
 # By itself.

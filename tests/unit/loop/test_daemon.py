@@ -29,7 +29,10 @@ def idling(act: Act, *, scene: AScene | None = None, wake_seconds: float | None 
         await act(played, run)
         await others()
         run.stop()
-        return await driving
+        result = await driving
+        await others()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return result
 
     result = asyncio.run(main())
     assert same_state(played)

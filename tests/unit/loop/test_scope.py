@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from sideband.loop.scope import Ended, Forsaken, OutOfTime, Scope
+from sideband.loop.scope import Alarm, Ended, Forsaken, OutOfTime, Scope
+from sideband.testing import run_schedule
 from tests.loop_builders import hang, others
 
 
@@ -118,6 +119,44 @@ def test_ending_twice_is_ending_once() -> None:
     asyncio.run(main())
 
 
+def test_what_is_ended_while_it_runs_out_of_time_has_ended() -> None:
+    async def main() -> None:
+        scope = Scope()
+
+        async def work() -> None:
+            try:
+                await hang()
+            finally:
+                scope.end()
+                await others()
+
+        with pytest.raises(Ended):
+            await scope.inside(work(), seconds=0)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(main())
+
+
+def test_what_does_not_mind_being_ended_is_returned_and_leaves_no_trace() -> None:
+    async def main() -> None:
+        scope = Scope()
+
+        async def stubborn() -> str:
+            try:
+                await hang()
+            except asyncio.CancelledError:
+                return "finished all the same"
+            return ""
+
+        asyncio.get_running_loop().call_soon(scope.end)
+        assert await scope.inside(stubborn()) == "finished all the same"
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
 def test_a_cancelled_task_is_cancelled() -> None:
     async def main() -> None:
         task = asyncio.create_task(Scope().inside(hang()))
@@ -138,3 +177,43 @@ def test_who_gives_up_by_itself_does_not_cancel_whoever_waits() -> None:
             await Scope().inside(work())
 
     asyncio.run(main())
+
+
+# Many limits, one timer.
+
+
+def test_scopes_that_share_an_alarm_run_out_of_time_each_at_its_own() -> None:
+    async def main() -> list[tuple[str, float]]:
+        alarm, loop = Alarm(keeps_timer=True), asyncio.get_running_loop()
+        ended: list[tuple[str, float]] = []
+
+        async def wait(name: str, seconds: float) -> None:
+            with pytest.raises(OutOfTime):
+                await Scope(alarm).inside(hang(), seconds=seconds)
+            ended.append((name, loop.time()))
+
+        await asyncio.gather(wait("last", 30), wait("first", 10), wait("second", 20))
+        await wait("alone", 5)
+        alarm.off()
+        return ended
+
+    assert run_schedule(1, main) == [("first", 10.0), ("second", 20.0), ("last", 30.0), ("alone", 35.0)]
+
+
+def test_a_limit_that_was_lifted_ends_nobody_later() -> None:
+    async def main() -> None:
+        alarm = Alarm(keeps_timer=True)
+        assert await Scope(alarm).inside(_answer(), seconds=10) == 42
+        await Scope(alarm).inside(asyncio.sleep(15), seconds=20)
+        alarm.off()
+
+    run_schedule(1, main)
+
+
+def test_a_scope_of_its_own_leaves_no_timer_behind() -> None:
+    async def main() -> float:
+        await Scope().inside(_answer(), seconds=3_600)
+        await asyncio.sleep(1)
+        return asyncio.get_running_loop().time()
+
+    assert run_schedule(1, main) == 1.0

@@ -147,6 +147,7 @@ def test_a_worker_that_is_cancelled_says_so() -> None:
 
     async def main() -> None:
         worker = await family.spawn()
+        worker.suspend()
         worker.cancel()
         working = asyncio.create_task(worker.work("Read."))
         await others()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sideband.core.errors import TooManyProviders
+from sideband.core.errors import NoRunningTurn, TooManyProviders
 from sideband.core.events import Event, Injected, ProviderEvaluated
 from sideband.core.hookevents import WorkerEvent
 from sideband.core.reminder import Source
@@ -250,6 +250,35 @@ def test_one_key_is_shown_once_however_often_it_is_said() -> None:
     play(scene)
     assert [len(request.reminders) for request in scene.model.requests] == [0, 1, 1]
     assert scene.requests_with("as of turn 1") == [2]
+
+
+def test_what_was_noted_survives_a_commit_that_was_refused() -> None:
+    scene = AScene()
+    noted = ProviderEvaluated(provider_id="p", event_name="post_turn", fired=False)
+
+    async def main() -> None:
+        scene.session.talk.note(noted)
+        assert scene.journal == []
+        with pytest.raises(NoRunningTurn):
+            await scene.session.inject("now", mode="steer")
+        assert scene.journal == []
+        await scene.session.remind("next")
+        assert scene.journal[0] == noted
+        assert scene.kinds == ["ProviderEvaluated", "Queued"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("returned", [[42], [{"deny": "x"}]], ids=repr)
+def test_a_hook_that_returns_a_list_of_anything_else_is_reported(returned: object) -> None:
+    async def hook(_context: object) -> object:
+        return returned
+
+    scene = AScene()
+    scene.hooks.register_session_hook("post_turn", hook)
+    ((where, message),) = play(scene).problems
+    assert where.endswith("hook on post_turn")
+    assert "HARN-RMD-001" in message
 
 
 # Hooks on workers can only watch.

@@ -242,7 +242,7 @@ def test_events_are_those_of_this_session_from_a_cursor_on() -> None:
         await scene.session.prompt("no reminder")
         await scene.session.remind("two")
         assert (await waiting).sequence == 5
-        await events.aclose()  # type: ignore[attr-defined]  # a generator
+        await events.aclose()
         assert scene.store._subscribers == []
 
     asyncio.run(main())

@@ -1,151 +1,270 @@
-"""An event loop whose order of things a seed decides."""
+"""The event loop whose order a seed decides: what it changes, what it keeps, and what it refuses to let pass."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import gc
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sideband.testing import run_schedule
-from sideband.testing.schedule import LeftBehind, SeededEventLoop, Stuck, Unhandled
+from sideband.testing.schedule import LeftBehind, ScheduleError, SeededEventLoop, Stuck, Unhandled, run_schedule
 
-SEEDS = range(20)
+SEEDS = st.integers(min_value=0, max_value=2**32 - 1)
 
 
-async def a_race() -> list[int]:
-    """Ten tasks, each with three stretches between which any other may run."""
-    order: list[int] = []
+async def order_of_ten() -> list[int]:
+    """The order in which ten tasks that began together take two steps each."""
+    taken: list[int] = []
 
-    async def runner(number: int) -> None:
-        for _ in range(3):
-            order.append(number)
+    async def take(number: int) -> None:
+        for _ in range(2):
             await asyncio.sleep(0)
+            taken.append(number)
 
-    await asyncio.gather(*(runner(number) for number in range(10)))
-    return order
-
-
-async def a_cancelled_group() -> list[int]:
-    """Ten tasks of a group, in the order in which they end when it is cancelled."""
-    order: list[int] = []
-
-    async def waiter(number: int) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            order.append(number)
-
-    async def group() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(10):
-                tasks.create_task(waiter(number))
-
-    grouped = asyncio.create_task(group())
-    await asyncio.sleep(1)
-    grouped.cancel()
-    await asyncio.wait([grouped])
-    return order
+    async with asyncio.TaskGroup() as group:
+        for number in range(10):
+            group.create_task(take(number))
+    return taken
 
 
-@pytest.mark.parametrize("main", [a_race, a_cancelled_group])
-def test_the_same_seed_is_the_same_order(main: Callable[[], object]) -> None:
-    assert [run_schedule(seed, main) for seed in SEEDS] == [run_schedule(seed, main) for seed in SEEDS]  # type: ignore[arg-type]
+# Order.
 
 
 def test_another_seed_is_another_order() -> None:
-    assert len({tuple(run_schedule(seed, a_race)) for seed in SEEDS}) == len(SEEDS)
+    orders = {tuple(run_schedule(seed, order_of_ten)) for seed in range(100)}
+    assert len(orders) == 100
 
 
-def test_what_main_returns_or_raises_comes_out() -> None:
-    async def answers() -> int:
-        return 42
-
-    async def fails() -> None:
-        raise LookupError("lost")
-
-    assert run_schedule(1, answers) == 42
-    with pytest.raises(LookupError, match="lost"):
-        run_schedule(1, fails)
+@given(SEEDS)
+def test_the_same_seed_is_the_same_order(seed: int) -> None:
+    assert run_schedule(seed, order_of_ten) == run_schedule(seed, order_of_ten)
 
 
-def test_time_passes_only_when_nobody_has_anything_to_do() -> None:
-    async def main() -> list[tuple[str, float]]:
-        loop, seen = asyncio.get_running_loop(), []
+@given(SEEDS)
+def test_every_order_takes_every_step(seed: int) -> None:
+    assert sorted(run_schedule(seed, order_of_ten)) == sorted([*range(10)] * 2)
 
-        async def sleeper(name: str, seconds: float) -> None:
-            await asyncio.sleep(seconds)
-            seen.append((name, loop.time()))
 
-        await asyncio.gather(sleeper("long", 86_400), sleeper("short", 0.5))
+def test_whatever_is_ready_may_come_first_and_last() -> None:
+    orders = [run_schedule(seed, order_of_ten) for seed in range(400)]
+    assert {order[0] for order in orders} == {*range(10)}
+    assert {order[-1] for order in orders} == {*range(10)}
+
+
+def test_what_becomes_ready_later_may_overtake() -> None:
+    async def overtaken() -> bool:
+        ran: list[str] = []
+        loop = asyncio.get_running_loop()
+
+        def first() -> None:
+            loop.call_soon(ran.append, "child")
+
+        loop.call_soon(first)
+        loop.call_soon(ran.append, "second")
+        await asyncio.sleep(1)
+        return ran.index("child") < ran.index("second")
+
+    assert {run_schedule(seed, overtaken) for seed in range(50)} == {False, True}
+
+
+def test_timers_of_one_moment_come_in_any_order() -> None:
+    async def order() -> tuple[str, ...]:
+        ran: list[str] = []
+        loop = asyncio.get_running_loop()
+        for name in "abc":
+            loop.call_later(1, ran.append, name)
+        await asyncio.sleep(2)
+        return tuple(ran)
+
+    assert len({run_schedule(seed, order) for seed in range(200)}) == 6
+
+
+def test_the_order_of_a_set_of_tasks_does_not_depend_on_where_they_lie_in_memory() -> None:
+    async def order() -> list[str]:
+        ended: list[str] = []
+
+        async def wait(name: str) -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                ended.append(name)
+
+        tasks = {asyncio.ensure_future(wait(str(number))) for number in range(20)}
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return ended
+
+    # Whatever is allocated in between moves the tasks of the next schedule elsewhere.
+    kept = []
+    orders = []
+    for number in range(10):
+        orders.append(run_schedule(7, order))
+        kept.append([object() for _ in range(1000 * number)])
+    assert all(found == orders[0] for found in orders)
+
+
+# Time.
+
+
+def test_time_passes_only_when_nothing_is_ready() -> None:
+    async def times() -> list[float]:
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        between = loop.time()
+        await asyncio.sleep(3600)
+        return [before, between, loop.time()]
+
+    assert run_schedule(1, times) == [0.0, 0.0, 3600.0]
+
+
+def test_a_time_out_costs_no_waiting() -> None:
+    async def wait() -> float:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.Event().wait(), timeout=3_600)
-        return seen
+            async with asyncio.timeout(1_000_000):
+                await asyncio.get_running_loop().create_future()
+        return asyncio.get_running_loop().time()
 
-    assert run_schedule(1, main) == [("short", 0.5), ("long", 86_400.0)]
-
-
-def test_who_waits_for_what_cannot_come_is_stuck() -> None:
-    async def main() -> None:
-        await asyncio.Event().wait()
-
-    with pytest.raises(Stuck, match="still waiting: Task-"):
-        run_schedule(1, main)
+    assert run_schedule(1, wait) == pytest.approx(1_000_000)
 
 
-def test_a_task_that_outlives_main_is_reported_and_cancelled() -> None:
-    ended: list[bool] = []
+# What it does not let pass.
 
-    async def straggler(begun: asyncio.Event) -> None:
+
+async def wait_for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def leave_a_task_behind() -> None:
+    asyncio.get_running_loop().create_task(wait_for_ever(), name="forgotten")
+    await asyncio.sleep(0)
+
+
+async def leave_a_sleeper_behind() -> None:
+    asyncio.get_running_loop().create_task(asyncio.sleep(60), name="forgotten")
+
+
+async def fail_in_a_callback() -> None:
+    asyncio.get_running_loop().call_soon([].pop)
+    await asyncio.sleep(1)
+
+
+async def forget_the_exception_of_a_task() -> None:
+    async def fail() -> None:
+        raise LookupError("nobody looks")
+
+    task = asyncio.ensure_future(fail())
+    await asyncio.sleep(1)
+    del task
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("main", "error", "words"),
+    [
+        pytest.param(wait_for_ever, Stuck, "nothing will ever happen", id="waiting-for-what-cannot-come"),
+        pytest.param(leave_a_task_behind, LeftBehind, "forgotten", id="a-task-that-waits"),
+        pytest.param(leave_a_sleeper_behind, LeftBehind, "forgotten", id="a-task-that-sleeps"),
+        pytest.param(fail_in_a_callback, Unhandled, "pop from empty list", id="a-callback-that-fails"),
+        pytest.param(forget_the_exception_of_a_task, Unhandled, "nobody looks", id="an-exception-nobody-reads"),
+    ],
+)
+def test_an_end_that_is_not_clean_is_an_error(
+    main: Callable[[], Coroutine[Any, Any, None]], error: type[ScheduleError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        run_schedule(3, main)
+
+
+def test_what_is_already_ending_may_end() -> None:
+    async def leave_a_cancelled_task() -> None:
+        task = asyncio.ensure_future(wait_for_ever())
+        await asyncio.sleep(0)
+        task.cancel()
+
+    for seed in range(20):
+        run_schedule(seed, leave_a_cancelled_task)
+
+
+def test_what_goes_on_for_ever_is_not_waited_for() -> None:
+    def spin() -> None:
+        asyncio.get_running_loop().call_soon(spin)
+
+    async def leave_it() -> None:
+        asyncio.get_running_loop().create_task(wait_for_ever(), name="waiting")
+        spin()
+
+    with pytest.raises(LeftBehind, match="waiting"):
+        run_schedule(1, leave_it)
+
+
+def test_what_was_left_behind_is_cleaned_up_all_the_same() -> None:
+    cleaned: list[str] = []
+
+    async def wait() -> None:
         try:
-            begun.set()
-            await asyncio.Event().wait()
+            await wait_for_ever()
         finally:
-            ended.append(True)
+            cleaned.append("yes")
 
-    async def main() -> asyncio.Task[None]:
-        begun = asyncio.Event()
-        task = asyncio.create_task(straggler(begun), name="straggler")
-        await begun.wait()
-        return task
+    async def leave_it() -> None:
+        task = asyncio.ensure_future(wait())
+        await asyncio.sleep(1)
+        assert not task.done()
 
-    with pytest.raises(LeftBehind, match="straggler"):
-        run_schedule(1, main)
-    assert ended == [True]
-
-
-def test_what_fails_where_nobody_looks_is_reported() -> None:
-    async def main() -> None:
-        asyncio.get_running_loop().call_soon(lambda: int("no number"))
-
-    with pytest.raises(Unhandled, match="ValueError"):
-        run_schedule(1, main)
+    with pytest.raises(LeftBehind):
+        run_schedule(1, leave_it)
+    assert cleaned == ["yes"]
 
 
-def test_a_generator_that_was_left_open_is_closed() -> None:
-    closed: list[bool] = []
+def test_an_error_of_the_program_comes_out_as_it_is() -> None:
+    async def fail() -> None:
+        await leave_a_task_behind()
+        raise LookupError("mine")
 
-    async def numbers() -> AsyncIterator[int]:
-        try:
-            yield 1
-            yield 2
-        finally:
-            closed.append(True)
-
-    async def main() -> AsyncIterator[int]:
-        source = numbers()
-        await anext(source)
-        return source
-
-    run_schedule(1, main)
-    assert closed == [True]
+    with pytest.raises(LookupError, match="mine"):
+        run_schedule(1, fail)
 
 
-def test_asyncio_still_has_what_the_loop_replaces() -> None:
-    plain, seeded = asyncio.SelectorEventLoop(), SeededEventLoop(1)
+def test_the_value_of_the_program_is_returned() -> None:
+    async def answer() -> str:
+        return "done"
+
+    assert run_schedule(1, answer) == "done"
+
+
+# The parts of asyncio that it stands on.
+
+
+def test_asyncio_still_takes_what_is_ready_from_the_left_of_a_queue() -> None:
+    loop = asyncio.new_event_loop()
     try:
-        for name in ("_ready", "_selector", "_run_once", "_process_events", "_write_to_self"):
-            assert hasattr(plain, name), name
-        seeded.call_soon(print)
+        assert type(getattr(loop, "_ready", None)) is deque
+        assert hasattr(loop, "_selector")
+    finally:
+        loop.close()
+    seeded = SeededEventLoop(1)
+    try:
+        seeded.call_soon(lambda: None)
         assert len(seeded._ready) == 1
     finally:
-        plain.close()
         seeded.close()
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [
+        pytest.param(lambda: asyncio.to_thread(print), id="threads"),
+        pytest.param(lambda: asyncio.open_connection("127.0.0.1", 9), id="sockets"),
+        pytest.param(lambda: asyncio.create_subprocess_exec("true"), id="processes"),
+    ],
+)
+def test_there_is_no_room_for_what_a_seed_cannot_decide(outside: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    with pytest.raises(NotImplementedError):
+        run_schedule(1, outside)
