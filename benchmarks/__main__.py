@@ -5,19 +5,27 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from benchmarks import codec, engine, startup
+from benchmarks import codec, engine, loops, startup
 from benchmarks.effort import FULL, QUICK, Effort, Progress
 from benchmarks.report import Report, Results, Target, target_lines
 
+Measure = Callable[[Effort, Progress], Report]
+
 # The order of the table is that of the run: processes are started before this one has grown large.
-PARTS: Final[Mapping[str, Callable[[Effort, Progress], Report]]] = MappingProxyType(
-    {startup.PART: startup.measure, codec.PART: codec.measure, engine.PART: engine.measure}
+PARTS: Final[Mapping[str, Measure]] = MappingProxyType(
+    {
+        startup.PART: startup.measure,
+        loops.PART: loops.measure,
+        codec.PART: codec.measure,
+        engine.PART: engine.measure,
+    }
 )
 
 
@@ -29,9 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.quick:
         print("A quick run: it shows that every part works; its figures mean nothing.")
     progress = Progress(sys.stderr)
+    parts: dict[str, Measure] = {**PARTS, loops.PART: partial(loops.measure, peers=arguments.peers)}
     reports = []
-    for name in arguments.part or PARTS:
-        report = PARTS[name](effort, progress)
+    for name in arguments.part or parts:
+        report = parts[name](effort, progress)
         progress.finish()
         _print(report)
         reports.append(report)
@@ -57,6 +66,13 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="run everything in tiny numbers, to see that it works")
     parser.add_argument("--part", action="append", choices=PARTS, help="run this part; may be given several times")
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        default=loops.PEERS,
+        metavar="VENV",
+        help="where the frameworks are installed that the loop is measured beside",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to FILE")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a target is missed or not measured")
     return parser

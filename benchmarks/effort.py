@@ -13,7 +13,8 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     `sizes` are the numbers of pending reminders, ascending. Where calls are timed one by one, every variant has its
     turn in each of `rounds`, for at most `calls` or `seconds`. Where they are timed in loops, it has `loops` of them,
     each `loop_seconds` long: short ones, many of which find the machine to themselves. Each command is started as
-    often as `processes` says.
+    often as `processes` says. An agent loop runs `runs` times; `turns` are a few, many and most of its turns, which are
+    looked at.
     """
 
     sizes: tuple[int, ...]
@@ -23,6 +24,8 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     loops: int
     loop_seconds: float
     processes: int
+    runs: int
+    turns: tuple[int, int, int]
 
 
 FULL: Final = Effort(
@@ -33,9 +36,21 @@ FULL: Final = Effort(
     loops=200,
     loop_seconds=0.001,
     processes=21,
+    runs=5,
+    turns=(10, 200, 1_000),
 )
 # Small enough for a test; what it prints is complete, and its figures mean nothing.
-QUICK: Final = Effort(sizes=(10, 20, 50), rounds=1, calls=3, seconds=0.001, loops=1, loop_seconds=0.00001, processes=1)
+QUICK: Final = Effort(
+    sizes=(10, 20, 50),
+    rounds=1,
+    calls=3,
+    seconds=0.001,
+    loops=1,
+    loop_seconds=0.00001,
+    processes=1,
+    runs=1,
+    turns=(2, 3, 4),
+)
 
 
 class Progress:

@@ -1,10 +1,12 @@
 """What a part of the benchmark hands back, and how it is printed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
+MIB: Final = 1024**2
 _UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 
 
@@ -31,15 +33,19 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A ratio that is promised; `measured=None` where it could not be measured."""
+    """What is promised: at most the limit, or `at_least`; `measured=None` where it could not be measured."""
 
     name: str
     limit: float
     measured: float | None
+    unit: str = "x"
+    at_least: bool = False
 
     @property
     def met(self) -> bool:
-        return self.measured is not None and self.measured <= self.limit
+        if self.measured is None:
+            return False
+        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
     @property
     def verdict(self) -> str:
@@ -69,10 +75,13 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
 def target_lines(targets: Sequence[Target]) -> Iterator[str]:
     yield "Targets"
-    rows = [
-        (t.name, f"<= {times(t.limit)}", "-" if t.measured is None else times(t.measured), t.verdict) for t in targets
-    ]
-    yield from aligned((("target", "limit", "measured", ""), *rows))
+    yield from aligned((("target", "limit", "measured", ""), *map(_target_cells, targets)))
+
+
+def _target_cells(target: Target) -> tuple[str, ...]:
+    written = _WRITTEN[target.unit]
+    limit = f"{'>=' if target.at_least else '<='} {written(target.limit)}"
+    return (target.name, limit, "-" if target.measured is None else written(target.measured), target.verdict)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -93,6 +102,13 @@ def duration(nanoseconds: float) -> str:
 
 def times(ratio: float) -> str:
     return f"{_three_digits(ratio)}x"
+
+
+def size(in_bytes: float) -> str:
+    return f"{in_bytes / MIB:.1f} MiB"
+
+
+_WRITTEN: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType({"x": times, "ns": duration, "bytes": size})
 
 
 def _three_digits(value: float) -> str:

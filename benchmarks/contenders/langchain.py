@@ -25,7 +25,7 @@ class Adder(BaseChatModel):
     def bind_tools(self, *_tools: object, **_options: object) -> "Adder":
         return self
 
-    def _generate(self, messages: list[BaseMessage], *_args: object, **_options: object) -> ChatResult:  # noqa: ARG002 - a model's
+    def _generate(self, messages: list[BaseMessage], *_args: object, **_options: object) -> ChatResult:
         raise NotImplementedError
 
     async def _agenerate(self, messages: list[BaseMessage], *_args: object, **_options: object) -> ChatResult:  # noqa: ARG002 - a model's

@@ -22,7 +22,11 @@ async def run(turns: int, watch: Watch) -> int:
 
     async def tools(state: MessagesState) -> dict[str, Any]:
         calls = state["messages"][-1].tool_calls
-        return {"messages": [ToolMessage(str(call["args"]["a"] + call["args"]["b"]), tool_call_id=call["id"]) for call in calls]}
+        return {
+            "messages": [
+                ToolMessage(str(call["args"]["a"] + call["args"]["b"]), tool_call_id=call["id"]) for call in calls
+            ]
+        }
 
     graph = StateGraph(MessagesState)
     graph.add_node("model", model)

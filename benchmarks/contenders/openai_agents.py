@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 
-from agents import Agent, Runner, ToolCallOutputItem, Usage, function_tool, set_tracing_disabled
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
+from agents import Agent, Runner, ToolCallOutputItem, Usage, function_tool, set_tracing_disabled
 from benchmarks.laps import Watch
 
 

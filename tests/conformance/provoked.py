@@ -70,7 +70,7 @@ async def resumed(**resumption: Any) -> list[Reminder]:  # noqa: ANN401 - fields
 
     agent = AnAgent(suspended)
     worker = await sb.spawn(agent.session, agent.children(), "Read the code.", model=agent.model, tools=agent.tools)
-    await worker.work("Read the code.")
+    await worker.work()
     await worker.resume(sb.Resumption(**resumption))
     return reminders_of(agent, "resume_continuity")
 

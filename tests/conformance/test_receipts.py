@@ -34,7 +34,7 @@ async def test_a_child_has_what_it_inherits_before_its_first_turn() -> None:
     await parent.play()
     child = AnAgent("Done.")
     worker = await spawn(parent.session, parent.children(), "Write the tests.", model=child.model)
-    await worker.work("Write the tests.")
+    await worker.work()
     assert child.requests_with(BODY) == [1]
     assert child.requests_with("For the parent alone.") == []
     journal = [logged.event for logged in parent.recorded.journal if logged.session_id == worker.child.session_id]

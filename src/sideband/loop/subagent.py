@@ -85,6 +85,7 @@ class Worker:
     def __init__(
         self,
         name: str,
+        task: str,
         child: Conversation,
         *,
         parent_teller: Teller,
@@ -93,6 +94,7 @@ class Worker:
         problems: list[Problem],
     ) -> None:
         self.name = name
+        self.task = task
         self.problems = problems
         self.child = child
         self._parent_teller = parent_teller
@@ -101,10 +103,10 @@ class Worker:
         self._run: AgentRun | None = None
         self._reason: str | None = None
 
-    async def work(self, task: str) -> LoopResult:
+    async def work(self) -> LoopResult:
         """Run until it ends or is suspended."""
-        await self._tell(WorkerEvent.WORKER_SPAWNED, task=task)
-        return await self._drive(task)
+        await self._tell(WorkerEvent.WORKER_SPAWNED, task=self.task)
+        return await self._drive(self.task)
 
     def suspend(self, reason: str | None = None) -> None:
         """Let it pause after the step it is in."""

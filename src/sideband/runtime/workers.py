@@ -28,7 +28,7 @@ async def spawn(
     providers: Registry = PROVIDERS,
     **options: Any,  # noqa: ANN401 - those of agent_run
 ) -> Worker:
-    """Make a sub-agent of `parent` that has what propagates to it; `await worker.work(task)` runs it.
+    """Make a sub-agent of `parent` that has what propagates to it; `await worker.work()` runs it.
 
     The options are those of `agent_run`, for the worker.
     """
@@ -46,6 +46,7 @@ async def spawn(
 
     return Worker(
         name,
+        task,
         child.talk,
         parent_teller=Teller(parent.talk, hooks, (), around, problems.append),
         child_teller=Teller(child.talk, Hooks(), providers.enabled(loop_options), around, problems.append),

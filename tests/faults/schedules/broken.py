@@ -210,7 +210,10 @@ class LeavesCallsOpenOnCancel(Conversation):
         await self.commit(lambda state: (*_void(state), Cancelled(hold_queue=hold_queue)))
 
     async def settle(self, *, hold_queue: bool) -> None:
-        await self.cancel(hold_queue=hold_queue) if self.state.request else await self.idle()
+        if self.state.request is None:
+            await self.idle()
+        else:
+            await self.cancel(hold_queue=hold_queue)
 
 
 class LeavesTheTurnOpen(Conversation):

@@ -17,7 +17,7 @@ Deed: TypeAlias = Callable[[World, Speaker], Coroutine[Any, Any, None]]
 KEYS: Final = (None, None, "build", "tests")
 TTLS: Final = (None, 1, 2, 3)
 TAGS: Final = ((), (), ("watched",))
-KEPT: Final = (False, False, True)
+PRESERVED: Final = (False, False, True)
 
 # Half of all deeds are done at any moment, the others close behind one of these: there the loop has looked and not yet
 # acted, and a chance moment seldom falls into so short a time.
@@ -44,7 +44,7 @@ def reminding(*modes: Mode) -> Deed:
             "ttl_turns": rng.choice(TTLS),
             "dedupe_key": rng.choice(KEYS),
             "tags": rng.choice(TAGS),
-            "preserve_on_compact": rng.choice(KEPT),
+            "preserve_on_compact": rng.choice(PRESERVED),
         }
         await _remind(world, who, world.new_label(), options)
 

@@ -23,7 +23,6 @@ from sideband.core.events import (
     ResultRecorded,
     Revoked,
     TurnCommitted,
-    TurnVoided,
 )
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Mode
@@ -194,8 +193,6 @@ class History:
                 self.openings.append(Opening(at, event.turn, tuple(self._messages), []))
             case Fired(reminder_id=reminder_id):
                 self.openings[-1].fired.append(reminder_id)
-            case TurnVoided():
-                pass
             case TurnCommitted(reply=reply):
                 self._messages.append(reply or {})
                 for reminder_id in self.openings[-1].fired:

@@ -113,6 +113,7 @@ def _listener(thinking: int, *, has_something_to_say: bool) -> Callable[[object]
 
 
 async def producers_in_every_mode(world: World) -> None:
+    """Reminders and messages of every mode, from everybody at once, against a run of several turns."""
     listeners(world)
     world.model.follow(work(world, turns=world.rng.randint(1, 3)))
     peer = somebody(world, world.speaker(PEER), [remind, repeat_by_id], most=2, reach=16)
@@ -120,6 +121,7 @@ async def producers_in_every_mode(world: World) -> None:
 
 
 async def taking_back_against_drains(world: World) -> None:
+    """Whoever revokes or replaces races with the drain that takes the item."""
     world.model.follow(work(world, turns=world.rng.randint(1, 2), calls=1))
     senders = crowd(world, [remind, steer, cut_in, queue], people=2, reach=8)
     takers = crowd(world, [revoke, revoke, replace], people=2, most=4, reach=8)
@@ -127,6 +129,7 @@ async def taking_back_against_drains(world: World) -> None:
 
 
 async def cancelling_against_steers_and_tools(world: World) -> None:
+    """A cancel overtakes steers, prompts that wait, a reply on its way and tools that run."""
     listeners(world)
     world.model.follow(work(world, turns=world.rng.randint(1, 3)))
     senders = crowd(world, [steer, cut_in, queue, remind], people=2, reach=10)
@@ -135,11 +138,13 @@ async def cancelling_against_steers_and_tools(world: World) -> None:
 
 
 async def steering_at_the_exit(world: World) -> None:
+    """Steers arrive when the last reply is in and the run is about to end."""
     world.model.follow([reply(world) for _ in range(world.rng.randint(0, 2))])
     await world.play("work", *crowd(world, [steer, steer, cut_in, interrupt], people=4, most=3, reach=10))
 
 
 async def steering_while_permission_is_asked(world: World) -> None:
+    """Somebody is asked before each call; steers, interrupts and cancels come meanwhile."""
     rng = world.rng
     listeners(world)
     calls = [
@@ -154,6 +159,7 @@ async def steering_while_permission_is_asked(world: World) -> None:
 
 
 async def waking_and_stopping_a_daemon(world: World) -> None:
+    """Interrupts and prompts wake it, time wakes it, and somebody stops it in the middle of that."""
     rng = world.rng
     world.clock = FakeClock(patient=True)
     world.model.follow(work(world, turns=rng.randint(0, 1), calls=1))
@@ -187,6 +193,7 @@ async def _all(world: World, actors: Sequence[Actor]) -> None:
 
 
 async def tools_side_by_side(world: World) -> None:
+    """Calls of one batch finish, fail, hang until they are out of time, and are cancelled one by one."""
     rng = world.rng
     listeners(world)
     calls = [
@@ -201,6 +208,7 @@ async def tools_side_by_side(world: World) -> None:
 
 
 async def two_controllers_in_line(world: World) -> None:
+    """Two clients send one message after the other; each must find its own in order."""
     rng = world.rng
     world.model.follow(work(world, turns=rng.randint(1, 2), calls=1))
     favourite = rng.choice((steer, queue, cut_in))
@@ -211,11 +219,13 @@ async def two_controllers_in_line(world: World) -> None:
 
 
 async def interrupts_in_a_row(world: World) -> None:
+    """More interrupts than batches may be skipped."""
     world.model.follow(work(world, turns=6, calls=1))
     await world.play("work", *crowd(world, [interrupt, cut_in], people=3, most=3, reach=16))
 
 
 async def runs_that_end_early(world: World) -> None:
+    """The model fails, the budget is spent, the run is suspended, or whoever drives it goes away."""
     rng = world.rng
     lines = work(world, turns=rng.randint(1, 3))
     for _ in range(rng.randrange(3)):
@@ -229,6 +239,7 @@ async def runs_that_end_early(world: World) -> None:
 
 
 async def compacting_between_turns(world: World) -> None:
+    """The conversation is compacted before every request, while others add to it."""
     rng = world.rng
     # A window of one token is full after every turn.
     world.model.follow(work(world, turns=rng.randint(2, 4), calls=1), context_window=1)
@@ -239,6 +250,7 @@ async def compacting_between_turns(world: World) -> None:
 
 
 async def starting_and_closing(world: World) -> None:
+    """Runs are begun while another one runs or the session is being closed."""
     rng = world.rng
     world.model.follow([reply(world) for _ in range(rng.randint(0, 2))])
     starters = [somebody(world, world.session, [start], most=2, reach=8, cues=()) for _ in range(2)]

@@ -18,9 +18,12 @@ from sideband.runtime.session import Session
 from sideband.testing.clock import FakeClock
 from sideband.testing.ids import CountingIds
 from tests.faults.schedules.bridge import Bridge
-from tests.faults.schedules.cast import StepTool, Witness
+from tests.faults.schedules.cast import StepTool, Witness, steps
 from tests.faults.schedules.records import RunRecord, Ticket, Told, Watched
 from tests.faults.schedules.stores import GroupingStore, WitnessedStore
+
+Actor: TypeAlias = Coroutine[Any, Any, None]
+Speaker: TypeAlias = Session | Bridge
 
 EDITOR: Final = Provenance(trust=Trust.CONTROLLER, principal="editor", via="acp")
 TERMINAL: Final = Provenance(trust=Trust.CONTROLLER, principal="terminal", via="acp")
@@ -84,7 +87,7 @@ class World:
         call_id = f"c{self.count('call')}"
         return ToolCall(id=call_id, name=self.tool.name, args={"id": call_id, "steps": 0, **args})
 
-    def speaker(self, who: Provenance | None = None) -> "Speaker":
+    def speaker(self, who: Provenance | None = None) -> Speaker:
         """The session itself, or a client or peer of it."""
         return self.session if who is None else Bridge(self.session, who)
 
@@ -93,7 +96,7 @@ class World:
 
     # Playing.
 
-    async def play(self, prompt: str, *actors: "Actor", drive: "Drive | None" = None, **options: Any) -> None:  # noqa: ANN401 - those of agent_run
+    async def play(self, prompt: str, *actors: Actor, drive: "Drive | None" = None, **options: Any) -> None:  # noqa: ANN401 - those of agent_run
         """Run the agent while others act; what they do may go on after it."""
         async with asyncio.TaskGroup() as group:
             for actor in actors:
@@ -144,8 +147,6 @@ class World:
             await self.session.close()
 
 
-Actor: TypeAlias = Coroutine[Any, Any, None]
-Speaker: TypeAlias = Session | Bridge
 Drive: TypeAlias = Callable[[World, AgentRun], Coroutine[Any, Any, int]]
 
 
@@ -177,8 +178,7 @@ def be_cancelled_after(count: int) -> Drive:
 
     async def drive(world: World, run: AgentRun) -> int:
         task = asyncio.ensure_future(finish(world, run))
-        for _ in range(count):
-            await asyncio.sleep(0)
+        await steps(count)
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():

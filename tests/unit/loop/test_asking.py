@@ -10,7 +10,7 @@ from sideband.loop.asking import MAX_ATTEMPTS
 from sideband.loop.run import LoopStatus
 from sideband.models.scripted import Line
 from sideband.ports import Committed, Decision, ModelError, OnText, Plan, Reply, RequestView, ToolCall, Usage
-from sideband.testing import MemoryStore
+from sideband.testing import MemoryStore, run_schedule
 from tests.loop_builders import AScene, a_call, a_reply, hang, unanswered_calls
 
 
@@ -126,7 +126,7 @@ def test_the_request_is_built_in_the_commit_that_records_it() -> None:
 def test_a_slow_model_is_a_time_out() -> None:
     scene = AScene()
     scene.says(lambda _view: hang(), "Done.")
-    result = asyncio.run(scene.play(model_seconds=0.001))
+    result = run_schedule(1, lambda: scene.play(model_seconds=60))
     assert (result.status, result.text) == (LoopStatus.COMPLETED, "Done.")
 
 

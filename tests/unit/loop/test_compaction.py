@@ -13,6 +13,7 @@ from sideband.loop.agent import AgentRun
 from sideband.loop.compaction import Custom, KeepLast, Summarize
 from sideband.loop.run import LoopStatus, Step
 from sideband.ports import Message, RequestView
+from sideband.testing import run_schedule
 from tests.loop_builders import AScene, a_reply, hang, others, same_state, until
 
 SUMMARY: Message = {"role": "system", "content": "They mended the build."}
@@ -279,7 +280,6 @@ def test_without_a_compactor_it_does_not() -> None:
     ("compactor", "words"),
     [
         pytest.param(lambda *_: 1 / 0, "ZeroDivisionError", id="one-that-raises"),
-        pytest.param(hang, "it took longer than 0.05 s", id="one-that-hangs"),
         pytest.param(lambda *_: None, "must return messages, not None", id="nothing"),
         pytest.param(lambda *_: ["text"], "must return messages", id="no-messages"),
         pytest.param(lambda *_: [{"content": "by whom?"}], "must return messages", id="messages-of-nobody"),
@@ -288,12 +288,21 @@ def test_without_a_compactor_it_does_not() -> None:
 )
 def test_a_compactor_that_fails_is_reported_and_nothing_has_changed(compactor: object, words: str) -> None:
     scene = AScene()
-    run, archived = compacting(scene, compactor, model_seconds=0.05)
+    run, archived = compacting(scene, compactor)
     assert run.result is not None
     assert (archived, run.result.status, scene.events(Compacted)) == (0, LoopStatus.COMPLETED, [])
     ((where, message),) = run.result.problems
     assert where == "compactor"
     assert words in message
+
+
+def test_a_compactor_that_hangs_is_given_up_when_a_model_would_be() -> None:
+    scene = AScene()
+    scene.says(a_reply("work", tokens=95), context_window=100)
+    result = run_schedule(1, lambda: scene.play(compactor=hang, model_seconds=60))
+    assert result.status is LoopStatus.COMPLETED
+    assert result.problems == (("compactor", "it took longer than 60 s"),)
+    assert scene.events(Compacted) == []
 
 
 def test_where_there_is_nothing_to_compact_nothing_happens() -> None:
@@ -321,6 +330,20 @@ def test_a_compaction_in_the_middle_of_a_turn_is_discarded() -> None:
 
     asyncio.run(main())
     assert scene.events(Compacted) == []
+
+
+def test_a_conversation_that_has_gone_on_meanwhile_is_not_compacted() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        await scene.play()
+        before = tuple(scene.state.messages)
+        await scene.play("Go on.")
+        assert await scene.session.talk.compact(before, [SUMMARY]) == 0
+        assert await scene.session.talk.compact(tuple(scene.state.messages), [SUMMARY]) == 4
+
+    asyncio.run(main())
+    assert scene.state.messages == [SUMMARY]
 
 
 def test_cancelling_reaches_a_compactor_that_hangs() -> None:

@@ -63,7 +63,7 @@ def test_a_child_has_what_propagates_before_its_first_turn() -> None:
         await session.remind("only here", propagate="none")
         await family.parent.play()
         worker = await family.spawn()
-        await worker.work("Read the logs.")
+        await worker.work()
         return worker
 
     worker = asyncio.run(main())
@@ -127,7 +127,7 @@ def test_the_hooks_of_the_parent_hear_how_a_worker_ends(
 
     async def main() -> None:
         worker = await family.spawn(name="reader", **options)
-        assert (await worker.work("Read the logs.")).status is status
+        assert (await worker.work()).status is status
 
     asyncio.run(main())
     assert (family.events[0], family.events[-1]) == ("worker_spawned", last)
@@ -149,7 +149,7 @@ def test_a_worker_that_is_cancelled_says_so() -> None:
         worker = await family.spawn()
         worker.suspend()
         worker.cancel()
-        working = asyncio.create_task(worker.work("Read."))
+        working = asyncio.create_task(worker.work())
         await others()
         worker.cancel()
         assert (await working).status is LoopStatus.CANCELLED
@@ -163,7 +163,7 @@ def test_a_worker_whose_task_is_cancelled_says_so_too() -> None:
 
     async def main() -> None:
         worker = await family.spawn()
-        working = asyncio.create_task(worker.work("Read."))
+        working = asyncio.create_task(worker.work())
         await others()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -179,7 +179,7 @@ def test_a_worker_that_idles_waits_for_input() -> None:
 
     async def main() -> None:
         worker = await family.spawn(daemon=True)
-        working = asyncio.create_task(worker.work("Read."))
+        working = asyncio.create_task(worker.work())
         await others()
         assert family.events[-1] == "worker_waiting_for_input"
         worker.suspend("nothing to do")
@@ -199,7 +199,7 @@ def test_a_parents_hook_can_only_watch() -> None:
 
     async def main() -> None:
         worker = await family.spawn()
-        await worker.work("Read.")
+        await worker.work()
         ((where, message),) = worker.problems
         assert where.endswith("meddles on worker_spawned")
         assert message.startswith("HARN-RMD-008")
@@ -226,7 +226,7 @@ async def a_suspended_worker(
 
     family.model = ScriptedModel([first, *script])
     workers.append(await family.spawn(**options))
-    assert (await workers[0].work("Read the logs.")).status is LoopStatus.SUSPENDED
+    assert (await workers[0].work()).status is LoopStatus.SUSPENDED
     return workers[0]
 
 
