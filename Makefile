@@ -46,8 +46,9 @@ check: $(INSTALLED) ## all that CI demands: format, lint, types, layers, generat
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	sh tools/drift.sh
-	$(BIN)/pytest -q -n $(WORKERS) --cov --cov-report= --cov-report=json:$(COVERAGE)
+	$(BIN)/pytest -q -n $(WORKERS) --ignore=tests/faults --cov --cov-report= --cov-report=json:$(COVERAGE)
 	$(BIN)/python tools/coverage_floor.py $(COVERAGE)
+	$(BIN)/pytest -q -n $(WORKERS) tests/faults
 
 bench: $(INSTALLED) $(PEERS_INSTALLED) ## measure speed, also of other frameworks, and print the tables
 	@$(BIN)/python -m benchmarks
@@ -58,8 +59,9 @@ $(PEERS_INSTALLED): $(PEERS_LOCK) pyproject.toml
 	@if sh tools/setup.sh $(PEERS) $(PEERS_LOCK) 2>build/peers.log; then touch $@; \
 		else echo 'The frameworks to compare with cannot be installed: build/peers.log says why.'; fi
 
-soak: $(INSTALLED) ## run the property and stateful tests, each with very many examples
+soak: $(INSTALLED) ## run the property tests and the seeded schedules, each with very many examples
 	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n $(WORKERS) -m hypothesis
+	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n $(WORKERS) tests/faults
 
 gen-protocol-artifacts: $(INSTALLED) ## regenerate the JSON Schemas and TypeScript types of the wire shapes
 	@$(BIN)/sideband schema --out spec/protocol-artifacts

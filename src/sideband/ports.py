@@ -59,7 +59,11 @@ class Journal(Protocol):
         """Whether the inbox is surely empty; a store that would have to look it up says no."""
 
     async def commit(self, session_id: str, decide: Decision) -> Committed:
-        """Commit what the decision returns, all or nothing; cancelling the caller does not undo it."""
+        """Commit what the decision returns, all or nothing.
+
+        Commits of one session are made in the order in which they were asked for. Cancelling the caller neither undoes
+        its commit nor keeps it from being made.
+        """
 
     def wake(self, session_id: str) -> "Wake":
         """Set at each commit of the session."""

@@ -12,7 +12,7 @@ from sideband.core.hookevents import SessionEvent
 from sideband.core.inbox import RevokeStatus
 from sideband.core.limits import Limits
 from sideband.core.parse import parse
-from sideband.core.pending import Pending, live_beside, pending
+from sideband.core.pending import Pending, Waiting, live_beside, pending, waiting
 from sideband.core.reminder import ReminderId, Source
 from sideband.core.seams import InjectMode
 from sideband.core.state import SessionState
@@ -117,6 +117,10 @@ class Session:
     async def pending(self) -> tuple[Pending, ...]:
         """Every reminder that is queued or live, with its state."""
         return pending(self.talk.state.inbox.items(), self.talk.state.live)
+
+    async def waiting(self) -> tuple[Waiting, ...]:
+        """The inbox in acceptance order: reminders and user messages that no seam has taken yet."""
+        return waiting(self.talk.state.inbox.items())
 
     async def revoke(self, item_id: str) -> RevokeStatus:
         """Withdraw what still waits, a reminder or a message; what a drain has taken is `AlreadyDelivered`."""

@@ -49,6 +49,19 @@ def test_a_reminder_waits_in_the_inbox_until_a_seam_takes_it() -> None:
     asyncio.run(main())
 
 
+def test_the_inbox_lists_reminders_and_messages_in_the_order_of_their_acceptance() -> None:
+    session = a_session()
+
+    async def main() -> None:
+        await session.remind("red")
+        message_id = await session.prompt("look at the build")
+        rows = await session.waiting()
+        assert [(row.position, row.kind) for row in rows] == [(0, "reminder"), (1, "user")]
+        assert rows[1].item.id == message_id
+
+    asyncio.run(main())
+
+
 def test_a_newer_reminder_of_the_same_key_displaces_the_one_that_waits() -> None:
     scene = AScene()
 
