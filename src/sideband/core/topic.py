@@ -25,6 +25,7 @@ from sideband.core.events import (
     Queued,
     Revoked,
 )
+from sideband.core.masking import mask
 from sideband.core.reminder import Reminder
 from sideband.core.trust import Provenance
 
@@ -76,7 +77,7 @@ def publish(event: Event, correlation: Correlation) -> Published | None:
         "session_id": correlation.session_id,
         "task_id": correlation.task_id,
         "agent_id": correlation.agent_id,
-        **_PAYLOADS[type(event)](event),
+        **mask(_PAYLOADS[type(event)](event)),
     }
     return Published(kind=kind, payload=payload)
 

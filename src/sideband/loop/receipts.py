@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sideband.core.masking import mask, mask_text
 from sideband.core.reminder import Reminder
 
 
@@ -47,7 +48,7 @@ class AuditLog:
         self.receipts: list[ToolCallReceipt] = []
 
     def open(self, session_id: str, call_id: str, name: str, args: dict[str, Any]) -> ToolCallReceipt:
-        receipt = ToolCallReceipt(session_id=session_id, tool_call_id=call_id, tool_name=name, args=args)
+        receipt = ToolCallReceipt(session_id=session_id, tool_call_id=call_id, tool_name=name, args=mask(args))
         self.receipts.append(receipt)
         return receipt
 
@@ -80,8 +81,8 @@ def reminder_receipt(
         session_id=session_id,
         tool_call_id=call_id,
         reminder_id=reminder.id,
-        tags=reminder.tags,
-        dedupe_key=reminder.dedupe_key,
+        tags=tuple(map(mask_text, reminder.tags)),
+        dedupe_key=mask(reminder.dedupe_key),
         source=reminder.source.value,
         role_hint=reminder.role_hint.value,
         ttl_turns=reminder.ttl_turns,

@@ -44,6 +44,13 @@ RECEIPTS: Final[Rules] = (
             "receipts:report:no-body": "No receipt holds the body of a reminder.",
         },
     ),
+    *rules(
+        Source.OURS,
+        {
+            "events:masking:secrets": "Secrets are masked on the topic and in receipts.",
+            "events:masking:never-in-the-prompt": "What is rendered for the model is never masked.",
+        },
+    ),
 )
 
 KINDS: Final[Rules] = (
@@ -94,8 +101,7 @@ TOPIC: Final[Rules] = (
             "events:sequence:gap-free": "The events of a store have one sequence without gaps.",
             "events:journal:private-file": "The journal's file can be read and written by its owner only.",
             "events:journal:pruned-behind-a-snapshot": "The journal is pruned only behind a snapshot.",
-            "events:masking:secrets": "Secrets are masked on the topic and in receipts, exports, logs and traces.",
-            "events:masking:never-in-the-prompt": "What is rendered for the model is never masked.",
+            "events:masking:exports": "Secrets are masked in exports, logs and traces.",
         },
     ),
 )
