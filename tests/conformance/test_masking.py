@@ -20,7 +20,8 @@ async def test_a_secret_is_shown_to_the_model_and_to_nobody_else() -> None:
     async def work(*_: object) -> str:
         return "done"
 
-    agent = AnAgent(a_reply(a_call("work", "c1", **{"password": "x", "note": SECRET})), tools=[ATool(do=work)])
+    secrets: dict[str, object] = {"password": "x", "note": SECRET}
+    agent = AnAgent(a_reply(a_call("work", "c1", **secrets)), tools=[ATool(do=work)])
     await agent.session.remind(f"The token is {SECRET}.", dedupe_key=f"token:{SECRET}", tags=[SECRET], ttl_turns=3)
     with with_audit_log() as log:
         await agent.play()
