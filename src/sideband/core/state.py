@@ -86,7 +86,7 @@ def fold(events: Iterable[Event], state: SessionState | None = None) -> SessionS
     """The state after these events."""
     state = state or SessionState()
     for event in events:
-        apply(state, event)
+        _CHANGES[type(event)](state, event)
     return state
 
 

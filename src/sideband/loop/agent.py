@@ -224,7 +224,7 @@ class AgentRun:
             await self.teller.tell(SessionEvent.ON_BUDGET_THRESHOLD, **payload)
 
     async def _after_step(self, outcomes: Sequence[Outcome]) -> None:
-        results = [{"tool_name": outcome.call.name, "status": outcome.status.value} for outcome in outcomes]
+        results = [{"tool_name": outcome.call.name, "status": str(outcome.status)} for outcome in outcomes]
         payload = {"turn": self._talk.state.live.turn, "results": results}
         await self.teller.tell(SessionEvent.POST_STEP, **payload)
         await self._steps("post", payload)

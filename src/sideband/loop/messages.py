@@ -45,7 +45,7 @@ def result_message(call: ToolCall, status: ToolStatus, text: str, *, truncated: 
         "role": "tool",
         "tool_call_id": call.id,
         "name": call.name,
-        "status": status.value,
+        "status": str(status),
         "content": storable(text),
     }
     if truncated:

@@ -59,7 +59,7 @@ def payload(outcome: Outcome) -> dict[str, Any]:
         "tool_call_id": outcome.call.id,
         "args": outcome.call.args,
         "result": outcome.output,
-        "status": outcome.status.value,
+        "status": str(outcome.status),
         "truncated": outcome.output.truncated,
         "original_bytes": outcome.output.original_bytes,
         "data": outcome.output.data,

@@ -68,7 +68,7 @@ class Alarm:
 
     def lift(self, stay: _Stay) -> None:
         self._due.pop(stay, None)
-        if not self._due and not self._keeps_timer:
+        if not (self._keeps_timer or self._due):
             self.off()
 
     def off(self) -> None:
@@ -123,7 +123,8 @@ class Scope:
             raise Forsaken("cancelled by its own doing") from None
         finally:
             self._stays.discard(stay)
-            self._alarm.lift(stay)
+            if seconds is not None:
+                self._alarm.lift(stay)
             stay.leave()
 
     def _why(self) -> Exception:

@@ -74,7 +74,7 @@ class Teller:
                 actions.append(answer.action)
         subscribers = self._subscribers.get(event)
         if subscribers:
-            await self._evaluate(subscribers, event.value, payload)
+            await self._evaluate(subscribers, str(event), payload)
         return actions
 
     async def ask(self, hook: HookFunction, event: str, payload: Mapping[str, Any]) -> Answer:
@@ -117,10 +117,10 @@ class Teller:
             evaluations.append(self._of_a_size(returned) if returned.drafts else returned)
         for evaluation in within_budget(evaluations):
             self._talk.note(evaluation.event)
-            where = f"provider {evaluation.provider_id} on {event}"
             if evaluation.event.error is not None:
-                self.report(Problem(where, evaluation.event.error))
+                self.report(Problem(f"provider {evaluation.provider_id} on {event}", evaluation.event.error))
             for draft in evaluation.drafts:
+                where = f"provider {evaluation.provider_id} on {event}"
                 await self._inject(draft, Source.STDLIB_PROVIDER, evaluation.provider_id, where)
 
     async def _guarded(self, provider: Provider, shared: ProviderContext) -> Evaluation:

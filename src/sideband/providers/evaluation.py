@@ -39,7 +39,8 @@ def evaluate(
 def evaluate_one(provider: Provider, ctx: ProviderContext) -> Evaluation:
     """Call one provider that needs no waiting for; whatever it raises is part of the evaluation."""
     try:
-        return read_result(provider.id, ctx.event, provider.evaluate(ctx))
+        returned = provider.evaluate(ctx)
+        return _silence(provider.id, ctx.event) if returned is None else read_result(provider.id, ctx.event, returned)
     except ReminderError as error:
         return failure(provider.id, ctx.event, str(error))
     except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises concerns nobody but its provider
@@ -48,8 +49,6 @@ def evaluate_one(provider: Provider, ctx: ProviderContext) -> Evaluation:
 
 def read_result(provider_id: str, event: str, returned: object) -> Evaluation:
     """What a provider returned, read; an awaitable has to be awaited before."""
-    if returned is None:
-        return _silence(provider_id, event)
     try:
         drafts = read_effects(_at_hand(returned), Surface.PROVIDER).reminders
     except ReminderError as error:
@@ -68,17 +67,20 @@ def within_budget(evaluations: Sequence[Evaluation], *, budget_bytes: int = BUDG
     left = budget_bytes
     fitting: list[Evaluation] = []
     for evaluation in evaluations:
+        if not evaluation.drafts:
+            fitting.append(evaluation)
+            continue
         kept: list[Draft] = []
         for draft in evaluation.drafts:
             size = len(draft.body.encode())
             if size <= left:
                 left -= size
                 kept.append(draft)
-        if len(kept) == len(evaluation.drafts):
-            fitting.append(evaluation)
-        else:
-            event = evaluation.event
-            fitting.append(_evaluation(event.provider_id, event.event_name, tuple(kept), OVER_BUDGET))
+        event = evaluation.event
+        whole = len(kept) == len(evaluation.drafts)
+        fitting.append(
+            evaluation if whole else _evaluation(event.provider_id, event.event_name, tuple(kept), OVER_BUDGET)
+        )
     return tuple(fitting)
 
 

@@ -58,8 +58,8 @@ def _says_nothing(payload: Mapping[str, object]) -> bool:
         and is_error is False
         and type(original_bytes) in _NUMBER
         and _is_plain(payload, "tool_name", "tool_call_id", "truncated", "original_bytes")
-        and _ended_well(payload.get("data"))
         and _ended_well(data)
+        and (payload.get("data") is data or _ended_well(payload.get("data")))
         and not may_report(told)
     )
 

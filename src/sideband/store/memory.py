@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final, NamedTuple
 
-from sideband.core.state import SessionState, apply
+from sideband.core.state import SessionState, fold
 from sideband.core.topic import KINDS
 from sideband.ports import Committed, Decision, Logged
 
@@ -51,15 +51,14 @@ class MemoryStore:
         """Run the decision and apply what it decided, all or nothing; an error of the decision changes nothing."""
         state = self.state(session_id)
         events = tuple(decide(state))
-        for event in events:
-            apply(state, event)
-            logged = Logged(sequence=len(self.journal) + 1, session_id=session_id, event=event)
-            self.journal.append(logged)
-            if self._subscribers:
-                self._tell(logged)
-        # Nobody can wait for what nobody has asked for yet.
-        if events and session_id in self._wakes:
-            self._wakes[session_id].set()
+        if events:
+            fold(events, state)
+            logged = [
+                Logged(sequence=sequence, session_id=session_id, event=event)
+                for sequence, event in enumerate(events, len(self.journal) + 1)
+            ]
+            self.journal += logged
+            self._announce(session_id, logged)
         return Committed(events=events, sequence=len(self.journal))
 
     def wake(self, session_id: str) -> asyncio.Event:
@@ -94,6 +93,14 @@ class MemoryStore:
         finally:
             if subscriber in self._subscribers:
                 self._subscribers.remove(subscriber)
+
+    def _announce(self, session_id: str, news: Sequence[Logged]) -> None:
+        # Nobody can wait for what nobody has asked for yet.
+        if session_id in self._wakes:
+            self._wakes[session_id].set()
+        if self._subscribers:
+            for logged in news:
+                self._tell(logged)
 
     def _tell(self, logged: Logged) -> None:
         for subscriber in tuple(self._subscribers):

@@ -15,6 +15,11 @@ ROWS: Final = (
     "python -c pass",
     "import sideband",
     "sideband --help",
+    "sb.agent_loop, sb.open_store",
+    "bare asyncio loop",
+    "ours",
+    "ours, 10 reminders live",
+    "ours, reminders=False",
     "ACP: JSON to record to JSON",
     "ACP: JSON, decode and validate",
     "ACP: record, encode",
@@ -42,6 +47,19 @@ TARGETS: Final = (
     ("A2A, 12 fields: JSON to record to JSON, beside msgspec alone", 5.0),
     ("inject, colliding key at 50 pending, beside 10", 8.0),
     ("TTL pass, nothing due at 50 pending, beside 10", 2.0),
+)
+LOOP_TARGETS: Final = (
+    ("sb.agent_loop, sb.open_store: time", 250e6),
+    ("sb.agent_loop, sb.open_store: peak memory", 60 * 2**20),
+    ("ours, CPU time per turn", 60e3),
+    ("ours at turn 4, beside turn 2", 1.5),
+)
+# Not measured where the other frameworks are not installed.
+PEER_TARGETS: Final = (
+    ("langgraph, two nodes, beside ours", 20.0),
+    ("langchain, create_agent, beside ours", 20.0),
+    ("pydantic-ai, Agent, beside ours", 20.0),
+    ("openai-agents, Runner, beside ours", 20.0),
 )
 # How many reminders one call ends, of 100 that are pending.
 ENDED: Final = {
@@ -77,11 +95,13 @@ def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
     lines = printed.out.splitlines()
     assert [row for row in ROWS if not any(line.startswith(f"{row}  ") for line in lines)] == []
     shown = lines[lines.index("Targets") :]
-    assert [name for name, _ in TARGETS if not any(line.startswith(f"{name}  ") for line in shown)] == []
+    wanted = (*TARGETS, *LOOP_TARGETS, *PEER_TARGETS)
+    assert [name for name, _ in wanted if not any(line.startswith(f"{name}  ") for line in shown)] == []
     results = msgspec.json.decode(written.read_bytes(), type=Results)
     assert results.quick
-    assert {target.name: target.limit for target in results.targets} == dict(TARGETS)
-    assert all(target.measured for target in results.targets)
+    assert {target.name: target.limit for target in results.targets} == dict(wanted)
+    peers = dict(PEER_TARGETS)
+    assert all(target.measured for target in results.targets if target.name not in peers)
     assert len(results.figures["engine"]) == len(Operation) * len(QUICK.sizes) * 2
     assert all(figure.value > 0 for figures in results.figures.values() for figure in figures)
     assert "engine: 100 %" in printed.err
