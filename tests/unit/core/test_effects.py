@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.core.draft import Draft
-from sideband.core.effects import ACTION_KEYS, Deny, Phase, ReplaceArgs, ReplaceResult, read_effects, read_tool_action
+from sideband.core.effects import (
+    ACTION_KEYS,
+    Deny,
+    Phase,
+    ReplaceArgs,
+    ReplaceResult,
+    action_of,
+    read_effects,
+    read_tool_action,
+)
 from sideband.core.errors import ReminderError
 from sideband.core.surfaces import Surface
 
@@ -43,3 +52,10 @@ def test_any_action_is_read_or_refused(action: object, phase: Phase) -> None:
 def test_a_call_is_denied_exactly_when_a_deny_says_so(action: dict[str, object]) -> None:
     denied = action.get("deny") is not None and action["deny"] is not False
     assert isinstance(read_tool_action(action, Phase.BEFORE), Deny) is denied
+
+
+def test_an_action_is_read_also_where_the_reminder_beside_it_is_refused() -> None:
+    assert action_of({"reminder": {"body": ""}, "then": {"deny": "frozen"}}) == {"deny": "frozen"}
+    assert action_of({"deny": "frozen"}) == {"deny": "frozen"}
+    assert action_of({"body": "x"}) is None
+    assert action_of([{"deny": "frozen"}]) is None

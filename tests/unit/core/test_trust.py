@@ -147,3 +147,9 @@ def test_what_no_reminder_can_ask_for_cannot_be_granted(field: GrantField, value
     with pytest.raises(InvalidOption) as refused:
         Grant(trust=Trust.PEER, principal="planner", field=field, value=value)
     assert refused.value.value == value
+
+
+def test_there_is_nothing_else_to_grant() -> None:
+    with pytest.raises(InvalidOption, match="there is no 'body' to grant") as refused:
+        Grant(trust=Trust.PEER, principal="planner", field="body", value="x")  # type: ignore[arg-type]  # an untyped caller
+    assert refused.value.field == "field"
