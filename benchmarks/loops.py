@@ -196,9 +196,10 @@ def _table(costs: Mapping[str, Cost], versions: str, effort: Effort) -> Table:
         note=(
             f"CPU time from one reply of the model to the next question, without the time in which ours builds the "
             f"request: the mean of {many:,} turns,\nand the 20th percentile around single turns. The least of "
-            f"{effort.runs} runs, each in a process of its own, of all loops in turn.\n"
-            "Bare checks nothing, keeps nothing and tells nobody. x = beside it, and beside ours; growth = "
-            f"turn {most:,} / turn {few:,}." + (f"\n{versions}." if versions else "")
+            f"{effort.runs} runs, each in a process of its own, of all loops in turn;\nframeworks take more than "
+            f"{many:,} turns in one run only. Bare checks nothing, keeps nothing and tells nobody.\n"
+            f"x = beside it, and beside ours; growth = turn {most:,} / turn {few:,}."
+            + (f"\n{versions}." if versions else "")
         ),
         columns=("loop", "per turn", "x bare", "x ours", *(f"turn {turn:,}" for turn in effort.turns), "growth"),
         rows=tuple(cells(name, cost) for name, cost in costs.items()),

@@ -108,7 +108,18 @@ def size(in_bytes: float) -> str:
     return f"{in_bytes / MIB:.1f} MiB"
 
 
-_WRITTEN: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType({"x": times, "ns": duration, "bytes": size})
+def cost(ratio: float) -> str:
+    """A ratio near 1, of which the small part is the point."""
+    return f"{ratio:.4f}"
+
+
+def error(ratio: float) -> str:
+    return f"{ratio:.1e}"
+
+
+_WRITTEN: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
+    {"x": times, "ns": duration, "bytes": size, "cost": cost, "error": error}
+)
 
 
 def _three_digits(value: float) -> str:

@@ -101,8 +101,9 @@ def _peaks() -> dict[str, int]:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    # A plain terminal: what a command finds out about colours is no part of its start.
-    environment = {**os.environ, "TERM": "dumb"}
+    # A plain terminal: what a command finds out about colours is no part of its start. Nor is compiling: the first start
+    # leaves its bytecode to all that follow, also where whoever runs the benchmark wants none written.
+    environment = {**os.environ, "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": ""}
     return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603 - our own commands
 
 

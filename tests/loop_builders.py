@@ -8,11 +8,12 @@ from sideband.core.events import Checkpoint, Event
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.seams import Seam
 from sideband.core.state import SessionState, fold
+from sideband.core.usage import Usage
 from sideband.loop.agent import AgentRun
 from sideband.loop.hooks import Hooks
 from sideband.loop.run import LoopResult, Step
 from sideband.models.scripted import Line
-from sideband.ports import Message, Reply, ToolCall, ToolContext, ToolOutput, Usage
+from sideband.ports import Message, Reply, ToolCall, ToolContext, ToolOutput
 from sideband.providers.registry import Registry
 from sideband.runtime.agents import agent_run
 from sideband.runtime.session import Session

@@ -24,6 +24,7 @@ from sideband.core.lifecycle import (
     inject,
     open_request,
     plan_compaction,
+    repeat_request,
     void_turn,
 )
 from sideband.core.reminder import Reminder
@@ -129,11 +130,11 @@ class Session:
         missing = frozenset(left_out)
         showing = [reminder_id for reminder_id in self.live_ids if reminder_id not in missing]
         turn = self.state.live.turn + 1
-        self.commit(
-            open_request(
-                turn, [Shown(reminder_id, "system") for reminder_id in showing], sorted(missing), attempt=attempt
-            )
-        )
+        shown = [Shown(reminder_id, "system") for reminder_id in showing]
+        if attempt > 1:
+            self.commit(repeat_request(turn, attempt=attempt))
+        else:
+            self.commit(open_request(turn, shown, sorted(missing)))
         return showing
 
     def take_reply(self) -> tuple[Event, ...]:

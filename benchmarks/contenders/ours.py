@@ -7,7 +7,8 @@ from typing import Any, Final
 import sideband as sb
 from benchmarks.laps import Watch
 from sideband.core.lifecycle import Shown
-from sideband.ports import OnText, Plan, RequestView, ToolContext
+from sideband.ports import OnText, Plan, ToolContext
+from sideband.render.view import RequestView
 
 REMINDERS: Final = 10
 

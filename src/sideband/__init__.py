@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sideband.core.seams import Seam as Seam
     from sideband.core.transcript import Transcript as Transcript
     from sideband.core.transcript import TranscriptEvent as TranscriptEvent
+    from sideband.core.usage import Usage as Usage
     from sideband.loop.agent import AgentRun as AgentRun
     from sideband.loop.receipts import with_audit_log as with_audit_log
     from sideband.loop.run import LoopEvent as LoopEvent
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from sideband.ports import ToolCall as ToolCall
     from sideband.ports import ToolOutput as ToolOutput
     from sideband.ports import ToolStatus as ToolStatus
-    from sideband.ports import Usage as Usage
     from sideband.providers.context import MountedRoot as MountedRoot
     from sideband.providers.context import ProviderContext as ProviderContext
     from sideband.providers.context import WorkspaceAnchor as WorkspaceAnchor
@@ -93,7 +93,7 @@ _HOMES = {
     "ToolStatus": "sideband.ports",
     "Transcript": "sideband.core.transcript",
     "TranscriptEvent": "sideband.core.transcript",
-    "Usage": "sideband.ports",
+    "Usage": "sideband.core.usage",
     "Worker": "sideband.loop.subagent",
     "WorkspaceAnchor": "sideband.providers.context",
     "agent_loop": "sideband.runtime.agents",

@@ -2,15 +2,17 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from sideband.core.events import Event
-from sideband.core.lifecycle import Shown
-from sideband.core.live import LiveIndex
+from sideband.core.ledger import Fragment
+from sideband.core.lifecycle import Shown, Unusable
 from sideband.core.reminder import Reminder
 from sideband.core.state import SessionState
+from sideband.core.usage import Usage
+from sideband.render.view import RequestView
 
 Message: TypeAlias = dict[str, Any]
 OnText: TypeAlias = Callable[[str], Awaitable[None] | None]
@@ -34,7 +36,8 @@ class Clock(Protocol):
 Decision: TypeAlias = Callable[[SessionState], Iterable[Event]]
 
 
-class Logged(msgspec.Struct, frozen=True, kw_only=True):
+# No cycle leads through an entry, so that the garbage collector need not visit them, however long a journal is.
+class Logged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event with its place in the one gap-free sequence of its store."""
 
     sequence: int
@@ -49,29 +52,69 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
 
 
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to run a session; one process has it at a time.
+
+    Every commit of a run carries it. Once somebody else has taken the session over, `token` is stale and the store
+    refuses to write anything for it. It lapses after `seconds` unless it is renewed: at `expires_at`, in milliseconds
+    of the store's clock.
+    """
+
+    session_id: str
+    holder: str
+    token: int
+    seconds: float
+    expires_at: int
+
+
 class Journal(Protocol):
     """Where sessions live. A decision runs inside the commit, on the state as it is then."""
 
+    async def open(self, session_id: str) -> None:
+        """Have the state of a session at hand; one that nobody has mentioned yet begins here."""
+
     def state(self, session_id: str) -> SessionState:
-        """The state of a session, to be read."""
+        """The state of an open session, to be read."""
 
     def nothing_waits(self, session_id: str) -> bool:
         """Whether the inbox is surely empty; a store that would have to look it up says no."""
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         """Commit what the decision returns, all or nothing.
 
         Commits of one session are made in the order in which they were asked for. Cancelling the caller neither undoes
-        its commit nor keeps it from being made.
+        its commit nor keeps it from being made. Before the decision, `attended` of the state says whether somebody has
+        the session on lease. A lease that was taken over is `LeaseLost`; one that has merely run out is still good.
         """
 
+    async def acquire(self, session_id: str, holder: str) -> Lease:
+        """Take the session on lease; `SessionBusy` where another holder has it. An older lease of one's own is stale."""
+
+    async def renew(self, lease: Lease) -> Lease:
+        """The same lease for as long again; `LeaseLost` where somebody has taken the session over."""
+
+    async def release(self, lease: Lease) -> None:
+        """Give it back; one that was taken over or given back before is left alone."""
+
     def wake(self, session_id: str) -> "Wake":
-        """Set at each commit of the session."""
+        """Set at each commit of the session, whoever made it."""
 
     def subscribe(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        """What was and will be logged behind `after`."""
+        """What was and will be logged behind `after`, by whatever process.
+
+        `CursorLost` is for a subscriber that falls too far behind, `CursorExpired` for an `after` behind which
+        something is no longer kept.
+        """
+
+    def history(
+        self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
+    ) -> AsyncGenerator[Logged, None]:
+        """What is logged behind `after` now; it ends where it would have to wait."""
+
+    async def close(self) -> None:
+        """Finish what was asked for and let go of files, connections and leases; sessions stay as they are."""
 
 
 class Wake(Protocol):
@@ -93,37 +136,38 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     args: dict[str, Any] = {}
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request cost, in tokens; `prompt_tokens` is the whole current prompt, cached or not."""
-
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-
-
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model answered."""
+    """What a model answered.
+
+    `native` is the answer as its wire wants it back, under the name of that wire: reasoning that is signed, for
+    instance (None: text and calls are all there is).
+    """
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
+    native: dict[str, Any] | None = None
 
 
-class RequestView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request is built from; `live` is read, never changed."""
+class Advice(NamedTuple):
+    """Something the sender of a reminder should know: a diagnostic code, and what happened."""
 
-    turn: int
-    system: str
-    messages: Sequence[Message]
-    tools: Sequence[Mapping[str, Any]]
-    live: LiveIndex
+    code: str
+    message: str
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A request ready to leave: what it shows, what the budget left out, and the request itself."""
+    """A request ready to leave: what it shows, what the budget left out, what can never be shown, and the request itself.
+
+    `route` and `fragments` are for the ledger: what the request is made for, and what it carries beside the messages.
+    """
 
     shown: tuple[Shown, ...] = ()
     left_out: tuple[str, ...] = ()
+    unusable: tuple[Unusable, ...] = ()
+    route: str = ""
+    fragments: tuple[Fragment, ...] = ()
+    advice: tuple[Advice, ...] = ()
     request: Any = None
 
 

@@ -6,8 +6,9 @@ from typing import Any, Final
 import sideband as sb
 from sideband.core.events import Injected
 from sideband.core.reminder import Reminder
-from sideband.ports import Message, Reply, RequestView
+from sideband.ports import Message, Reply
 from sideband.providers.context import MountMode
+from sideband.render.view import RequestView
 from tests.agents import AnAgent
 from tests.loop_builders import ATool, a_reply
 

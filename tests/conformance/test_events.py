@@ -35,8 +35,6 @@ from sideband.core.events import (
     PermissionReplied,
     ProviderEvaluated,
     Queued,
-    QueuedMessage,
-    QueuedReminder,
     RequestCommitted,
     ResultRecorded,
     Revoked,
@@ -44,6 +42,7 @@ from sideband.core.events import (
     TurnCommitted,
     TurnVoided,
 )
+from sideband.core.items import QueuedMessage, QueuedReminder
 from sideband.core.lifecycle import Selector
 from sideband.core.propagation import propagate, seed_child
 from sideband.core.reminder import Propagate, Reminder, RoleHint, Source

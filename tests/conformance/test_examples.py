@@ -13,7 +13,7 @@ from sideband import FactBook, Transcript, transcript_compact
 from sideband.core import transcript as pure
 from sideband.core.draft import in_name_of
 from sideband.core.effects import read_effects
-from sideband.core.events import QueuedReminder
+from sideband.core.items import QueuedReminder
 from sideband.core.parse import parse
 from sideband.core.reminder import Propagate, RoleHint
 from sideband.core.seams import Mode, Seam
@@ -346,6 +346,46 @@ def test_the_hook_leaves_one_reminder_for_each_file_however_often_it_changed(tmp
 def test_the_recipe_of_a_file_changed_hook_runs() -> None:
     counts = [line for line in printed("recipes/file_changed_hook") if line.startswith("request")]
     assert counts == [f"request {number}: {count} reminders" for number, count in enumerate((0, 0, 2, 2), 1)]
+
+
+@pytest.mark.requirement("examples:cookbook:ephemeral-cache")
+@pytest.mark.parametrize(
+    ("route", "cached"),
+    [pytest.param("CACHING", True, id="with-a-cache"), pytest.param("NOT_CACHING", False, id="without")],
+)
+def test_the_policy_is_one_block_for_one_turn_marked_where_there_is_a_cache(route: str, *, cached: bool) -> None:
+    recipe = program("recipes/ephemeral_cache")
+    bodies, advised = asyncio.run(recipe.requests(getattr(recipe, route), ("one", "two", "three")))
+    first, *later = [[block for block in blocks_of(body) if "policy excerpt" in block["text"]] for body in bodies]
+    (block,) = first
+    marker = {"cache_control": {"type": "ephemeral"}} if cached else {}
+    text = "<system-reminder>\nLarge policy excerpt applies for this turn only.\n</system-reminder>"
+    assert block == {"type": "text", "text": text, **marker}
+    assert (later, advised) == ([[], []], [])
+
+
+def blocks_of(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The blocks of its first message, which is the user's."""
+    blocks: list[dict[str, Any]] = body["messages"][0]["content"]
+    return blocks
+
+
+@pytest.mark.requirement("examples:cookbook:ephemeral-cache")
+def test_a_route_without_such_blocks_tells_the_policy_all_the_same_and_its_sender_that_it_does() -> None:
+    recipe = program("recipes/ephemeral_cache")
+    (first, then), advised = asyncio.run(recipe.requests(recipe.ANY_CHAT_MODEL, ("one", "two")))
+    assert ["policy excerpt" in str(body) for body in (first, then)] == [True, False]
+    assert "cache_control" not in str(first)
+    assert advised == ["HARN-RMD-003"]
+
+
+@pytest.mark.requirement("examples:cookbook:ephemeral-cache")
+def test_the_recipe_of_an_ephemeral_cache_runs() -> None:
+    assert printed("recipes/ephemeral_cache") == [
+        "caching: a block to be cached, then gone; advised of: nothing",
+        "not caching: a block, then gone; advised of: nothing",
+        "any chat model: text, then gone; advised of: HARN-RMD-003",
+    ]
 
 
 @pytest.mark.requirement("examples:guide:provider")

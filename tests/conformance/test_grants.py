@@ -6,8 +6,9 @@ import pytest
 
 from sideband.core.draft import Draft
 from sideband.core.errors import BodyTooLarge, NotPermitted, TooManyPending
-from sideband.core.events import Granted, QueuedReminder
+from sideband.core.events import Granted
 from sideband.core.grants import issue_grant
+from sideband.core.items import QueuedReminder
 from sideband.core.reminder import Propagate, RoleHint
 from sideband.core.seams import Mode
 from sideband.core.state import fold

@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import sideband as sb
-from sideband.core.events import InboxItem, Injected
+from sideband.core.events import Injected
 from sideband.core.hookevents import SessionEvent
+from sideband.core.items import InboxItem
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.reminder import Source
 from sideband.core.seams import Seam

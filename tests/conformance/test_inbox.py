@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from sideband.core.errors import AlreadyDelivered, TooManyPending, UnknownReminder
-from sideband.core.events import AuditRecorded, Deduped, QueuedMessage, QueuedReminder, Revoked, Started
+from sideband.core.events import AuditRecorded, Deduped, Revoked, Started
 from sideband.core.inbox import RevokeStatus
+from sideband.core.items import QueuedMessage, QueuedReminder
 from sideband.core.lifecycle import Selector
 from sideband.core.pending import Waiting, waiting
 from sideband.core.propagation import propagate
@@ -25,7 +26,7 @@ from sideband.core.transcript import (
     reminder_event,
     transcript_compact,
 )
-from sideband.core.trust import IN_PROCESS
+from sideband.core.trust import IN_PROCESS, Provenance
 from sideband.protocols import wire
 from sideband.protocols.acp.messages import PendingMessage, PendingReminder
 from tests.builders import a_draft, a_reminder, counting_ids
@@ -34,17 +35,58 @@ from tests.sessions import CLIENT, Session
 # Room.
 
 
-@pytest.mark.requirement("inbox:limit:per-session")
-def test_the_257th_pending_item_of_a_session_is_refused() -> None:
+def a_full_session(mode: Mode = Mode.FINISH_STEP) -> Session:
+    """One that has taken as many reminders of this mode as it takes."""
     session = Session()
-    for _ in range(255):
-        session.accept(a_draft(), IN_PROCESS)
-    session.say("number 256", InjectMode.QUEUE)
+    for _ in range(256):
+        session.accept(a_draft(mode=mode), IN_PROCESS)
+    return session
+
+
+@pytest.mark.requirement("inbox:limit:per-session")
+def test_the_257th_pending_reminder_of_a_session_is_refused() -> None:
+    session = a_full_session()
     with pytest.raises(TooManyPending) as refused:
         session.accept(a_draft(), IN_PROCESS)
     assert (refused.value.reason, refused.value.value, refused.value.limit) == ("too_many_pending", 256, 256)
+
+
+@pytest.mark.requirement("inbox:limit:messages-have-their-own")
+@pytest.mark.parametrize("mode", Mode)
+def test_no_number_of_reminders_keeps_a_user_out(mode: Mode) -> None:
+    session = a_full_session(mode)
+    for number in range(256):
+        session.say(f"number {number}", InjectMode.QUEUE, IN_PROCESS)
+    with pytest.raises(TooManyPending) as refused:
+        session.say("number 257", InjectMode.QUEUE, IN_PROCESS)
+    assert (refused.value.value, refused.value.limit) == (256, 256)
+
+
+@pytest.mark.requirement("inbox:limit:the-record-has-its-own")
+def test_what_is_only_recorded_takes_no_room_from_what_is_read() -> None:
+    session = a_full_session(Mode.AUDIT_ONLY)
+    session.accept(a_draft(), IN_PROCESS)
+    session.say("when you are done", InjectMode.QUEUE, IN_PROCESS)
     with pytest.raises(TooManyPending):
-        session.say("number 257", InjectMode.QUEUE)
+        session.accept(a_draft(mode=Mode.AUDIT_ONLY), IN_PROCESS)
+    with pytest.raises(TooManyPending):
+        session.say("for the record", InjectMode.AUDIT_ONLY, IN_PROCESS)
+
+
+@pytest.mark.requirement("inbox:limit:interrupts-have-a-reserve")
+@pytest.mark.parametrize(("sender", "most"), [(IN_PROCESS, 256), (CLIENT, 64)], ids=["operator", "controller"])
+def test_who_is_full_of_reminders_can_still_be_interrupted(sender: Provenance, most: int) -> None:
+    session = Session()
+    for _ in range(most):
+        session.accept(a_draft(), sender)
+    for _ in range(16):
+        session.accept(a_draft(mode=Mode.INTERRUPT_IMMEDIATE), sender)
+    with pytest.raises(TooManyPending) as refused:
+        session.accept(a_draft(mode=Mode.INTERRUPT_IMMEDIATE), sender)
+    assert refused.value.limit == most + 16
+    # The reserve is theirs alone.
+    with pytest.raises(TooManyPending):
+        session.accept(a_draft(), sender)
 
 
 @pytest.mark.requirement("inbox:limit:refuses-and-never-evicts")

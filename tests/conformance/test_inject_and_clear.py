@@ -20,7 +20,7 @@ from sideband.core.transcript import (
     inject_reminder,
     reminder_event,
 )
-from sideband.core.trust import Provenance, Trust
+from sideband.core.trust import IN_PROCESS, Provenance, Trust
 from tests.builders import a_draft, a_reminder, counting_ids
 from tests.sessions import CLIENT, Session
 
@@ -358,8 +358,10 @@ def test_once_a_key_was_shown_every_request_shows_one_of_it(steps: list[str]) ->
     for step in steps:
         showing = play(session, step)
         if showing is not None:
-            assert showing or not shown_before
-            shown_before = shown_before or bool(showing)
+            # A peer's has a TTL, at the end of which its key may well be shown by nobody.
+            own = {item.id for item in session.state.live if item.provenance.namespace == IN_PROCESS.namespace}
+            assert own.intersection(showing) or not shown_before
+            shown_before = shown_before or bool(own.intersection(showing))
 
 
 @pytest.mark.requirement("core:dedupe:at-most-one-queued-and-one-live")

@@ -26,7 +26,8 @@ from sideband.core.hookevents import PROVIDER_EVENTS, SessionEvent
 from sideband.core.pending import PendingState
 from sideband.core.reminder import Source
 from sideband.core.seams import Seam
-from sideband.ports import Message, RequestView
+from sideband.ports import Message
+from sideband.render.view import RequestView
 from sideband.runtime.agents import SUMMARY_INSTRUCTION
 from sideband.testing import ScriptedModel
 from tests.agents import AnAgent, awaited

@@ -17,9 +17,11 @@ from sideband.core.events import (
     TurnCommitted,
     TurnVoided,
 )
+from sideband.core.usage import Usage
 from sideband.loop.run import LoopStatus
 from sideband.models.scripted import Line
-from sideband.ports import ModelError, OnText, Plan, Reply, RequestView
+from sideband.ports import ModelError, OnText, Plan, Reply
+from sideband.render.view import RequestView
 from sideband.testing import ScriptedModel
 from tests.agents import AnAgent, awaited
 from tests.loop_builders import ATool, a_reply, hang
@@ -64,7 +66,9 @@ async def test_the_reply_and_the_ttl_pass_are_one_commit() -> None:
     await agent.play()
     (turn,) = [commit for commit in agent.recorded.commits if isinstance(commit[0], TurnCommitted)]
     assert turn == (
-        TurnCommitted(turn=1, reply={"role": "assistant", "content": "Done."}),
+        TurnCommitted(
+            turn=1, reply={"role": "assistant", "content": "Done."}, usage=Usage(prompt_tokens=11, output_tokens=1)
+        ),
         Expired(reminder_id=reminder_id, reason=ExpiryReason.TTL, turn=1),
     )
 

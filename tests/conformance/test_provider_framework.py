@@ -114,6 +114,8 @@ async def test_a_provider_may_answer_a_resumed_worker_where_a_hook_may_not() -> 
         hooks=agent.hooks,
         providers=agent.providers,
     )
+    worker.suspend()
+    await worker.work()
     await worker.resume(sb.Resumption())
     assert child.requests_with(BODY) == [1]
     assert child.requests_with("From a hook.") == []

@@ -21,7 +21,8 @@ from sideband.core.seams import Mode, Seam
 from sideband.core.trust import Provenance
 from sideband.loop.run import LoopResult, LoopStatus
 from sideband.models.scripted import Line
-from sideband.ports import ModelError, Reply, RequestView, ToolCall
+from sideband.ports import ModelError, Reply, ToolCall
+from sideband.render.view import RequestView
 from tests.agents import AnAgent, awaited
 from tests.builders import a_draft
 from tests.loop_builders import ATool, a_reply, hang

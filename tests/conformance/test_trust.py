@@ -15,7 +15,8 @@ from sideband.core.errors import (
     UnknownOption,
     UnknownSession,
 )
-from sideband.core.events import Queued, QueuedReminder
+from sideband.core.events import Queued
+from sideband.core.items import QueuedReminder
 from sideband.core.limits import DEFAULT_LIMITS, Bucket, take
 from sideband.core.parse import parse
 from sideband.core.reminder import Propagate, RoleHint, Source
@@ -264,12 +265,15 @@ def test_one_source_may_have_so_many_pending(sender: Provenance, most: int) -> N
 
 
 @pytest.mark.requirement("trust:ceiling:t1-pending")
-def test_messages_of_a_controller_count_as_pending() -> None:
+def test_messages_of_a_controller_are_counted_for_themselves() -> None:
     session = Session()
     for _ in range(64):
-        session.say("more", InjectMode.QUEUE)
-    with pytest.raises(TooManyPending):
         session.accept(a_draft())
+        session.say("more", InjectMode.QUEUE)
+    with pytest.raises(TooManyPending) as refused:
+        session.say("too much", InjectMode.QUEUE)
+    assert refused.value.limit == 64
+    session.say("me too", InjectMode.QUEUE, IN_PROCESS)
 
 
 @pytest.mark.parametrize(

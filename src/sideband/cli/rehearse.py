@@ -9,18 +9,8 @@ from rich.text import Text
 from sideband.cli.receipts import receipts, summary
 from sideband.cli.rehearsed_session import play
 from sideband.core import drain, inbox, lifecycle, propagation
-from sideband.core.events import (
-    AuditRecorded,
-    Deduped,
-    Event,
-    Expired,
-    Fired,
-    Injected,
-    Queued,
-    QueuedReminder,
-    Revoked,
-    Started,
-)
+from sideband.core.events import AuditRecorded, Deduped, Event, Expired, Fired, Injected, Queued, Revoked, Started
+from sideband.core.items import QueuedReminder
 from sideband.core.parse import parse
 from sideband.core.pending import pending
 from sideband.core.reminder import Source

@@ -16,7 +16,8 @@ from sideband.loop.agent import AgentRun
 from sideband.loop.hooks import HookContext, Hooks
 from sideband.loop.outcome import Outcome
 from sideband.models.scripted import ScriptedModel
-from sideband.ports import Reply, RequestView, ToolCall
+from sideband.ports import Reply, ToolCall
+from sideband.render.view import RequestView
 from sideband.runtime.agents import agent_run
 from sideband.runtime.ids import new_id
 from sideband.runtime.session import Session

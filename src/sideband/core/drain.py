@@ -15,14 +15,12 @@ from sideband.core.events import (
     Expired,
     ExpiryReason,
     Idled,
-    InboxItem,
     InjectDelivered,
     InjectRevoked,
-    QueuedMessage,
-    QueuedReminder,
     Started,
 )
 from sideband.core.inbox import InboxView
+from sideband.core.items import InboxItem, QueuedMessage, QueuedReminder
 from sideband.core.lifecycle import OpenRequest, inject, void_turn
 from sideband.core.live import LiveIndex
 from sideband.core.seams import DRAINS, MAX_SKIPPED_BATCHES, Mode, Seam

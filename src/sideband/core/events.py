@@ -8,9 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
+from sideband.core.items import QueuedMessage, QueuedReminder
+from sideband.core.ledger import Fragment
 from sideband.core.reminder import Reminder
-from sideband.core.seams import INJECT_CLASS, InjectMode, Mode, Seam
+from sideband.core.seams import Seam
 from sideband.core.trust import Grant, Provenance
+from sideband.core.usage import Usage
 
 
 class ExpiryReason(StrEnum):
@@ -43,58 +46,6 @@ def _tag(name: str) -> str:
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=_tag):
     """What all journal events share: each is written under the name of its class."""
-
-
-# Items that wait.
-
-
-class QueuedReminder(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="reminder"):
-    """An accepted reminder; `caller_id` and `fingerprint` recognise an idempotent repeat."""
-
-    reminder: Reminder
-    mode: Mode
-    provenance: Provenance
-    caller_id: str | None = None
-    fingerprint: str | None = None
-    deduped_count: int = 0
-
-    @property
-    def id(self) -> str:
-        return self.reminder.id
-
-    @property
-    def waits_in(self) -> Mode | None:
-        return self.mode
-
-    @property
-    def effective(self) -> dict[str, Any]:
-        """What the sender got where that is less than it asked for."""
-        return {
-            field: self.mode if field == "mode" else getattr(self.reminder, field)
-            for field in self.provenance.requested
-        }
-
-
-class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="user"):
-    """An accepted user message; a replacement keeps its id and place and raises its revision."""
-
-    message_id: str
-    content: tuple[dict[str, Any], ...]
-    mode: InjectMode
-    provenance: Provenance
-    revision: int = 1
-
-    @property
-    def id(self) -> str:
-        return self.message_id
-
-    @property
-    def waits_in(self) -> Mode | None:
-        """The class in which seams take it; None waits for the session to be idle."""
-        return INJECT_CLASS[self.mode]
-
-
-InboxItem = QueuedReminder | QueuedMessage
 
 
 # Reminders.
@@ -216,17 +167,27 @@ class InjectReplaced(Record, frozen=True, kw_only=True):
 
 
 class RequestCommitted(Record, frozen=True, kw_only=True):
-    """The request of a turn is about to leave; what it shows and leaves out stands in the same commit."""
+    """The request of a turn is about to leave; what it shows and leaves out stands in the same commit.
+
+    `route` is what the request is made for, `fragments` what it carries beside the messages; a further attempt sends
+    the same, and does not repeat them here.
+    """
 
     turn: int
     attempt: int = 1
+    route: str = ""
+    fragments: tuple[Fragment, ...] = ()
 
 
 class TurnCommitted(Record, frozen=True, kw_only=True):
-    """The turn counts; `reply` is the message that answered it (None where only the lifecycle is kept)."""
+    """The turn counts; `reply` is the message that answered it, `usage` what that took.
+
+    None where only the lifecycle is kept.
+    """
 
     turn: int
     reply: dict[str, Any] | None = None
+    usage: Usage | None = None
 
 
 class TurnVoided(Record, frozen=True, kw_only=True):

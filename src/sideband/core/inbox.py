@@ -18,7 +18,6 @@ from sideband.core.errors import (
     IdempotencyConflict,
     InvalidOption,
     NoRunningTurn,
-    TooManyPending,
     UnknownMessage,
     UnknownReminder,
     UnknownSession,
@@ -28,17 +27,16 @@ from sideband.core.events import (
     Dropped,
     DropReason,
     Event,
-    InboxItem,
     InjectAccepted,
     InjectReplaced,
     InjectRevoked,
     Queued,
-    QueuedMessage,
-    QueuedReminder,
     Revoked,
 )
+from sideband.core.items import InboxItem, QueuedMessage, QueuedReminder
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.reminder import ReminderId, Source
+from sideband.core.room import Counted, check_room
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.trust import Ceiling, Provenance, Trust, ceiling_for, clamp, may_touch
 
@@ -77,7 +75,7 @@ class Slot(NamedTuple):
     audit_only: bool
 
 
-class InboxView(Protocol):
+class InboxView(Counted, Protocol):
     """What the decisions read; every store offers it inside its transaction."""
 
     def get(self, item_id: str) -> InboxItem | None:
@@ -97,9 +95,6 @@ class InboxView(Protocol):
 
     def count(self) -> int:
         """How many items wait."""
-
-    def count_from(self, sender: str) -> int:
-        """How many of them one sender has sent."""
 
 
 def slot_of(item: QueuedReminder) -> Slot | None:
@@ -162,7 +157,7 @@ def accept(
     )
     slot = slot_of(item)
     displaced = None if slot is None else view.in_slot(slot)
-    _check_room(view, provenance, limits, live=live, freed=displaced)
+    check_room(view, item, limits, live=live, freed=displaced)
     if displaced is None:
         return Accepted(item.reminder.id, 0, requested, item.effective, (Queued(item=item),))
     item = msgspec.structs.replace(item, deduped_count=1)
@@ -199,21 +194,6 @@ def _repeat(view: InboxView, caller_id: str, mark: str | None, provenance: Prove
     return receipt
 
 
-def _check_room(
-    view: InboxView, provenance: Provenance, limits: Limits, *, live: int = 0, freed: InboxItem | None = None
-) -> None:
-    pending = view.count() + live - (freed is not None)
-    if pending >= limits.pending_per_session:
-        raise TooManyPending(pending, limits.pending_per_session, scope="session")
-    most = limits.pending_per_source.get(provenance.trust)
-    if most is None:
-        return
-    own = view.count_from(provenance.sender)
-    own -= freed is not None and freed.provenance.sender == provenance.sender
-    if own >= most:
-        raise TooManyPending(own, most, scope="source")
-
-
 def accept_message(
     view: InboxView,
     content: Sequence[dict[str, Any]],
@@ -231,9 +211,9 @@ def accept_message(
         raise UnknownSession("only a controller of the session may send it messages")
     if not running and mode not in (InjectMode.QUEUE, InjectMode.AUDIT_ONLY):
         raise NoRunningTurn(mode.value)
-    _check_room(view, provenance, limits)
     blocks = _read_content(content, limits)
     item = QueuedMessage(message_id=new_id, content=blocks, mode=mode, provenance=provenance)
+    check_room(view, item, limits)
     return (InjectAccepted(item=item),)
 
 

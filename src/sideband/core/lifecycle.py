@@ -23,10 +23,12 @@ from sideband.core.events import (
     TurnCommitted,
     TurnVoided,
 )
+from sideband.core.ledger import Fragment
 from sideband.core.live import LiveIndex, LiveItem
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Seam
 from sideband.core.trust import IN_PROCESS, Provenance, may_touch
+from sideband.core.usage import Usage
 
 
 def inject(
@@ -105,11 +107,15 @@ class OpenRequest(msgspec.Struct, kw_only=True):
     """The request that has left and is not yet answered.
 
     `settling` is what its reply changes something for: reminders it shows for the first time, or again after the
-    budget had left them out. What it merely goes on showing costs nothing.
+    budget had left them out. What it merely goes on showing costs nothing. `messages` is how many messages the
+    conversation had when it left: while it has no more, the request can be sent again as it was.
     """
 
     turn: int
     attempt: int = 1
+    route: str = ""
+    fragments: tuple[Fragment, ...] = ()
+    messages: int = 0
     settling: dict[str, None] = {}
     left_out: dict[str, None] = {}
 
@@ -122,15 +128,29 @@ class Shown(NamedTuple):
     carried: bool = False
 
 
+class Unusable(NamedTuple):
+    """A live reminder that no request of this route can show."""
+
+    reminder_id: str
+    reason: DropReason
+
+
 def open_request(
-    turn: int, shown: Sequence[Shown], left_out: Sequence[str] = (), *, attempt: int = 1
+    turn: int,
+    shown: Sequence[Shown],
+    left_out: Sequence[str] = (),
+    unusable: Sequence[Unusable] = (),
+    *,
+    route: str = "",
+    fragments: tuple[Fragment, ...] = (),
 ) -> tuple[Event, ...]:
-    """A request leaves. A retry sends the same again, so it fires nothing a second time."""
-    sent = RequestCommitted(turn=turn, attempt=attempt)
-    if attempt > 1 or not (shown or left_out):
+    """A request leaves; what can never be shown ends with it."""
+    sent = RequestCommitted(turn=turn, route=route, fragments=fragments)
+    if not (shown or left_out or unusable):
         return (sent,)
     return (
         sent,
+        *(Dropped(reminder_id=entry.reminder_id, reason=entry.reason) for entry in unusable),
         *(
             Fired(reminder_id=entry.reminder_id, turn=turn, rendered_role=entry.rendered_role, carried=entry.carried)
             for entry in shown
@@ -139,14 +159,21 @@ def open_request(
     )
 
 
-def close_turn(live: LiveIndex, request: OpenRequest, *, reply: dict[str, Any] | None = None) -> tuple[Event, ...]:
+def repeat_request(turn: int, *, attempt: int) -> tuple[Event, ...]:
+    """The same request leaves once more, so it fires nothing a second time."""
+    return (RequestCommitted(turn=turn, attempt=attempt),)
+
+
+def close_turn(
+    live: LiveIndex, request: OpenRequest, *, reply: dict[str, Any] | None = None, usage: Usage | None = None
+) -> tuple[Event, ...]:
     """The reply is in: the turn counts, and whatever has had its last turn ends."""
     ending = [item for item in live.due(request.turn) if item.id not in request.left_out]
     for reminder_id in request.settling:
         item = live.get(reminder_id)
         if item is not None and item.first_turn is None and item.reminder.ttl_turns == 1:
             ending.append(item)
-    counted = TurnCommitted(turn=request.turn, reply=reply)
+    counted = TurnCommitted(turn=request.turn, reply=reply, usage=usage)
     if not ending:
         return (counted,)
     ending.sort(key=lambda item: item.place)

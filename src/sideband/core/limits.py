@@ -21,7 +21,11 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one session accepts; a source without an entry in a mapping is bounded by the session alone."""
+    """What one session accepts; a source without an entry in a mapping is bounded by the session alone.
+
+    How many may be pending holds for user messages, for reminders, and for what is only recorded, each for itself;
+    interrupts have `reserved_for_interrupts` on top.
+    """
 
     body_bytes: Mapping[Trust, int] = MappingProxyType(
         {Trust.OPERATOR: 8 * KIB, Trust.CONTROLLER: 8 * KIB, Trust.PEER: KIB, Trust.SERVER: KIB}
@@ -33,6 +37,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     meta_depth: int = 8
     pending_per_session: int = 256
     pending_per_source: Mapping[Trust, int] = MappingProxyType({Trust.CONTROLLER: 64, Trust.PEER: 8, Trust.SERVER: 4})
+    reserved_for_interrupts: int = 16
     accept_rate: Mapping[Trust, Rate] = MappingProxyType(
         {
             Trust.CONTROLLER: Rate(per_second=20, burst=50),

@@ -29,6 +29,14 @@ class LiveItem(msgspec.Struct, kw_only=True, gc=False):
         return self.reminder.id
 
 
+class LiveDump(msgspec.Struct, frozen=True, kw_only=True):
+    """What an index is built from."""
+
+    turn: int
+    next_place: int
+    items: list[LiveItem]
+
+
 class LiveIndex:
     """Live reminders in transcript order; looked up by id, key, tag and last turn."""
 
@@ -82,12 +90,16 @@ class LiveIndex:
     def add(self, reminder: Reminder, provenance: Provenance) -> LiveItem:
         item = LiveItem(reminder=reminder, provenance=provenance, place=self._next_place)
         self._next_place += 1
+        self._index(item)
+        return item
+
+    def _index(self, item: LiveItem) -> None:
+        reminder = item.reminder
         self._by_id[reminder.id] = item
         if reminder.dedupe_key is not None:
             self._by_key.setdefault(reminder.dedupe_key, {})[reminder.id] = item
         for tag in reminder.tags:
             self._by_tag.setdefault(tag, {})[reminder.id] = item
-        return item
 
     def remove(self, reminder_id: str) -> None:
         item = self._by_id.pop(reminder_id)
@@ -123,6 +135,20 @@ class LiveIndex:
             _discard(self._by_last_turn, item.last_turn, item.id)
         item.last_turn = last_turn
         self._by_last_turn.setdefault(last_turn, {})[item.id] = item
+
+    # Snapshots.
+
+    def dump(self) -> LiveDump:
+        return LiveDump(turn=self.turn, next_place=self._next_place, items=[*self])
+
+    def load(self, dump: LiveDump) -> None:
+        """Into an index that is new."""
+        self.turn = dump.turn
+        self._next_place = dump.next_place
+        for item in dump.items:
+            self._index(item)
+            if item.last_turn is not None:
+                self._by_last_turn.setdefault(item.last_turn, {})[item.id] = item
 
 
 def _discard(index: dict[Any, dict[str, LiveItem]], key: object, reminder_id: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from sideband.core.events import InboxItem, QueuedReminder
+from sideband.core.items import InboxItem, QueuedReminder
 from sideband.core.live import LiveIndex
 from sideband.core.reminder import Reminder
 from sideband.core.trust import Provenance

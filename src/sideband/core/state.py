@@ -31,7 +31,6 @@ from sideband.core.events import (
     PermissionReplied,
     ProviderEvaluated,
     Queued,
-    QueuedMessage,
     RequestCommitted,
     ResultRecorded,
     Revoked,
@@ -40,6 +39,8 @@ from sideband.core.events import (
     TurnVoided,
 )
 from sideband.core.inbox import Fate
+from sideband.core.items import QueuedMessage
+from sideband.core.ledger import Ledger
 from sideband.core.lifecycle import OpenRequest
 from sideband.core.live import LiveIndex
 from sideband.core.reminder import Reminder
@@ -55,9 +56,14 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionState:
-    """What a session knows; every field is rebuilt by folding its events."""
+    """What a session knows; every field but one is rebuilt by folding its events.
+
+    That one is `attended`: whether somebody has the session on lease. The store says so before each decision; a session
+    that is `running` and not attended was left behind by a process that died.
+    """
 
     def __init__(self) -> None:
+        self.attended = False
         self.inbox = Inbox()
         self.live = LiveIndex()
         self.audit: list[Audited] = []
@@ -69,6 +75,7 @@ class SessionState:
         self.queue_held = False
         self.skipped_batches = 0
         self.window = 0
+        self.ledger = Ledger()
         self.permissions: dict[str, None] = {}
         self.grants: list[Grant] = []
 
@@ -165,7 +172,9 @@ def _replace_message(state: SessionState, event: InjectReplaced) -> None:
 
 def _open_request(state: SessionState, event: RequestCommitted) -> None:
     if state.request is None or state.request.turn != event.turn:
-        state.request = OpenRequest(turn=event.turn)
+        state.request = OpenRequest(
+            turn=event.turn, route=event.route, fragments=event.fragments, messages=len(state.messages)
+        )
     state.request.attempt = event.attempt
 
 
@@ -184,6 +193,7 @@ def _commit_turn(state: SessionState, event: TurnCommitted) -> None:
     state.live.turn = event.turn
     if state.request is not None:
         _settle(state.live, state.request, event.turn)
+        state.ledger.join(state.request.route, state.request.fragments)
         state.request = None
     if event.reply is not None:
         state.messages.append(event.reply)
@@ -208,6 +218,7 @@ def _void_turn(state: SessionState, _event: TurnVoided) -> None:
 def _compact(state: SessionState, event: Compacted) -> None:
     state.live.lower()
     state.window += 1
+    state.ledger.clear()
     if event.messages is not None:
         state.messages = list(event.messages)
 

@@ -2,20 +2,41 @@
 
 from collections.abc import Collection, Sequence
 
-from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
+import msgspec
+
 from sideband.core.inbox import Fate, Receipt, Slot, Tombstone, slot_of
+from sideband.core.items import InboxItem, QueuedMessage, QueuedReminder
+from sideband.core.room import Room, room_of
 from sideband.core.seams import Mode
 from sideband.core.trust import Provenance
 
 
+class DumpedTombstone(msgspec.Struct, frozen=True, array_like=True):
+    """A tombstone with the kind of its item by a word."""
+
+    item_id: str
+    is_message: bool
+    fate: Fate
+    provenance: Provenance
+
+
+class InboxDump(msgspec.Struct, frozen=True, kw_only=True):
+    """What an inbox is built from."""
+
+    items: list[InboxItem]
+    tombstones: list[DumpedTombstone]
+    receipts: dict[str, Receipt]
+
+
 class Inbox:
-    """Items in acceptance order; looked up by id, slot, class and sender."""
+    """Items in acceptance order; looked up by id, slot, class, room and sender."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, InboxItem] = {}
         self._by_class: dict[Mode | None, dict[str, None]] = {mode: {} for mode in (*Mode, None)}
         self._by_slot: dict[Slot, str] = {}
-        self._by_sender: dict[str, int] = {}
+        self._by_room = dict.fromkeys(Room, 0)
+        self._by_sender: dict[tuple[str, Room], int] = {}
         self._tombstones: dict[str, Tombstone] = {}
         self._receipts: dict[str, Receipt] = {}
 
@@ -45,16 +66,20 @@ class Inbox:
     def count(self) -> int:
         return len(self._by_id)
 
-    def count_from(self, sender: str) -> int:
-        return self._by_sender.get(sender, 0)
+    def count_in(self, room: Room) -> int:
+        return self._by_room[room]
+
+    def count_from(self, sender: str, room: Room) -> int:
+        return self._by_sender.get((sender, room), 0)
 
     # Changing: only `apply` does.
 
     def add(self, item: InboxItem) -> None:
         self._by_id[item.id] = item
         self._by_class[item.waits_in][item.id] = None
-        sender = item.provenance.sender
-        self._by_sender[sender] = self._by_sender.get(sender, 0) + 1
+        sender, room = item.provenance.sender, room_of(item)
+        self._by_room[room] += 1
+        self._by_sender[sender, room] = self._by_sender.get((sender, room), 0) + 1
         if isinstance(item, QueuedReminder):
             slot = slot_of(item)
             if slot is not None:
@@ -67,10 +92,12 @@ class Inbox:
     def remove(self, item_id: str, fate: Fate) -> None:
         item = self._by_id.pop(item_id)
         del self._by_class[item.waits_in][item_id]
-        sender = item.provenance.sender
-        self._by_sender[sender] -= 1
-        if not self._by_sender[sender]:
-            del self._by_sender[sender]
+        room = room_of(item)
+        self._by_room[room] -= 1
+        share = item.provenance.sender, room
+        self._by_sender[share] -= 1
+        if not self._by_sender[share]:
+            del self._by_sender[share]
         if isinstance(item, QueuedReminder):
             slot = slot_of(item)
             if slot is not None and self._by_slot.get(slot) == item_id:
@@ -87,3 +114,22 @@ class Inbox:
     def exchange(self, item: QueuedMessage) -> None:
         """Put a new version of a waiting message in its place."""
         self._by_id[item.message_id] = item
+
+    # Snapshots.
+
+    def dump(self) -> InboxDump:
+        tombstones = [
+            DumpedTombstone(item_id, gone.kind is QueuedMessage, gone.fate, gone.provenance)
+            for item_id, gone in self._tombstones.items()
+        ]
+        return InboxDump(items=[*self._by_id.values()], tombstones=tombstones, receipts=self._receipts)
+
+    def load(self, dump: InboxDump) -> None:
+        """Into an inbox that is new."""
+        for item in dump.items:
+            self.add(item)
+        self._receipts = dump.receipts
+        self._tombstones = {
+            gone.item_id: Tombstone(QueuedMessage if gone.is_message else QueuedReminder, gone.fate, gone.provenance)
+            for gone in dump.tombstones
+        }

@@ -12,7 +12,11 @@ SHAPED_HINTS: Final = frozenset({RoleHint.USER_BLOCK, RoleHint.EPHEMERAL_CACHE})
 KEEPS_SHAPES: Final[Mapping[str, bool]] = MappingProxyType(
     {
         "anthropic": True,
+        "anthropic-bedrock": True,
+        "anthropic-foundry": True,
+        "anthropic-vertex": True,
         "openai": False,
+        "openai-chat": False,
         "google": False,
         "openai-compatible": False,
         "local": False,

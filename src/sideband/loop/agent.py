@@ -1,11 +1,11 @@
 """The agent loop. Its seams are calls in reading order; every way of driving it passes them all."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from sideband.core.events import InboxItem
 from sideband.core.hookevents import SessionEvent
+from sideband.core.items import InboxItem
 from sideband.core.seams import MAX_CLOSING_ITERATIONS, Mode, Seam
 from sideband.loop.asking import Asker
 from sideband.loop.budget import Meter
@@ -19,6 +19,12 @@ from sideband.loop.run import LoopEvent, LoopParts, LoopResult, LoopSettings, Lo
 from sideband.loop.scope import Alarm, Ended, OutOfTime, Scope
 from sideband.loop.telling import Teller
 from sideband.ports import FileChange, ModelError, Reply
+
+# Needed in every turn: finding a member of an enumeration takes as long as a call.
+ITERATION_START, PRE_TOOL_DISPATCH = Seam.ITERATION_START, Seam.PRE_TOOL_DISPATCH
+POST_TOOL_DISPATCH, ITERATION_END = Seam.POST_TOOL_DISPATCH, Seam.ITERATION_END
+POST_TURN, POST_STEP = SessionEvent.POST_TURN, SessionEvent.POST_STEP
+TURN, TOOLS = Step.TURN, Step.TOOLS
 
 
 class AgentRun:
@@ -61,10 +67,7 @@ class AgentRun:
         )
         self._idler = Idler(parts.talk, self.teller, parts.clock, wake_seconds=settings.wake_seconds)
         self._meter = Meter(settings.budget, context_window=settings.context_window)
-        self._schemas = [
-            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-            for tool in parts.tools
-        ]
+        self._schemas = parts.schemas()
         self._status, self._text = LoopStatus.COMPLETED, ""
         self._error: str | None = None
         self._suspended = self._stopped = False
@@ -133,17 +136,17 @@ class AgentRun:
             await self._begin()
             while self._may_go_on():
                 await self._before_iteration()
-                await talk.drain(Seam.ITERATION_START)
+                await talk.drain(ITERATION_START)
                 reply = await self._asker.turn(self.settings.system, self._schemas)
-                yield LoopEvent(Step.TURN, reply)
+                yield LoopEvent(TURN, reply)
                 await self._after_turn(reply)
                 if reply.tool_calls:
-                    interrupted = await talk.drain(Seam.PRE_TOOL_DISPATCH, calls=reply.tool_calls)
+                    interrupted = await talk.drain(PRE_TOOL_DISPATCH, calls=reply.tool_calls)
                     outcomes = [] if interrupted else await self._scope.inside(self._dispatcher.run(reply.tool_calls))
-                    yield LoopEvent(Step.TOOLS, outcomes)
-                    await self._take(Seam.POST_TOOL_DISPATCH)
+                    yield LoopEvent(TOOLS, outcomes)
+                    await self._take(POST_TOOL_DISPATCH)
                     await self._after_step(outcomes)
-                    await self._take(Seam.ITERATION_END)
+                    await self._take(ITERATION_END)
                     closings = 0
                     continue
                 await tell(SessionEvent.POST_AGENT_TURN, turn=talk.state.live.turn, text=reply.text)
@@ -194,19 +197,16 @@ class AgentRun:
         """Whether another iteration follows; where none does, the status says why."""
         if self._scope.ended:
             raise Ended
-        spent = self._meter.spent()
         if self._suspended:
             self._status = LoopStatus.SUSPENDED
-        elif spent is not None:
+        elif (spent := self._meter.spent()) is not None:
             self._status = LoopStatus(spent)
         elif not self._talk.state.running:
             # Another process has cancelled the turn, or closed the session.
             raise Ended
-        return not self._ends()
-
-    def _ends(self) -> bool:
-        """Whether no request follows in this run."""
-        return self._suspended or self._meter.spent() is not None
+        else:
+            return True
+        return False
 
     async def _before_iteration(self) -> None:
         window = self._meter.context_window
@@ -214,24 +214,29 @@ class AgentRun:
             await self.compact()
         for change in self._changes():
             await self.teller.tell(SessionEvent.FILE_EDITED, path=change.path, kind=change.kind)
-        await self._steps("pre", {"turn": self._talk.state.next_turn})
+        if self._parts.hooks.step:
+            payload = {"turn": self._talk.state.next_turn}
+            await self.teller.ask_around("step", "pre", self._parts.hooks.step, payload)
 
     async def _after_turn(self, reply: Reply) -> None:
         self._text = reply.text
         self._meter.count(reply.usage)
-        await self.teller.tell(SessionEvent.POST_TURN, turn=self._talk.state.live.turn, text=reply.text)
+        if self.teller.hears(POST_TURN):
+            await self.teller.tell(POST_TURN, turn=self._talk.state.live.turn, text=reply.text)
         for payload in self._meter.crossed():
             await self.teller.tell(SessionEvent.ON_BUDGET_THRESHOLD, **payload)
 
     async def _after_step(self, outcomes: Sequence[Outcome]) -> None:
         results = [{"tool_name": outcome.call.name, "status": str(outcome.status)} for outcome in outcomes]
         payload = {"turn": self._talk.state.live.turn, "results": results}
-        await self.teller.tell(SessionEvent.POST_STEP, **payload)
-        await self._steps("post", payload)
+        await self.teller.pass_on(POST_STEP, payload)
+        if self._parts.hooks.step:
+            await self.teller.ask_around("step", "post", self._parts.hooks.step, payload)
 
     async def _take(self, seam: Seam, *, closing: bool = False) -> tuple[InboxItem, ...]:
         """Drain what the next request will show; where none follows it stays where its sender can take it back."""
-        return () if self._ends() else await self._talk.drain(seam, closing=closing)
+        ends = self._suspended or self._meter.spent() is not None
+        return () if ends else await self._talk.drain(seam, closing=closing)
 
     async def _close(self, closings: int) -> bool:
         """The closing drain, and whether it took something; one that has bought enough iterations in a row does not."""
@@ -299,17 +304,9 @@ class AgentRun:
         await self._talk.void_turn()
         await self.teller.tell(SessionEvent.SESSION_ERROR, error=message)
 
-    async def _steps(self, side: str, payload: Mapping[str, Any]) -> None:
-        for hook in tuple(self._parts.hooks.step):
-            function = hook.pre if side == "pre" else hook.post
-            if function is not None:
-                await self.teller.ask(function, f"{side}_step", payload)
-
     async def _personas(self, side: str) -> None:
-        for hook in self._parts.hooks.personas_matching(self.settings.name):
-            function = hook.pre if side == "pre" else hook.post
-            if function is not None:
-                await self.teller.ask(function, f"{side}_persona", {"agent": self.settings.name})
+        hooks = self._parts.hooks.personas_matching(self.settings.name)
+        await self.teller.ask_around("persona", side, hooks, {"agent": self.settings.name})
 
     def _result(self) -> LoopResult:
         return LoopResult(

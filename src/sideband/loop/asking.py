@@ -5,11 +5,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from sideband.core.lifecycle import OpenRequest
 from sideband.core.state import SessionState
 from sideband.loop.conversation import Conversation
 from sideband.loop.problems import Problem, describe
 from sideband.loop.scope import Ended, OutOfTime, Scope
-from sideband.ports import Clock, Model, ModelError, OnText, Plan, Reply, RequestView, ToolCall
+from sideband.ports import Advice, Clock, Model, ModelError, OnText, Plan, Reply, ToolCall
+from sideband.render.view import RequestView, SystemText
 
 # A request is sent at most so often: once, and four times more.
 MAX_ATTEMPTS: Final = 5
@@ -43,19 +45,21 @@ class Asker:
         self._seconds = seconds
         self._on_text = on_text
         self._on_restart = on_restart
+        self._advised: set[Advice] = set()
 
-    async def turn(self, system: str, tools: Sequence[Mapping[str, Any]]) -> Reply:
+    async def turn(self, system: SystemText, tools: Sequence[Mapping[str, Any]]) -> Reply:
         """The reply, committed. A request that failed for good leaves its turn open, to be voided."""
-        opened = await self._talk.open_request(lambda state: self._plan(state, system, tools))
-        attempt = 1
+        opened = await self._talk.open_request(lambda state, left: self._plan(state, left, system, tools))
+        self._advise(opened.plan.advice)
+        attempt, tries = opened.attempt, 1
         while True:
             try:
                 reply = await self._send(opened.plan)
             except ModelError as error:
-                if not error.retryable or attempt == MAX_ATTEMPTS:
+                if not error.retryable or tries == MAX_ATTEMPTS:
                     raise
-                await self._scope.inside(self._clock.sleep(BACKOFF_SECONDS * 2 ** (attempt - 1)))
-                attempt += 1
+                await self._scope.inside(self._clock.sleep(BACKOFF_SECONDS * 2 ** (tries - 1)))
+                attempt, tries = attempt + 1, tries + 1
                 self._restarted(attempt, error)
                 await self._talk.retry_request(opened, attempt=attempt)
             else:
@@ -63,12 +67,32 @@ class Asker:
                     raise Ended
                 return reply
 
-    def _plan(self, state: SessionState, system: str, tools: Sequence[Mapping[str, Any]]) -> Plan:
-        view = RequestView(turn=state.next_turn, system=system, messages=state.messages, tools=tools, live=state.live)
+    def _plan(
+        self, state: SessionState, left: OpenRequest | None, system: SystemText, tools: Sequence[Mapping[str, Any]]
+    ) -> Plan:
+        view = RequestView(
+            turn=state.live.turn + 1,
+            system=system.before,
+            system_after=system.after,
+            messages=state.messages,
+            tools=tools,
+            live=state.live,
+            session_id=self._talk.session_id,
+            window=state.window,
+            ledger=state.ledger,
+            again=None if left is None else left.fragments,
+        )
         try:
             return self._model.plan(view)
         except Exception as error:
             raise ModelError(f"no request could be built: {describe(error)}") from error
+
+    def _advise(self, advice: Sequence[Advice]) -> None:
+        # Once is enough: the same would be said of every request that shows the reminder.
+        for entry in advice:
+            if entry not in self._advised:
+                self._advised.add(entry)
+                self._report(Problem(entry.code, entry.message))
 
     async def _send(self, plan: Plan) -> Reply:
         try:
@@ -115,7 +139,7 @@ def _checked(reply: object) -> Reply:
         raise ModelError(f"the model returned a reply that cannot be kept: {describe(error)}") from error
     if len(reply.text) > MAX_REPLY_CHARACTERS:
         raise ModelError(f"the model's reply has {len(reply.text):,} characters")
-    if len({call.id for call in reply.tool_calls}) == len(reply.tool_calls):
+    if len(reply.tool_calls) <= 1 or len({call.id for call in reply.tool_calls}) == len(reply.tool_calls):
         return reply
     calls: dict[str, ToolCall] = {}
     for call in reply.tool_calls:

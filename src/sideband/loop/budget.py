@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sideband.ports import Usage
+from sideband.core.usage import Usage
 
 # Shares of a budget that are told, each once until the share falls below it again.
 THRESHOLDS: Final = (0.70, 0.85, 0.95)
@@ -28,6 +28,8 @@ class Meter:
         self.turns = 0
         self.usage = Usage()
         self.prompt_tokens = 0
+        limits = (("context", context_window), ("turns", budget.max_turns), ("tokens", budget.max_tokens))
+        self._limits = [(name, limit) for name, limit in limits if limit]
         self._told: dict[str, float] = {}
 
     def count(self, usage: Usage) -> None:
@@ -55,19 +57,19 @@ class Meter:
     def crossed(self) -> list[dict[str, Any]]:
         """What `on_budget_threshold` is told now: each threshold that was reached since the last time."""
         news: list[dict[str, Any]] = []
-        for name, used, limit in (
-            ("context", self.prompt_tokens, self.context_window),
-            ("turns", self.turns, self.budget.max_turns),
-            ("tokens", self.tokens, self.budget.max_tokens),
-        ):
-            if not limit:
+        for name, limit in self._limits:
+            used = self._used(name)
+            told = self._told.get(name, 0.0)
+            # Far from any threshold, as in nearly every turn.
+            if not told and used < THRESHOLDS[0] * limit:
                 continue
-            ratio = used / limit
-            reached = _REACHED[bisect_right(THRESHOLDS, ratio)]
-            if reached > self._told.get(name, 0.0):
+            self._told[name] = reached = _REACHED[bisect_right(THRESHOLDS, used / limit)]
+            if reached > told:
                 news.append(self._payload(name, used, limit, reached))
-            self._told[name] = reached
         return news
+
+    def _used(self, name: str) -> int:
+        return self.prompt_tokens if name == "context" else self.turns if name == "turns" else self.tokens
 
     def _payload(self, name: str, used: int, limit: int, reached: float) -> dict[str, Any]:
         payload: dict[str, Any] = {"budget": name, "used": used, "limit": limit, "threshold": reached}

@@ -1,7 +1,7 @@
 """The session as its loop handles it: every commit point is one method, and each is one decision."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sideband.core import drain, lifecycle
 from sideband.core.draft import Draft, mint
@@ -10,16 +10,16 @@ from sideband.core.events import (
     Cancelled,
     Event,
     Idled,
-    InboxItem,
     InjectAccepted,
     InjectDelivered,
     PermissionAsked,
     PermissionReplied,
-    QueuedMessage,
     ResultRecorded,
     Started,
 )
 from sideband.core.inbox import check_body_size
+from sideband.core.items import InboxItem, QueuedMessage
+from sideband.core.lifecycle import OpenRequest
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.reminder import Reminder, ReminderId, Source
 from sideband.core.seams import InjectMode, Seam
@@ -35,11 +35,15 @@ from sideband.loop.messages import (
 )
 from sideband.ports import Journal, Message, Plan, Reply, ToolCall, ToolStatus
 
+# Builds a request from the state of a commit: a new one, or once more the one that was left open.
+Build: TypeAlias = Callable[[SessionState, OpenRequest | None], Plan]
+
 
 class Opened(NamedTuple):
     """A request that is on record and may leave."""
 
     turn: int
+    attempt: int
     plan: Plan
 
 
@@ -62,8 +66,11 @@ class Conversation:
 
     async def commit(self, decide: Callable[[SessionState], Iterable[Event]]) -> tuple[Event, ...]:
         """Decide on the state as it is in the commit, and apply what was decided. What was noted before goes first."""
-        if not self._noted:
-            return (await self.journal.commit(self.session_id, decide)).events
+        if self._noted:
+            return await self._commit_with_notes(decide)
+        return (await self.journal.commit(self.session_id, decide)).events
+
+    async def _commit_with_notes(self, decide: Callable[[SessionState], Iterable[Event]]) -> tuple[Event, ...]:
         noted, self._noted = self._noted, []
         try:
             committed = await self.journal.commit(self.session_id, lambda state: (*noted, *decide(state)))
@@ -82,9 +89,14 @@ class Conversation:
 
         With `starting`, what is taken makes an idle session run, in the same commit.
         """
-        taken: tuple[InboxItem, ...] = ()
         if not closing and self.journal.nothing_waits(self.session_id):
-            return taken
+            return ()
+        return await self._drain(seam, closing=closing, starting=starting, calls=calls)
+
+    async def _drain(
+        self, seam: Seam, *, closing: bool, starting: bool, calls: Sequence[ToolCall]
+    ) -> tuple[InboxItem, ...]:
+        taken: tuple[InboxItem, ...] = ()
 
         def decide(state: SessionState) -> Iterable[Event]:
             nonlocal taken
@@ -164,11 +176,11 @@ class Conversation:
     async def recover(self, *, may_repeat: Callable[[str], bool]) -> None:
         """End what a process that died has left open.
 
-        Its request never happened, and its calls are told as unknown, except those of the tools that may run again.
+        Its calls are told as unknown, except those of the tools that may run again. Its request stays open: the next
+        one is the same again, if nothing is said before.
         """
 
         def decide(state: SessionState) -> Iterable[Event]:
-            yield from _voided(state)
             yield from _unfinished(state, ToolStatus.UNKNOWN, except_for=may_repeat)
             yield from (PermissionReplied(request_id=request_id) for request_id in state.permissions)
             if state.running:
@@ -178,21 +190,35 @@ class Conversation:
 
     # Turns.
 
-    async def open_request(self, build: Callable[[SessionState], Plan]) -> Opened:
-        """What the request shows is on record before any byte of it leaves; it is built from the state of that commit."""
+    async def open_request(self, build: Build) -> Opened:
+        """What the request shows is on record before any byte of it leaves; it is built from the state of that commit.
+
+        One that a dead process has left open is sent again as it was, if nothing has been said since.
+        """
         opened: list[Opened] = []
 
         def decide(state: SessionState) -> Iterable[Event]:
-            plan, turn = build(state), state.next_turn
-            opened.append(Opened(turn, plan))
-            return lifecycle.open_request(turn, plan.shown, plan.left_out)
+            left, turn = state.request, state.live.turn + 1
+            if left is not None and left.route and left.messages == len(state.messages):
+                plan = build(state, left)
+                if plan.route == left.route:
+                    opened.append(Opened(turn, left.attempt + 1, plan))
+                    return lifecycle.repeat_request(turn, attempt=left.attempt + 1)
+            plan = build(state, None)
+            opened.append(Opened(turn, 1, plan))
+            return (
+                *_voided(state),
+                *lifecycle.open_request(
+                    turn, plan.shown, plan.left_out, plan.unusable, route=plan.route, fragments=plan.fragments
+                ),
+            )
 
         await self.commit(decide)
         return opened[-1]
 
     async def retry_request(self, opened: Opened, *, attempt: int) -> None:
         """The same request leaves once more."""
-        await self.commit(lambda _: lifecycle.open_request(opened.turn, opened.plan.shown, attempt=attempt))
+        await self.commit(lambda _: lifecycle.repeat_request(opened.turn, attempt=attempt))
 
     async def close_turn(self, reply: Reply) -> bool:
         """The reply is in: the turn counts, and what it has shown ages, before tools add more.
@@ -204,7 +230,7 @@ class Conversation:
         def decide(state: SessionState) -> Iterable[Event]:
             if state.request is None:
                 return ()
-            return lifecycle.close_turn(state.live, state.request, reply=message)
+            return lifecycle.close_turn(state.live, state.request, reply=message, usage=reply.usage)
 
         return bool(await self.commit(decide))
 

@@ -16,13 +16,16 @@ from sideband.loop.messages import copied
 from sideband.loop.outcome import Outcome, Running, cancelled, ended, is_output, payload, shortened, with_result
 from sideband.loop.problems import Problem, describe
 from sideband.loop.receipts import ToolCallReceipt, active_audit_log, reminder_receipt
-from sideband.loop.scope import Alarm, Ended, OutOfTime
+from sideband.loop.scope import Alarm, Ended, OutOfTime, Scope
 from sideband.loop.telling import Teller
 from sideband.ports import Permission, Tool, ToolCall, ToolStatus
 
 __all__ = ["Dispatcher", "Outcome"]
 
 _EVENTS: Final[Mapping[Phase, str]] = MappingProxyType({Phase.BEFORE: "pre_tool_use", Phase.AFTER: "post_tool_use"})
+
+# Needed in every turn: finding a member of an enumeration takes as long as a call.
+POST_TOOL_USE, OK = SessionEvent.POST_TOOL_USE, ToolStatus.OK
 
 
 class Dispatcher:
@@ -78,7 +81,7 @@ class Dispatcher:
     async def _run_one(self, call: ToolCall) -> Outcome:
         log = active_audit_log()
         receipt = None if log is None else log.open(self._talk.session_id, call.id, call.name, call.args)
-        self._running[call.id] = running = Running(self._alarm)
+        self._running[call.id] = running = Running(Scope(self._alarm))
         try:
             outcome = await self._guarded(call, receipt, running)
         except Ended:
@@ -90,7 +93,7 @@ class Dispatcher:
         finally:
             del self._running[call.id]
         await self._record(outcome, receipt)
-        await self._teller.tell(SessionEvent.POST_TOOL_USE, **payload(outcome))
+        await self._teller.pass_on(POST_TOOL_USE, payload(outcome))
         return outcome
 
     async def _record(self, outcome: Outcome, receipt: ToolCallReceipt | None) -> None:
@@ -130,7 +133,7 @@ class Dispatcher:
         if not is_output(output):
             text = f"The tool returned {shown(output)}, which is no output.{running.done_for_good()}"
             return ended(call, ToolStatus.ERROR, text)
-        status = ToolStatus.ERROR if output.is_error else ToolStatus.OK
+        status = ToolStatus.ERROR if output.is_error else OK
         return Outcome(call=call, status=status, output=shortened(output))
 
     async def _ask(self, permission: Permission, call: ToolCall) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sideband.core.events import InboxItem
+from sideband.core.items import InboxItem
 from sideband.ports import Message, Reply, ToolCall, ToolStatus
 
 _UNFINISHED: Final[Mapping[ToolStatus, str]] = MappingProxyType(
@@ -21,6 +21,8 @@ _UNFINISHED: Final[Mapping[ToolStatus, str]] = MappingProxyType(
 def reply_message(reply: Reply) -> Message:
     """A reply; its arguments are copied, for whoever gets the calls may change them."""
     message: Message = {"role": "assistant", "content": storable(reply.text)}
+    if reply.native is not None:
+        message["native"] = reply.native
     if reply.tool_calls:
         message["tool_calls"] = [
             {"id": call.id, "name": call.name, "args": copied(call.args)} for call in reply.tool_calls

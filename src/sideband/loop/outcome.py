@@ -5,7 +5,7 @@ from typing import Any, Final, TypeGuard
 import msgspec
 
 from sideband.core.effects import ReplaceResult
-from sideband.loop.scope import Alarm, Scope
+from sideband.loop.scope import Scope
 from sideband.ports import ToolCall, ToolOutput, ToolStatus
 
 # A result longer than this is shortened before it can fill a context or a journal.
@@ -20,16 +20,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     output: ToolOutput
 
 
-class Running:
+class Running(msgspec.Struct, eq=False):
     """A call while it runs: it may note what it has changed for good. `outcome` is None until its tool has ended.
 
     All that it waits for is awaited in its `scope`, so that it can be cancelled.
     """
 
-    def __init__(self, alarm: Alarm) -> None:
-        self.changes: list[str] = []
-        self.outcome: Outcome | None = None
-        self.scope = Scope(alarm)
+    scope: Scope
+    changes: list[str] = []
+    outcome: Outcome | None = None
 
     def applied(self, what: str) -> None:
         self.changes.append(what)
@@ -54,16 +53,17 @@ def cancelled(call: ToolCall, running: Running) -> Outcome:
 
 def payload(outcome: Outcome) -> dict[str, Any]:
     """What hooks and providers are told of it."""
+    call, output = outcome.call, outcome.output
     return {
-        "tool_name": outcome.call.name,
-        "tool_call_id": outcome.call.id,
-        "args": outcome.call.args,
-        "result": outcome.output,
+        "tool_name": call.name,
+        "tool_call_id": call.id,
+        "args": call.args,
+        "result": output,
         "status": str(outcome.status),
-        "truncated": outcome.output.truncated,
-        "original_bytes": outcome.output.original_bytes,
-        "data": outcome.output.data,
-        "text": outcome.output.text,
+        "truncated": output.original_bytes is not None,
+        "original_bytes": output.original_bytes,
+        "data": output.data,
+        "text": output.text,
     }
 
 

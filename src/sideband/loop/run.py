@@ -6,15 +6,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sideband.core.events import InboxItem
+from sideband.core.items import InboxItem
+from sideband.core.usage import Usage
 from sideband.loop.asking import OnRestart
 from sideband.loop.budget import Budget
 from sideband.loop.conversation import Conversation
 from sideband.loop.hooks import HOOK_SECONDS, Hooks
 from sideband.loop.problems import Problem
 from sideband.loop.telling import Surroundings
-from sideband.ports import Clock, Compactor, Model, OnText, Permission, Tool, Usage, Watcher
+from sideband.ports import Clock, Compactor, Model, OnText, Permission, Tool, Watcher
 from sideband.providers.context import Provider
+from sideband.render.view import SystemText
 
 
 class LoopStatus(StrEnum):
@@ -65,7 +67,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str = "agent"
-    system: str = ""
+    system: SystemText = SystemText()
     task: str = ""
     budget: Budget = Budget()
     context_window: int | None = None
@@ -92,3 +94,10 @@ class LoopParts(NamedTuple):
     watcher: Watcher | None = None
     on_text: OnText | None = None
     on_restart: OnRestart | None = None
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """What a request tells the model of the tools."""
+        return [
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+            for tool in self.tools
+        ]

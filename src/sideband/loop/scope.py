@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Coroutine
+from math import inf
 from typing import Any, TypeVar
+
+import msgspec
 
 _Value = TypeVar("_Value")
 
@@ -19,32 +22,34 @@ class Forsaken(Exception):
     """What was awaited gave up as if it had been cancelled, though nobody cancelled it."""
 
 
-class _Stay:
-    """A task inside a scope; what `asyncio.timeout` does, apart from when it is time."""
+class _Stay(msgspec.Struct, eq=False):
+    """A task inside a scope; what `asyncio.timeout` does, apart from when it is time.
 
-    def __init__(self, task: "asyncio.Task[Any]") -> None:
-        self._task = task
-        self._cancelling = task.cancelling()
-        self._cancelled = False
-        self._handle: asyncio.Handle | None = None
+    `cancelling` is how often the task had been cancelled when it entered.
+    """
+
+    task: "asyncio.Task[Any]"
+    cancelling: int
+    cancelled: bool = False
+    handle: asyncio.Handle | None = None
 
     def end(self) -> None:
         """End it soon, not now: the task may be the caller, and past its last await."""
-        if self._handle is None:
-            self._handle = self._task.get_loop().call_soon(self.cancel)
+        if self.handle is None:
+            self.handle = self.task.get_loop().call_soon(self.cancel)
 
     def cancel(self) -> None:
         """Cancel the task, once; only the event loop calls this."""
-        if not self._cancelled:
-            self._cancelled = True
-            self._task.cancel()
+        if not self.cancelled:
+            self.cancelled = True
+            self.task.cancel()
 
     def leave(self) -> bool:
         """Whether the task was cancelled here and nowhere else; it goes on as if it had not been."""
-        if self._handle is not None:
-            self._handle.cancel()
-        cancelled, self._cancelled = self._cancelled, False
-        return cancelled and self._task.uncancel() <= self._cancelling
+        if self.handle is not None:
+            self.handle.cancel()
+        cancelled, self.cancelled = self.cancelled, False
+        return cancelled and self.task.uncancel() <= self.cancelling
 
 
 class Alarm:
@@ -58,13 +63,13 @@ class Alarm:
         self._keeps_timer = keeps_timer
         self._due: dict[_Stay, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = inf
 
-    def set(self, stay: _Stay, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._due[stay] = when = loop.time() + seconds
-        if self._timer is None or when < self._timer.when():
+    def set(self, stay: _Stay, when: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._due[stay] = when
+        if when < self._rings_at:
             self.off()
-            self._timer = loop.call_at(when, self._ring)
+            self._rings_at, self._timer = when, loop.call_at(when, self._ring)
 
     def lift(self, stay: _Stay) -> None:
         self._due.pop(stay, None)
@@ -74,26 +79,27 @@ class Alarm:
     def off(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self._rings_at = None, inf
 
     def _ring(self) -> None:
-        self._timer = None
+        self._timer, self._rings_at = None, inf
         loop = asyncio.get_running_loop()
         now = loop.time()
         for stay in [stay for stay, when in self._due.items() if when <= now]:
             del self._due[stay]
             stay.cancel()
         if self._due:
-            self._timer = loop.call_at(min(self._due.values()), self._ring)
+            self._rings_at = min(self._due.values())
+            self._timer = loop.call_at(self._rings_at, self._ring)
 
 
-class Scope:
+class Scope(msgspec.Struct, eq=False):
     """Awaits what `end` ends; after that nothing more is awaited. Scopes of one run may share an alarm."""
 
-    def __init__(self, alarm: Alarm | None = None) -> None:
-        self.ended = False
-        self._alarm = alarm or Alarm()
-        self._stays: set[_Stay] = set()
+    _alarm: Alarm = msgspec.field(default_factory=Alarm)
+    ended: bool = False
+    # Nearly always one at most.
+    _stays: list[_Stay] = []
 
     def end(self) -> None:
         """End what is awaited now, and refuse what would be awaited next."""
@@ -106,12 +112,13 @@ class Scope:
         if self.ended:
             work.close()
             raise Ended
-        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         assert task is not None  # noqa: S101 - this is a coroutine of asyncio
-        stay = _Stay(task)
-        self._stays.add(stay)
+        stay = _Stay(task, task.cancelling())
+        self._stays.append(stay)
         if seconds is not None:
-            self._alarm.set(stay, seconds)
+            self._alarm.set(stay, loop.time() + seconds, loop)
         try:
             return await work
         except asyncio.CancelledError:
@@ -122,10 +129,11 @@ class Scope:
                 raise
             raise Forsaken("cancelled by its own doing") from None
         finally:
-            self._stays.discard(stay)
+            self._stays.remove(stay)
             if seconds is not None:
                 self._alarm.lift(stay)
-            stay.leave()
+            if stay.cancelled or stay.handle is not None:
+                stay.leave()
 
     def _why(self) -> Exception:
         return Ended() if self.ended else OutOfTime()

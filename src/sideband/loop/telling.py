@@ -1,6 +1,6 @@
 """Telling hooks and providers what happens, and making live what they answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ from sideband.core.reminder import Reminder, Source
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Trust
 from sideband.loop.conversation import Conversation
-from sideband.loop.hooks import HOOK_SECONDS, HookContext, HookFailure, HookFunction, Hooks, call, name_of
+from sideband.loop.hooks import HOOK_SECONDS, AroundHook, HookContext, HookFailure, HookFunction, Hooks, call, name_of
 from sideband.loop.problems import Problem
 from sideband.providers.context import Provider, ProviderContext, WorkspaceAnchor
 from sideband.providers.evaluation import Evaluation, evaluate_one, failure, read_result, within_budget
@@ -59,23 +59,34 @@ class Teller:
         self._hooks = hooks
         self._seconds = seconds
         self.report = report
-        self._subscribers: dict[str, list[Provider]] = {}
+        self._subscribers: dict[str, list[tuple[Provider, ProviderContext]]] = {}
         for provider in providers:
             for event in provider.subscribes_to:
-                self._subscribers.setdefault(event, []).append(provider)
-        self._contexts = {provider.id: _context(talk, around, provider.id) for provider in providers}
+                context = _context(talk, around, provider.id, str(event))
+                self._subscribers.setdefault(event, []).append((provider, context))
+
+    def hears(self, event: SessionEvent | WorkerEvent) -> bool:
+        """Whether there is anybody to tell."""
+        return event in self._subscribers or event in self._hooks.session
 
     async def tell(self, event: SessionEvent | WorkerEvent, **payload: Any) -> list[Any]:  # noqa: ANN401 - the event's own
         """The actions that hooks answered with; their reminders, and those of providers, are live."""
-        actions: list[Any] = []
-        for hook in tuple(self._hooks.session.get(event, ())):
-            answer = await self.ask(hook, event.value, payload)
-            if answer.action is not None:
-                actions.append(answer.action)
+        return await self.pass_on(event, payload)
+
+    async def pass_on(self, event: SessionEvent | WorkerEvent, payload: dict[str, Any]) -> list[Any]:
+        """The same for a payload that is at hand."""
+        hooks = self._hooks.session.get(event)
+        actions = await self._ask_all(hooks, event, payload) if hooks else []
         subscribers = self._subscribers.get(event)
         if subscribers:
-            await self._evaluate(subscribers, str(event), payload)
+            await self._evaluate(subscribers, payload)
         return actions
+
+    async def _ask_all(
+        self, hooks: Iterable[HookFunction], event: SessionEvent | WorkerEvent, payload: Mapping[str, Any]
+    ) -> list[Any]:
+        answers = [await self.ask(hook, event.value, payload) for hook in tuple(hooks)]
+        return [answer.action for answer in answers if answer.action is not None]
 
     async def ask(self, hook: HookFunction, event: str, payload: Mapping[str, Any]) -> Answer:
         """Call one hook and make live the reminders it answers with."""
@@ -89,6 +100,13 @@ class Teller:
         effects = self._read(returned, event, where)
         live = [await self._inject(draft, Source.HOOK, name_of(hook), where) for draft in effects.reminders]
         return Answer(tuple(injected for injected in live if injected is not None), effects.action)
+
+    async def ask_around(self, what: str, side: str, hooks: Iterable[AroundHook], payload: Mapping[str, Any]) -> None:
+        """Call the hooks on one side of an iteration or a run, and make live the reminders they answer with."""
+        for hook in tuple(hooks):
+            function = hook.pre if side == "pre" else hook.post
+            if function is not None:
+                await self.ask(function, f"{side}_{what}", payload)
 
     def _read(self, returned: object, event: str, where: str) -> Effects:
         try:
@@ -108,20 +126,28 @@ class Teller:
             self.report(Problem(where, str(error)))
             return None
 
-    async def _evaluate(self, providers: Sequence[Provider], event: str, payload: dict[str, Any]) -> None:
+    async def _evaluate(self, subscribers: Sequence[tuple[Provider, ProviderContext]], payload: dict[str, Any]) -> None:
         evaluations: list[Evaluation] = []
-        for provider in providers:
-            context = msgspec.structs.replace(self._contexts[provider.id], event=event, payload=payload)
+        fired = False
+        for provider, shared in subscribers:
+            context = msgspec.structs.replace(shared, payload=payload)
             # The canonical ones are pure and ours; anybody else's runs where it cannot stop the loop, on copies.
             returned = evaluate_one(provider, context) if provider.canonical else await self._guarded(provider, context)
-            evaluations.append(self._of_a_size(returned) if returned.drafts else returned)
-        for evaluation in within_budget(evaluations):
+            if returned.drafts:
+                fired, returned = True, self._of_a_size(returned)
+            evaluations.append(returned)
+        for evaluation in within_budget(evaluations) if fired else evaluations:
             self._talk.note(evaluation.event)
-            if evaluation.event.error is not None:
-                self.report(Problem(f"provider {evaluation.provider_id} on {event}", evaluation.event.error))
-            for draft in evaluation.drafts:
-                where = f"provider {evaluation.provider_id} on {event}"
-                await self._inject(draft, Source.STDLIB_PROVIDER, evaluation.provider_id, where)
+            if evaluation.drafts or evaluation.event.error is not None:
+                await self._heed(evaluation)
+
+    async def _heed(self, evaluation: Evaluation) -> None:
+        """Report how a provider failed, or make live what it wants said."""
+        where = f"provider {evaluation.provider_id} on {evaluation.event.event_name}"
+        if evaluation.event.error is not None:
+            self.report(Problem(where, evaluation.event.error))
+        for draft in evaluation.drafts:
+            await self._inject(draft, Source.STDLIB_PROVIDER, evaluation.provider_id, where)
 
     async def _guarded(self, provider: Provider, shared: ProviderContext) -> Evaluation:
         context = msgspec.structs.replace(
@@ -147,10 +173,10 @@ class Teller:
         return evaluation
 
 
-def _context(talk: Conversation, around: Surroundings, provider_id: str) -> ProviderContext:
-    """What a provider is told whatever the event."""
+def _context(talk: Conversation, around: Surroundings, provider_id: str, event: str) -> ProviderContext:
+    """What a provider is told of an event besides its payload."""
     return ProviderContext(
-        event="",
+        event=event,
         session=talk,
         session_id=talk.session_id,
         options=dict(around.options),

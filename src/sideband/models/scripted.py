@@ -7,8 +7,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from sideband.core.lifecycle import Shown
-from sideband.ports import Message, ModelError, OnText, Plan, Reply, RequestView, Usage
+from sideband.core.usage import Usage
+from sideband.ports import Message, ModelError, OnText, Plan, Reply
 from sideband.render.shapes import tagged
+from sideband.render.view import RequestView
 
 # One line of a script: what to answer, how to fail, or a function of the request that decides.
 Said: TypeAlias = Reply | str | ModelError
@@ -54,7 +56,7 @@ class ScriptedModel:
         reminders = tuple(tagged(item.reminder, item.provenance) for item in view.live)
         request = ScriptedRequest(
             turn=view.turn,
-            system=view.system,
+            system="\n\n".join(filter(None, (view.system, view.system_after))),
             messages=tuple(view.messages),
             reminders=reminders,
             tools=tuple(tool["name"] for tool in view.tools),

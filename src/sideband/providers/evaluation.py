@@ -1,6 +1,6 @@
 """One pass over the providers that subscribe to an event: what each returned, or how it failed."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -23,17 +23,6 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     provider_id: str
     drafts: tuple[Draft, ...] = ()
     event: ProviderEvaluated
-
-
-def evaluate(
-    providers: Iterable[Provider], ctx_for: Callable[[str], ProviderContext], *, budget_bytes: int = BUDGET_BYTES
-) -> tuple[Evaluation, ...]:
-    """One evaluation for each provider that subscribes to the event of its context; none stops another."""
-    contexts = ((provider, ctx_for(provider.id)) for provider in providers)
-    return within_budget(
-        [evaluate_one(provider, ctx) for provider, ctx in contexts if ctx.event in provider.subscribes_to],
-        budget_bytes=budget_bytes,
-    )
 
 
 def evaluate_one(provider: Provider, ctx: ProviderContext) -> Evaluation:

@@ -17,9 +17,7 @@ from sideband.providers import (
     workspace_anchor,
 )
 from sideband.providers.context import Evaluate, Provider
-from sideband.providers.options import config_for, read_options
-
-__all__ = ["CANONICAL", "Registry", "config_for"]
+from sideband.providers.options import read_options
 
 # The one list of them: what is enabled by default follows from it.
 CANONICAL: Final = (

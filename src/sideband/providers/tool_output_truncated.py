@@ -17,7 +17,7 @@ KEY_CHARACTERS: Final = 56
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     """Fires when the event, or the result in it, is marked as shortened."""
     told = (ctx.payload, fields_of(ctx.payload.get("result")))
-    if not any(map(_is_marked, told)):
+    if not (_is_marked(told[0]) or _is_marked(told[1])):
         return None
     tool = tool_name(ctx.payload) or "tool"
     return {

@@ -1,6 +1,7 @@
 """Telling apart, cheaply, the events in which nothing went wrong: by far the most."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -35,31 +36,27 @@ _PLAIN: Final = _NUMBER | {str}
 
 def went_well(event: str, payload: Mapping[str, object]) -> bool:
     """True only where a close look surely finds nothing."""
-    match event:
-        case SessionEvent.POST_TOOL_USE:
-            return payload.keys() <= _CALL and payload.get("status") == "ok" and _says_nothing(payload)
-        case SessionEvent.POST_STEP:
-            results = payload.get("results")
-            told = payload.keys() <= _STEP and type(payload.get("turn")) in _NUMBER
-            return told and isinstance(results, list) and all(map(_is_ok, results))
-        case SessionEvent.POST_AGENT_TURN:
-            return payload.keys() <= _REPLY and _is_plain(payload, "turn", "text")
-        case _:
-            return False
+    look = _LOOKS.get(event)
+    return look is not None and look(payload)
 
 
-def _says_nothing(payload: Mapping[str, object]) -> bool:
-    told, result = payload.get("text"), payload.get("result")
+def _call_went_well(payload: Mapping[str, object]) -> bool:
+    if payload.keys() != _CALL or payload["status"] != "ok":
+        return False
+    told, result, data = payload["text"], payload["result"], payload["data"]
     if not (isinstance(told, str) and isinstance(result, msgspec.Struct) and result.__struct_fields__ == _OUTPUT):
         return False
-    text, is_error, original_bytes, data = msgspec.structs.astuple(result)
+    text, is_error, original_bytes, of_result = msgspec.structs.astuple(result)
     return (
         text == told
         and is_error is False
         and type(original_bytes) in _NUMBER
-        and _is_plain(payload, "tool_name", "tool_call_id", "truncated", "original_bytes")
+        and type(payload["tool_name"]) in _PLAIN
+        and type(payload["tool_call_id"]) in _PLAIN
+        and type(payload["truncated"]) in _PLAIN
+        and type(payload["original_bytes"]) in _PLAIN
         and _ended_well(data)
-        and (payload.get("data") is data or _ended_well(payload.get("data")))
+        and (data is of_result or _ended_well(of_result))
         and not may_report(told)
     )
 
@@ -67,14 +64,30 @@ def _says_nothing(payload: Mapping[str, object]) -> bool:
 def _ended_well(data: object) -> bool:
     if not (isinstance(data, dict) and data.keys() <= _PROGRAM):
         return False
-    return data.get("exit_code", 0) == 0 and type(data.get("duration_ms")) in _NUMBER
+    return not data or (data.get("exit_code", 0) == 0 and type(data.get("duration_ms")) in _NUMBER)
+
+
+def _step_went_well(payload: Mapping[str, object]) -> bool:
+    if payload.keys() != _STEP or type(payload["turn"]) not in _NUMBER:
+        return False
+    results = payload["results"]
+    return isinstance(results, list) and all(map(_is_ok, results))
 
 
 def _is_ok(result: object) -> bool:
-    if not (isinstance(result, dict) and result.keys() <= _RESULT):
+    if not (isinstance(result, dict) and result.keys() == _RESULT):
         return False
-    return result.get("status") == "ok" and _is_plain(result, "tool_name")
+    return result["status"] == "ok" and type(result["tool_name"]) in _PLAIN
 
 
-def _is_plain(fields: Mapping[str, object], *names: str) -> bool:
-    return _PLAIN.issuperset(map(type, map(fields.get, names)))
+def _reply_went_well(payload: Mapping[str, object]) -> bool:
+    return payload.keys() == _REPLY and type(payload["turn"]) in _PLAIN and type(payload["text"]) in _PLAIN
+
+
+_LOOKS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = MappingProxyType(
+    {
+        SessionEvent.POST_TOOL_USE: _call_went_well,
+        SessionEvent.POST_STEP: _step_went_well,
+        SessionEvent.POST_AGENT_TURN: _reply_went_well,
+    }
+)

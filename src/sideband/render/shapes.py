@@ -1,13 +1,15 @@
-"""The text shapes of a reminder, and the one escaper that keeps a body inside its frame."""
+"""The text shapes of a reminder, and the escapers that keep a body inside its frame."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
-from sideband.core.reminder import Reminder
+from sideband.core.reminder import Reminder, RoleHint
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
+from sideband.render.profile import Profile, Wire
 
 
 class Frame(StrEnum):
@@ -18,35 +20,150 @@ class Frame(StrEnum):
     SERVER_NOTICE = "server-notice"
 
 
+# Whoever is not the session's own side speaks inside a frame that names it, whatever role it asked for.
+NOTICES: Final[Mapping[Trust, Frame]] = MappingProxyType(
+    {Trust.PEER: Frame.PEER_NOTICE, Trust.SERVER: Frame.SERVER_NOTICE}
+)
+_OWN: Final = Frame.SYSTEM_REMINDER.value
+_NAMES: Final = tuple(NOTICES.get(trust, Frame.SYSTEM_REMINDER).value for trust in Trust)
+"""The name of the frame for each level of trust."""
+
+# The table of shapes.
+
+
+class Shape(StrEnum):
+    """What a reminder looks like to the model."""
+
+    NOTICE = "notice"
+    DEVELOPER_MESSAGE = "developer_message"
+    USER_BLOCK = "user_block"
+    CACHED_USER_BLOCK = "cached_user_block"
+    TAGGED_SYSTEM_TEXT = "tagged_system_text"
+    PLAIN_SYSTEM_TEXT = "plain_system_text"
+
+
+class Row(NamedTuple):
+    """A shape, and the profile, hint and level of trust it is for."""
+
+    shape: Shape
+    holds: Callable[[Profile, RoleHint, Trust], bool]
+
+
+# The first row that holds decides.
+SHAPES: Final = (
+    Row(Shape.NOTICE, lambda _profile, _hint, trust: trust in NOTICES),
+    Row(Shape.DEVELOPER_MESSAGE, lambda profile, _hint, _trust: profile.prefers_role_developer),
+    Row(Shape.USER_BLOCK, lambda profile, hint, _trust: _on_anthropic(profile) and hint == RoleHint.USER_BLOCK),
+    Row(
+        Shape.CACHED_USER_BLOCK,
+        lambda profile, hint, _trust: _on_anthropic(profile) and hint == RoleHint.EPHEMERAL_CACHE,
+    ),
+    Row(Shape.TAGGED_SYSTEM_TEXT, lambda profile, _hint, _trust: profile.prefers_xml_scaffolding),
+    Row(Shape.PLAIN_SYSTEM_TEXT, lambda _profile, _hint, _trust: True),
+)
+
+TAGGED: Final = frozenset({Shape.NOTICE, Shape.USER_BLOCK, Shape.CACHED_USER_BLOCK, Shape.TAGGED_SYSTEM_TEXT})
+"""The shapes with a frame of tags; the others have a line in front."""
+
+
+def _on_anthropic(profile: Profile) -> bool:
+    return profile.wire is Wire.ANTHROPIC
+
+
+def shape_of(profile: Profile, hint: RoleHint, trust: Trust) -> Shape:
+    """The shape of a reminder with this hint and from this level, on this route."""
+    return next(row.shape for row in SHAPES if row.holds(profile, hint, trust))
+
+
+# Escaping.
+
+Escape: TypeAlias = Callable[[str], str]
+
 # Characters that print nothing: controls, soft hyphens, joiners, marks of direction, selectors, tags.
-_UNSEEN: Final = (
-    r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+_INVISIBLE: Final = (
+    r"\x7f-\x84\x86-\x9f\xad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     r"\U000e0000-\U000e0fff"
 )
-_NAMES: Final = "|".join(f"[{_UNSEEN}]*".join(map(re.escape, frame.value)) for frame in Frame)
+_UNSEEN: Final = rf"\x00-\x1f\x85{_INVISIBLE}"
+_ANY_NAME: Final = "|".join(f"[{_UNSEEN}]*".join(map(re.escape, frame.value)) for frame in Frame)
 # The `<` of a framing tag in any spelling: any case, blanks and slashes around the name, attributes, self-closing, cut
 # off at the end of the text, and with unseen characters anywhere. No run before the name can hold another `<`, so that
 # the time is linear in the text.
-_FRAMING_TAG: Final = re.compile(rf"<(?=[\s/{_UNSEEN}]*(?:{_NAMES})(?![\w.:-]))", re.IGNORECASE)
+_FRAMING_TAG: Final = rf"<(?=[\s/{_UNSEEN}]*(?:{_ANY_NAME})(?![\w.:-]))"
+
+LEAD: Final = "System reminder"
+
+_LINE_BREAKS: Final = r"\n\x0b\x0c\r\x1c-\x1e\x85\u2028\u2029"
+_UNSEEN_IN_A_LINE: Final = rf"\x00-\x08\x0e-\x1b\x1f{_INVISIBLE}"
+_GAP: Final = rf" \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000{_UNSEEN_IN_A_LINE}"
+_WORDS: Final = rf"[{_GAP}_-]*".join(f"[{_UNSEEN_IN_A_LINE}]*".join(word) for word in LEAD.split())
+# What a line begins with that reads like the one in front of a plain shape, with a number and turns or without. It is
+# looked for at the start of lines only, and never past their ends, so that the time is linear here too.
+_FORGED: Final = rf"(?=(?i:[{_GAP}]*{_WORDS}(?:[{_GAP}\d#(),.][{_GAP}\d#(),.turns]*)?[:\ufe55\uff1a]))"
+_FORGED_LINE: Final = rf"[{_LINE_BREAKS}]{_FORGED}"
+_QUOTED: Final = "> "
+
+# Compiled when first needed, and kept: these take longer than the import of all the rest.
+_compiled: Final = cache(re.compile)
 
 
 def neutralise(text: str) -> str:
     """The text with every framing tag in it made plain text; all else stays as it is, byte for byte."""
-    return _FRAMING_TAG.sub("&lt;", text)
+    return _compiled(_FRAMING_TAG, re.IGNORECASE).sub("&lt;", text) if "<" in text else text
 
 
-# Whoever is not the session's own side speaks inside a frame that names it, whatever role it asked for.
-_NOTICES: Final[Mapping[Trust, Frame]] = MappingProxyType(
-    {Trust.PEER: Frame.PEER_NOTICE, Trust.SERVER: Frame.SERVER_NOTICE}
-)
+def neutralise_plain(text: str) -> str:
+    """The text with every framing tag in it made plain text, and every line quoted that looks like the start of a reminder."""
+    return _quote_forged(neutralise(text))
 
 
-def tagged(reminder: Reminder, provenance: Provenance = IN_PROCESS) -> str:
+def escape_markup(text: str) -> str:
+    """The text as XML writes it: no `&`, `<` or `>` of its own is left."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def escape_notice_markup(text: str) -> str:
+    """The same for text of somebody else, in which no line may look like the start of a reminder either."""
+    return _quote_forged(escape_markup(text))
+
+
+def _quote_forged(text: str) -> str:
+    if _compiled(_FORGED).match(text):
+        text = _QUOTED + text
+    line = _compiled(_FORGED_LINE)
+    return line.sub(rf"\g<0>{_QUOTED}", text) if line.search(text) else text
+
+
+# Texts. A fragment that is kept has a handle, by which it can be taken back, and says for how many turns it holds.
+
+
+def tagged(
+    reminder: Reminder,
+    provenance: Provenance = IN_PROCESS,
+    *,
+    escape: Escape = neutralise,
+    handle: int | None = None,
+    turns: int | None = None,
+) -> str:
     """A reminder as an element of its own; that of a peer or a server says so, and from whom."""
-    notice = _NOTICES.get(provenance.trust)
-    frame = Frame.SYSTEM_REMINDER if notice is None else notice
-    sender = "" if notice is None else f' from="{_attribute(provenance.principal or "unknown")}"'
-    return f"<{frame.value}{sender}>\n{neutralise(reminder.body)}\n</{frame.value}>"
+    name = _NAMES[provenance.trust]
+    sender = "" if name == _OWN else f' from="{_attribute(provenance.principal or "unknown")}"'
+    number = "" if handle is None else f' id="{handle}"'
+    lasting = "" if turns is None else f' turns="{turns}"'
+    return f"<{name}{sender}{number}{lasting}>\n{escape(reminder.body)}\n</{name}>"
+
+
+def plain(reminder: Reminder, *, handle: int | None = None, turns: int | None = None) -> str:
+    """A reminder behind a line that says what it is."""
+    number = "" if handle is None else f" {handle}"
+    lasting = "" if turns is None else f" ({turns} turns)"
+    return f"{LEAD}{number}{lasting}:\n{neutralise_plain(reminder.body)}"
+
+
+def withdrawal(handles: Iterable[int], *, tags: bool) -> str:
+    """The one line that takes back kept reminders, by their handles."""
+    line = f"Withdrawn: {', '.join(map(str, handles))}."
+    return f"<{_OWN}>\n{line}\n</{_OWN}>" if tags else f"{LEAD}:\n{line}"
 
 
 def _attribute(value: str) -> str:

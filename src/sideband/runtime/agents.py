@@ -15,25 +15,14 @@ from sideband.loop.run import LoopParts, LoopResult, LoopSettings
 from sideband.loop.scope import Scope
 from sideband.loop.telling import Surroundings
 from sideband.models.scripted import ScriptedModel
-from sideband.ports import (
-    Clock,
-    Compactor,
-    Message,
-    Model,
-    ModelError,
-    OnText,
-    Permission,
-    Reply,
-    RequestView,
-    Tool,
-    Watcher,
-)
+from sideband.ports import Clock, Compactor, Message, Model, ModelError, OnText, Permission, Reply, Tool, Watcher
 from sideband.providers import pressure, token_pressure
 from sideband.providers.context import WorkspaceAnchor
 from sideband.providers.options import read_options
 from sideband.providers.registry import Registry
 from sideband.providers.settings import find_number
 from sideband.recall.facts import FactBook
+from sideband.render.view import RequestView, system_text
 from sideband.runtime.clock import SystemClock
 from sideband.runtime.registries import HOOKS, PROVIDERS
 from sideband.runtime.session import Session
@@ -57,6 +46,9 @@ async def agent_run(
     session: Session | None = None,
     model: str | Model,
     system: str = "",
+    system_prompt_parts: Sequence[str] = (),
+    system_appendix: str = "",
+    system_suffix: str = "",
     tools: Sequence[Tool] = (),
     reminders: bool | Mapping[str, Any] = True,
     name: str = "agent",
@@ -85,6 +77,7 @@ async def agent_run(
     `{"providers": ["-id"], "config": {id: {…}}}` turns some off and configures others. `compactor` is `"keep_last"`,
     `"summarize"`, a function of messages and reminders, or an object with `compact`. `daemon=True` keeps the run
     going when it is idle, until an interrupt or a message wakes it. `queue_after_cancel` is `"hold"` or `"deliver"`.
+    The system text is `system_prompt_parts`, `system`, `system_appendix` and `system_suffix`, in this order.
     `on_text` gets the text as it arrives, `on_restart` is told when a broken reply is asked for again from the start.
     """
     session = session or await open_store().session()
@@ -124,7 +117,7 @@ async def agent_run(
     )
     settings = LoopSettings(
         name=name,
-        system=system,
+        system=system_text(parts=system_prompt_parts, system=system, appendix=system_appendix, suffix=system_suffix),
         task=task or "",
         budget=Budget(max_turns=max_turns, max_tokens=max_tokens),
         context_window=_context_window(config, chosen),
@@ -152,6 +145,9 @@ async def llm_call(
     model: str | Model,
     session: Session | None = None,
     system: str = "",
+    system_prompt_parts: Sequence[str] = (),
+    system_appendix: str = "",
+    system_suffix: str = "",
     on_text: OnText | None = None,
     model_seconds: float = 600.0,
     clock: Clock | None = None,
@@ -161,9 +157,12 @@ async def llm_call(
     Without a session nothing is rendered and nothing counted.
     """
     chosen = read_model(model)
+    text = system_text(parts=system_prompt_parts, system=system, appendix=system_appendix, suffix=system_suffix)
     if session is None:
         message: Message = {"role": "user", "content": prompt}
-        view = RequestView(turn=1, system=system, messages=[message], tools=[], live=LiveIndex())
+        view = RequestView(
+            turn=1, system=text.before, system_after=text.after, messages=[message], tools=[], live=LiveIndex()
+        )
         return await chosen.complete(chosen.plan(view), on_text)
     talk = session.talk
     asker = Asker(talk, chosen, clock or SystemClock(), Scope(), _refuse, seconds=model_seconds, on_text=on_text)
@@ -171,7 +170,7 @@ async def llm_call(
         await talk.recover(may_repeat=lambda _name: False)
         await talk.start_with(prompt)
         try:
-            return await asker.turn(system, [])
+            return await asker.turn(text, [])
         finally:
             await talk.finish_call()
 

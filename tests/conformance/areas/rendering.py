@@ -8,7 +8,8 @@ ESCAPER: Final[Rules] = rules(
     Source.OURS,
     {
         "render:escape:framing-tags-are-neutralised": "In a tagged shape no spelling of a framing tag in the body, in any case, with spaces, attributes, a slash or cut off at the end, can open or close the frame.",
-        "render:escape:the-rest-is-verbatim": "Outside the `seed` preset a tagged shape keeps every byte of a body that holds no framing tag.",
+        "render:escape:a-notice-begins-no-reminder": "In the text of a peer or a server a line that reads like the start of a plain reminder is quoted, on every route and in every placement.",
+        "render:escape:the-rest-is-verbatim": "Outside the `seed` preset a tagged shape keeps every byte of a body of the session's own side that holds no framing tag.",
     },
 )
 

@@ -12,22 +12,21 @@ from sideband.core.events import (
     Event,
     Expired,
     Idled,
-    InboxItem,
     InjectAccepted,
     InjectDelivered,
     Queued,
-    QueuedMessage,
     ResultRecorded,
     Started,
 )
+from sideband.core.items import InboxItem, QueuedMessage
 from sideband.core.seams import Mode, Seam
 from sideband.core.state import SessionState, apply
-from sideband.loop.conversation import Conversation, Opened
+from sideband.loop.conversation import Build, Conversation, Opened
 from sideband.loop.dispatch import Dispatcher
 from sideband.loop.messages import reply_message, result_message
 from sideband.loop.outcome import Outcome
 from sideband.loop.problems import Problem
-from sideband.ports import Committed, Decision, Logged, Message, Plan, Reply, ToolCall, ToolStatus
+from sideband.ports import Committed, Decision, Lease, Logged, Message, Reply, ToolCall, ToolStatus
 from sideband.runtime.session import Session
 from tests.faults.schedules.stores import GroupingStore, WitnessedStore
 
@@ -40,8 +39,10 @@ class AwaitsBetweenCheckAndAct(WitnessedStore):
     As in a database, a statement that finds no row changes nothing and says nothing.
     """
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         state = self.state(session_id)
+        if lease is not None:
+            self._attend(state, session_id, lease)
         events = tuple(decide(state))
         await asyncio.sleep(0)
         for event in events:
@@ -64,9 +65,9 @@ class AnswersBeforeItCommits(GroupingStore):
         super().__init__()
         self._promised: list[asyncio.Future[Committed]] = []
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         events = tuple(decide(self.state(session_id)))
-        made = asyncio.ensure_future(super().commit(session_id, lambda _: events))
+        made = asyncio.ensure_future(super().commit(session_id, lambda _: events, lease=lease))
         if not any(isinstance(event, Queued | InjectAccepted) for event in events):
             return await made
         self._promised.append(made)
@@ -76,12 +77,12 @@ class AnswersBeforeItCommits(GroupingStore):
 class ForgetsToLog(WitnessedStore):
     """Applies without writing it down that a session has gone idle."""
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         events = tuple(decide(self.state(session_id)))
         if [type(event) for event in events] == [Idled]:
             apply(self.state(session_id), events[0])
             return Committed(events=events, sequence=len(self.journal))
-        return await super().commit(session_id, lambda _: events)
+        return await super().commit(session_id, lambda _: events, lease=lease)
 
 
 class SkipsASubscriber(WitnessedStore):
@@ -169,17 +170,17 @@ class StartsWithTheNewest(Conversation):
 class PlansBeforeTheCommit(Conversation):
     """Builds the request from a state that may have moved on when it is put on record."""
 
-    async def open_request(self, build: Callable[[SessionState], Plan]) -> Opened:
-        plan = build(self.state)
-        return await super().open_request(lambda _: plan)
+    async def open_request(self, build: Build) -> Opened:
+        plan = build(self.state, None)
+        return await super().open_request(lambda _state, _left: plan)
 
 
 class PlansAfterTheCommit(Conversation):
     """Puts one request on record and sends another."""
 
-    async def open_request(self, build: Callable[[SessionState], Plan]) -> Opened:
+    async def open_request(self, build: Build) -> Opened:
         opened = await super().open_request(build)
-        return Opened(opened.turn, build(self.state))
+        return Opened(opened.turn, opened.attempt, build(self.state, None))
 
 
 class NeverExpires(Conversation):

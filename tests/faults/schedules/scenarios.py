@@ -6,8 +6,9 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from sideband.core.seams import InjectMode, Mode
+from sideband.core.usage import Usage
 from sideband.models.scripted import Line
-from sideband.ports import ModelError, Reply, ToolCall, Usage
+from sideband.ports import ModelError, Reply, ToolCall
 from sideband.testing.clock import FakeClock
 from tests.faults.schedules.cast import Asked, SlowKeepLast, steps
 from tests.faults.schedules.doing import (

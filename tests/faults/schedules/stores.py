@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
 from sideband.core.events import Event
-from sideband.ports import Committed, Decision
+from sideband.ports import Committed, Decision, Lease
 from sideband.store.memory import MemoryStore
 
 Commit: TypeAlias = tuple[Event, ...]
@@ -21,8 +21,8 @@ class WitnessedStore(MemoryStore):
         self._waiting: list[tuple[type[Event], asyncio.Future[None]]] = []
         self._is_over = False
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
-        committed = await super().commit(session_id, decide)
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
+        committed = await super().commit(session_id, decide, lease=lease)
         if committed.events:
             self.commits.append(committed.events)
             self.give_cues({type(event) for event in committed.events})
@@ -49,6 +49,7 @@ class WitnessedStore(MemoryStore):
 class _Order(NamedTuple):
     session_id: str
     decide: Decision
+    lease: Lease | None
     done: asyncio.Future[Committed]
 
 
@@ -63,9 +64,9 @@ class GroupingStore(WitnessedStore):
         self._line: deque[_Order] = deque()
         self._writing: asyncio.Task[None] | None = None
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         loop = asyncio.get_running_loop()
-        order = _Order(session_id, decide, loop.create_future())
+        order = _Order(session_id, decide, lease, loop.create_future())
         self._line.append(order)
         if self._writing is None:
             self._writing = loop.create_task(self._write(), name="writer")
@@ -75,7 +76,7 @@ class GroupingStore(WitnessedStore):
         while self._line:
             order = self._line.popleft()
             try:
-                committed = await super().commit(order.session_id, order.decide)
+                committed = await super().commit(order.session_id, order.decide, lease=order.lease)
             except Exception as error:  # noqa: BLE001 - whatever a decision raises is for whoever asked for it
                 if not order.done.cancelled():
                     order.done.set_exception(error)

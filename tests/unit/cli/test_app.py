@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sideband import __version__
+from sideband import __version__, cli
 from sideband.cli import main, overview
 from sideband.cli.app import app
 from sideband.cli.commands import COMMANDS
@@ -96,7 +96,8 @@ def test_the_status_of_a_command_is_that_of_the_program(monkeypatch: pytest.Monk
 
 def test_the_package_can_be_run_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setattr(sys, "argv", ["sideband"])
-    runpy.run_module("sideband.cli", run_name="__main__")
+    # By its path: pytest loads the package in its own way, as it does with all that bring a plugin.
+    runpy.run_path(str(Path(cli.__file__).with_name("__main__.py")), run_name="__main__")
     assert capsys.readouterr().out == overview()
 
 

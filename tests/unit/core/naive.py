@@ -46,8 +46,11 @@ class Who(NamedTuple):
 
 
 class NaiveSession:
-    def __init__(self, *, most: int, most_from: Mapping[int, int], longest_body: Mapping[int, int]) -> None:
+    def __init__(
+        self, *, most: int, most_from: Mapping[int, int], longest_body: Mapping[int, int], for_interrupts: int
+    ) -> None:
         self.most, self.most_from, self.longest_body = most, most_from, longest_body
+        self.for_interrupts = for_interrupts
         self.queued: list[Note] = []
         self.live: list[Note] = []
         self.audit: list[Note] = []
@@ -83,7 +86,7 @@ class NaiveSession:
             and same_key(other, note)
             and (other["mode"] == AUDIT) == (note["mode"] == AUDIT)
         ]
-        self._check_room(who, replaced, live=len(self.live))
+        self._check_room(note, replaced)
         for other in replaced:
             self._withdraw(other, "deduped")
         self._take_in(note)
@@ -97,14 +100,22 @@ class NaiveSession:
             raise Refused("unknown_session")
         if not self.running and mode not in (QUEUE, AUDIT):
             raise Refused("no_running_turn")
-        self._check_room(who, [], live=0)
-        self._take_in({"kind": "user", "id": new_id, "who": who, "text": text, "mode": mode, "revision": 1})
+        note = {"kind": "user", "id": new_id, "who": who, "text": text, "mode": mode, "revision": 1}
+        self._check_room(note, [])
+        self._take_in(note)
         self.held = False
 
-    def _check_room(self, who: Who, leaving: list[Note], *, live: int) -> None:
-        staying = [item for item in self.queued if item not in leaving]
-        own = [item for item in staying if item["who"] == who]
-        if len(staying) + live >= self.most or len(own) >= self.most_from.get(who.level, self.most + 1):
+    def _check_room(self, note: Note, leaving: list[Note]) -> None:
+        """Messages, what is for the record, and all other reminders are counted apart; what lives is a reminder."""
+        staying = [item for item in self.queued if item not in leaving and room(item) == room(note)]
+        own = [item for item in staying if item["who"] == note["who"]]
+        live = len(self.live) if room(note) == "reminders" else 0
+        more = self.for_interrupts if note["mode"] == INTERRUPT else 0
+        unbounded = self.most + self.for_interrupts
+        if (
+            len(staying) + live >= self.most + more
+            or len(own) >= self.most_from.get(note["who"].level, unbounded) + more
+        ):
             raise Refused("too_many_pending")
 
     def _take_in(self, item: Note) -> None:
@@ -274,6 +285,13 @@ def clamped(ask: Note, who: Who) -> Note:
         "preserve_on_compact": False,
         "ttl_turns": longest if ask["ttl_turns"] is None else min(longest, ask["ttl_turns"]),
     }
+
+
+def room(item: Note) -> str:
+    """What an item shares its bound with."""
+    if item["mode"] == AUDIT:
+        return "record"
+    return "messages" if item["kind"] == "user" else "reminders"
 
 
 def same_key(one: Note, other: Note) -> bool:

@@ -11,10 +11,8 @@ from sideband.core.events import (
     Cancelled,
     DropReason,
     Fired,
-    InboxItem,
     PermissionAsked,
     PermissionReplied,
-    QueuedReminder,
     ResultRecorded,
     Started,
 )
@@ -26,7 +24,8 @@ from sideband.core.inbox import (
     revoke_reminder,
     turn_away,
 )
-from sideband.core.lifecycle import Selector, Shown, compact, open_request, plan_compaction
+from sideband.core.items import InboxItem, QueuedReminder
+from sideband.core.lifecycle import Selector, Shown, compact, open_request, plan_compaction, repeat_request
 from sideband.core.limits import Limits
 from sideband.core.propagation import propagate, seed_child
 from sideband.core.reminder import Reminder, Source
@@ -41,6 +40,7 @@ from tests.unit.core.replay import check_indexes, ends, equal_states, from_json
 # Small enough to be reached; a body of 30 bytes is too long for whoever is not the session's own.
 LIMITS = Limits(
     pending_per_session=7,
+    reserved_for_interrupts=1,
     pending_per_source={Trust.CONTROLLER: 3, Trust.PEER: 2, Trust.SERVER: 1},
     body_bytes={Trust.OPERATOR: 40, Trust.CONTROLLER: 40, Trust.PEER: 20, Trust.SERVER: 20},
 )
@@ -74,12 +74,12 @@ class Pair:
         self.core = Session()
         self.naive = NaiveSession(
             most=LIMITS.pending_per_session,
+            for_interrupts=LIMITS.reserved_for_interrupts,
             most_from={level.value: most for level, most in LIMITS.pending_per_source.items()},
             longest_body={level.value: longest for level, longest in LIMITS.body_bytes.items()},
         )
         self._numbers = count(1)
         self._replayed, self._read = SessionState(), 0
-        self._sent: tuple[list[Shown], list[str]] = ([], [])
 
     def new_id(self, kind: str) -> str:
         return f"{kind}{next(self._numbers)}"
@@ -208,14 +208,13 @@ class Pair:
         shown = [item for place, item in enumerate(ids) if place not in too_much]
         left_out = [item for place, item in enumerate(ids) if place in too_much]
         turn = self.core.state.live.turn + 1
-        self._sent = [Shown(item, "system") for item in shown], left_out
-        self.core.commit(open_request(turn, *self._sent))
+        self.core.commit(open_request(turn, [Shown(item, "system") for item in shown], left_out))
         self.naive.open_request(shown, left_out)
 
     def retry(self) -> None:
         request = self.core.state.request
         assert request is not None
-        self.core.commit(open_request(request.turn, *self._sent, attempt=request.attempt + 1))
+        self.core.commit(repeat_request(request.turn, attempt=request.attempt + 1))
 
     def void(self) -> None:
         self.core.void()

@@ -13,11 +13,12 @@ from sideband.core.events import (
     Expired,
     InjectDelivered,
     InjectRevoked,
-    QueuedReminder,
     Revoked,
 )
 from sideband.core.inbox import slot_of
+from sideband.core.items import QueuedReminder
 from sideband.core.live import LiveIndex
+from sideband.core.room import Room, room_of
 from sideband.core.seams import Mode
 from sideband.core.state import SessionState
 from sideband.core.waiting import Inbox
@@ -101,6 +102,8 @@ def _check_inbox(inbox: Inbox) -> None:
     keyed = [(slot, item_id) for slot, item_id in slots if slot is not None]
     assert len(dict(keyed)) == len(keyed), "two reminders wait in one slot"
     assert inbox._by_slot == dict(keyed)
-    senders = [item.provenance.sender for item in items]
-    assert inbox._by_sender == {sender: senders.count(sender) for sender in senders}
+    rooms = [room_of(item) for item in items]
+    assert inbox._by_room == {room: rooms.count(room) for room in Room}
+    shares = [(item.provenance.sender, room_of(item)) for item in items]
+    assert inbox._by_sender == {share: shares.count(share) for share in shares}
     assert not {item.id for item in items} & inbox._tombstones.keys(), "something waits and is gone"

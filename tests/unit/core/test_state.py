@@ -30,8 +30,6 @@ from sideband.core.events import (
     PermissionReplied,
     ProviderEvaluated,
     Queued,
-    QueuedMessage,
-    QueuedReminder,
     RequestCommitted,
     ResultRecorded,
     Revoked,
@@ -39,6 +37,7 @@ from sideband.core.events import (
     TurnCommitted,
     TurnVoided,
 )
+from sideband.core.items import QueuedMessage, QueuedReminder
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.state import SessionState, apply, fold
 from sideband.core.trust import IN_PROCESS, Grant, GrantField, Trust

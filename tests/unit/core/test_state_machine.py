@@ -7,7 +7,8 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from sideband.core import inbox, lifecycle
-from sideband.core.events import Deduped, Event, InboxItem
+from sideband.core.events import Deduped, Event
+from sideband.core.items import InboxItem
 from sideband.core.live import LiveIndex, LiveItem
 from sideband.core.reminder import Propagate, Reminder, RoleHint
 from sideband.core.seams import InjectMode, Mode, Seam

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.core.draft import Draft
-from sideband.core.events import QueuedReminder
 from sideband.core.inbox import accept
+from sideband.core.items import QueuedReminder
 from sideband.core.reminder import Propagate, RoleHint
 from sideband.core.seams import Mode
 from sideband.core.state import SessionState, fold

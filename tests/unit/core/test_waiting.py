@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
 from sideband.core.inbox import Fate, Slot, Tombstone
+from sideband.core.items import InboxItem, QueuedMessage, QueuedReminder
+from sideband.core.room import Room, room_of
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.trust import IN_PROCESS, Provenance
 from sideband.core.waiting import Inbox
@@ -28,10 +29,10 @@ def check(inbox: Inbox, items: list[InboxItem]) -> None:
     assert [inbox.get(item.id) for item in items] == items
     for mode in (*Mode, None):
         assert inbox.waiting(mode) == [item for item in items if item.waits_in is mode]
-    counts = Counter(item.provenance.sender for item in items)
-    assert {who.sender: inbox.count_from(who.sender) for who in SENDERS} == {
-        who.sender: counts[who.sender] for who in SENDERS
-    }
+    counts = Counter((item.provenance.sender, room_of(item)) for item in items)
+    for room in Room:
+        assert [inbox.count_from(who.sender, room) for who in SENDERS] == [counts[who.sender, room] for who in SENDERS]
+        assert inbox.count_in(room) == sum(room_of(item) is room for item in items)
     for sender in SENDERS:
         for audit_only in (False, True):
             holders = [

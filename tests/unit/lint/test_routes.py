@@ -4,10 +4,16 @@ import pytest
 
 from sideband.core.reminder import RoleHint
 from sideband.lint.routes import KEEPS_SHAPES, SHAPED_HINTS, is_route, loses_hint
+from sideband.runtime.profiles import load_profiles
 
 
 def test_only_anthropic_has_the_shapes() -> None:
-    assert [transport for transport, keeps in KEEPS_SHAPES.items() if keeps] == ["anthropic"]
+    keeping = [transport for transport, keeps in KEEPS_SHAPES.items() if keeps]
+    assert keeping == [transport for transport in KEEPS_SHAPES if transport.startswith("anthropic")]
+
+
+def test_every_transport_with_a_profile_is_a_route() -> None:
+    assert set(load_profiles().transports) <= set(KEEPS_SHAPES)
 
 
 @pytest.mark.parametrize("model", [f"{transport}:some-model" for transport in KEEPS_SHAPES])

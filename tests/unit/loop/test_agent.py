@@ -9,7 +9,8 @@ from sideband.core.errors import SessionBusy
 from sideband.core.state import fold
 from sideband.loop.agent import AgentRun
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import Committed, Decision, FileChange, ModelError, Reply, RequestView
+from sideband.ports import Committed, Decision, FileChange, Lease, ModelError, Reply
+from sideband.render.view import RequestView
 from sideband.testing import MemoryStore
 from tests.loop_builders import AScene, ATool, a_call, a_reply, others, same_state, unanswered_calls, until, vars_of
 
@@ -139,15 +140,15 @@ def test_the_same_inbox_gives_the_same_requests_whatever_ran_before() -> None:
 class SlowStore(MemoryStore):
     """Like a store on a disk it decides a moment after it was asked."""
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         await asyncio.sleep(0)
-        return await super().commit(session_id, decide)
+        return await super().commit(session_id, decide, lease=lease)
 
 
 def test_a_run_is_not_over_before_its_session_is_idle_and_its_record_complete() -> None:
     class Noting(MemoryStore):
-        async def commit(self, session_id: str, decide: Decision) -> Committed:
-            committed = await super().commit(session_id, decide)
+        async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
+            committed = await super().commit(session_id, decide, lease=lease)
             busy.extend((type(event).__name__, scene.session.busy) for event in committed.events)
             return committed
 

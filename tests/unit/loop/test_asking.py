@@ -6,10 +6,12 @@ import pytest
 
 from sideband.core.events import Fired, RequestCommitted, TurnCommitted, TurnVoided
 from sideband.core.lifecycle import Selector, clear
+from sideband.core.usage import Usage
 from sideband.loop.asking import MAX_ATTEMPTS
 from sideband.loop.run import LoopStatus
 from sideband.models.scripted import Line
-from sideband.ports import Committed, Decision, ModelError, OnText, Plan, Reply, RequestView, ToolCall, Usage
+from sideband.ports import Committed, Decision, Lease, ModelError, OnText, Plan, Reply, ToolCall
+from sideband.render.view import RequestView
 from sideband.testing import MemoryStore, run_schedule
 from tests.loop_builders import AScene, a_call, a_reply, hang, unanswered_calls
 
@@ -103,10 +105,10 @@ class StoreWithRival(MemoryStore):
     def awaits_a_chance(self) -> bool:
         return self.rival is not None
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
-        if self.rival is not None and (await super().commit(session_id, self.rival)).events:
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
+        if self.rival is not None and (await super().commit(session_id, self.rival, lease=lease)).events:
             self.rival = None
-        return await super().commit(session_id, decide)
+        return await super().commit(session_id, decide, lease=lease)
 
 
 def test_the_request_is_built_in_the_commit_that_records_it() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from sideband.core.usage import Usage
 from sideband.loop.budget import Budget, Meter
 from sideband.loop.run import LoopStatus
-from sideband.ports import Usage
 from tests.loop_builders import AScene, a_reply
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from sideband.core.events import Cancelled, Expired, Fired, TurnCommitted, TurnVoided
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import ModelError, Reply, RequestView, ToolContext
+from sideband.ports import ModelError, Reply, ToolContext
+from sideband.render.view import RequestView
 from tests.loop_builders import AScene, ATool, a_reply, hang, others, same_state, unanswered_calls, until
 
 

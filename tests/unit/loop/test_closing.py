@@ -10,7 +10,8 @@ from sideband.core.events import AuditRecorded, Idled
 from sideband.core.seams import MAX_CLOSING_ITERATIONS
 from sideband.core.transcript import Visibility
 from sideband.loop.run import LoopStatus
-from sideband.ports import Reply, RequestView
+from sideband.ports import Reply
+from sideband.render.view import RequestView
 from tests.loop_builders import AScene, a_reply
 
 

@@ -12,7 +12,8 @@ from sideband.core.transcript import Transcript
 from sideband.loop.agent import AgentRun
 from sideband.loop.compaction import Custom, KeepLast, Summarize
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import Message, RequestView
+from sideband.ports import Message
+from sideband.render.view import RequestView
 from sideband.testing import run_schedule
 from tests.loop_builders import AScene, a_reply, hang, others, same_state, until
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from sideband.core.errors import TooManyPending
 from sideband.core.events import Started
 from sideband.core.seams import Seam
 from sideband.loop.agent import AgentRun
@@ -46,6 +47,22 @@ async def nothing(_scene: AScene, _run: AgentRun) -> None:
 def test_a_daemon_waits_when_it_has_nothing_to_do_and_ends_when_it_is_stopped() -> None:
     scene, result = idling(nothing)
     assert (result.status, result.turns, len(scene.model.requests)) == (LoopStatus.COMPLETED, 1, 1)
+
+
+@pytest.mark.parametrize("mode", ["finish_step", "audit_only"])
+def test_a_daemon_that_is_full_of_what_does_not_wake_it_can_still_be_woken(mode: str) -> None:
+    async def act(scene: AScene, _run: AgentRun) -> None:
+        for number in range(256):
+            await scene.session.remind(f"fact {number}", mode=mode, ttl_turns=1)
+        with pytest.raises(TooManyPending):
+            await scene.session.remind("one more", mode=mode)
+        await scene.session.remind("the build is red", mode="interrupt_immediate")
+        await others()
+        await scene.session.prompt("Mend it first.")
+
+    scene, _ = idling(act)
+    assert scene.requests_with("the build is red")[0] == 2
+    assert scene.requests_with("Mend it first.") == [3]
 
 
 def test_an_interrupt_wakes_a_daemon_at_once() -> None:

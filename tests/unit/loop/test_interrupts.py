@@ -10,7 +10,8 @@ from sideband.core.inbox import accept
 from sideband.core.seams import MAX_SKIPPED_BATCHES, Mode, Seam
 from sideband.core.trust import Provenance, Trust
 from sideband.loop.run import LoopStatus
-from sideband.ports import Reply, RequestView
+from sideband.ports import Reply
+from sideband.render.view import RequestView
 from tests.builders import a_draft
 from tests.loop_builders import AScene, ATool, a_call, a_reply, unanswered_calls
 

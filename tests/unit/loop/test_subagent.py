@@ -1,54 +1,21 @@
-"""Workers: what they inherit, what their parent hears of them, and how they pause and go on."""
+"""Workers: what they inherit, and what their parent hears of them."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from sideband.core.events import Compacted, Inherited
-from sideband.core.hookevents import WorkerEvent
+from sideband.core.errors import InvalidOption
+from sideband.core.events import Inherited, TurnCommitted
 from sideband.core.reminder import Source
 from sideband.loop.run import LoopStatus
-from sideband.loop.subagent import ResumeCause, Resumption, Worker, digest, envelope, receive
+from sideband.loop.subagent import Phase, Worker, envelope, receive
 from sideband.models.scripted import Line
-from sideband.ports import ModelError, Reply, RequestView
+from sideband.ports import Committed, Decision, ModelError
 from sideband.runtime.store import Store
-from sideband.runtime.workers import spawn
-from sideband.testing import CountingIds, ScriptedModel
+from sideband.testing import CountingIds, MemoryStore
 from tests.loop_builders import AScene, a_reply, a_session, hang, others
-
-
-class AFamily:
-    """A parent with a session, and a worker of it with a model of its own."""
-
-    def __init__(self, *script: Line) -> None:
-        self.parent = AScene(name="parent")
-        self.store = Store(self.parent.store, new_id=CountingIds("child"))
-        self.model = ScriptedModel(script)
-        self.heard: list[tuple[str, dict[str, Any]]] = []
-        for event in WorkerEvent:
-            self.parent.hooks.register_session_hook(event, self._hear)
-
-    async def _hear(self, context: dict[str, Any]) -> None:
-        self.heard.append((context["event"], dict(context)))
-
-    @property
-    def events(self) -> list[str]:
-        return [event for event, _ in self.heard]
-
-    async def spawn(self, task: str = "Read the logs.", **options: Any) -> Worker:  # noqa: ANN401 - those of agent_run
-        defaults: dict[str, Any] = {
-            "model": self.model,
-            "tools": self.parent.tools,
-            "hooks": self.parent.hooks,
-            "providers": self.parent.providers,
-            "clock": self.parent.clock,
-        }
-        return await spawn(self.parent.session, self.store, task, **(defaults | options))
-
-    def requests_with(self, text: str) -> list[int]:
-        return [number for number, request in enumerate(self.model.requests, start=1) if text in request.text]
-
+from tests.workers import AFamily
 
 # What it inherits.
 
@@ -147,8 +114,6 @@ def test_a_worker_that_is_cancelled_says_so() -> None:
 
     async def main() -> None:
         worker = await family.spawn()
-        worker.suspend()
-        worker.cancel()
         working = asyncio.create_task(worker.work())
         await others()
         worker.cancel()
@@ -169,9 +134,97 @@ def test_a_worker_whose_task_is_cancelled_says_so_too() -> None:
         with pytest.raises(asyncio.CancelledError):
             await working
         assert not worker.child.state.running
+        assert worker.phase is Phase.ENDED
 
     asyncio.run(main())
     assert family.events == ["worker_spawned", "worker_cancelled"]
+
+
+@pytest.mark.parametrize("told", ["worker_spawned", "worker_progressed"])
+def test_a_worker_is_at_rest_before_its_end_is_told_also_while_a_hook_of_its_parent_hangs(told: str) -> None:
+    family = AFamily(a_reply("work"))
+    at_rest: list[bool] = []
+
+    async def main() -> None:
+        worker = await family.spawn()
+
+        async def looks(_context: object) -> None:
+            at_rest.append(not worker.child.state.running and not worker.child.state.open_calls)
+
+        family.parent.hooks.register_session_hook(told, hang)
+        family.parent.hooks.register_session_hook("worker_cancelled", looks)
+        working = asyncio.create_task(worker.work())
+        await others()
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+
+    asyncio.run(main())
+    assert at_rest == [True]
+    assert family.events[-1] == "worker_cancelled"
+
+
+def test_who_is_cancelled_while_an_end_is_told_has_had_its_end() -> None:
+    family = AFamily()
+    family.parent.hooks.register_session_hook("worker_completed", hang)
+
+    async def main() -> None:
+        worker = await family.spawn()
+        working = asyncio.create_task(worker.work())
+        await others()
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+
+    asyncio.run(main())
+    assert family.events == ["worker_spawned", "worker_progressed", "worker_completed"]
+
+
+def test_a_worker_that_cannot_even_begin_has_failed() -> None:
+    family = AFamily()
+
+    async def main() -> None:
+        worker = await family.spawn(model="nowhere:x")
+        with pytest.raises(InvalidOption):
+            await worker.work()
+        assert worker.phase is Phase.ENDED
+
+    asyncio.run(main())
+    assert family.events == ["worker_spawned", "worker_failed"]
+    assert "nowhere:x" in family.heard[-1][1]["error"]
+
+
+def test_what_a_model_failed_with_is_told_to_the_parent() -> None:
+    family = AFamily(ModelError("the quota is used up"))
+
+    async def main() -> None:
+        await (await family.spawn()).work()
+
+    asyncio.run(main())
+    assert family.heard[-1][1]["error"] == "the quota is used up"
+
+
+class ABrokenStore(MemoryStore):
+    """One that breaks when a turn is to be committed."""
+
+    async def commit(self, session_id: str, decide: Decision, **options: Any) -> Committed:  # noqa: ANN401 - the store's
+        committed = await super().commit(session_id, decide, **options)
+        if any(isinstance(event, TurnCommitted) for event in committed.events):
+            raise OSError("the disk is full")
+        return committed
+
+
+def test_a_worker_whose_run_breaks_has_failed() -> None:
+    family = AFamily()
+    family.store = Store(ABrokenStore(), new_id=CountingIds("child"))
+
+    async def main() -> None:
+        with pytest.raises(OSError, match="the disk is full"):
+            await (await family.spawn()).work()
+
+    asyncio.run(main())
+    assert family.events == ["worker_spawned", "worker_failed"]
+    assert "the disk is full" in family.heard[-1][1]["error"]
 
 
 def test_a_worker_that_idles_waits_for_input() -> None:
@@ -206,126 +259,3 @@ def test_a_parents_hook_can_only_watch() -> None:
 
     asyncio.run(main())
     assert family.parent.journal == []
-
-
-# Pausing and going on.
-
-
-async def a_suspended_worker(
-    family: AFamily,
-    *script: Line,
-    reason: str | None = "waiting for the nightly build",
-    **options: Any,  # noqa: ANN401 - those of agent_run
-) -> Worker:
-    """A worker that was suspended in its first turn; the script is what its model says afterwards."""
-    workers: list[Worker] = []
-
-    async def first(_view: RequestView) -> Reply:
-        workers[0].suspend(reason)
-        return a_reply("work", text="I begin.")
-
-    family.model = ScriptedModel([first, *script])
-    workers.append(await family.spawn(**options))
-    assert (await workers[0].work()).status is LoopStatus.SUSPENDED
-    return workers[0]
-
-
-@pytest.mark.parametrize(
-    ("resumption", "words"),
-    [
-        pytest.param(Resumption(), "resumed by the operator", id="by-the-operator"),
-        pytest.param(Resumption(cause=ResumeCause.PARENT), "resumed by its parent agent", id="by-its-parent"),
-        pytest.param(Resumption(cause=ResumeCause.TIMEOUT), "resumed by a timeout", id="by-a-timeout"),
-        pytest.param(
-            Resumption(cause=ResumeCause.TRIGGER, trigger_id="nightly", event_id="e7"), "nightly", id="by-a-trigger"
-        ),
-    ],
-)
-def test_the_first_resumed_request_says_why_it_paused_and_who_let_it_go_on(resumption: Resumption, words: str) -> None:
-    family = AFamily()
-
-    async def main() -> None:
-        worker = await a_suspended_worker(family)
-        assert (await worker.resume(resumption)).status is LoopStatus.COMPLETED
-
-    asyncio.run(main())
-    assert family.requests_with("waiting for the nightly build") == [2]
-    assert family.requests_with(words) == [2]
-    assert "suspended at turn 1" in family.model.requests[1].text
-    assert "No input was given on resumption." in family.model.requests[1].text
-    assert family.events == [
-        "worker_spawned",
-        "worker_progressed",
-        "worker_suspended",
-        "worker_resumed",
-        "worker_progressed",
-        "worker_completed",
-    ]
-    resumed = dict(family.heard)["worker_resumed"]
-    assert (resumed["reason"], resumed["cause"]) == ("waiting for the nightly build", resumption.cause.value)
-
-
-def test_what_it_is_told_of_the_pause_is_told_once() -> None:
-    family = AFamily()
-
-    async def main() -> None:
-        worker = await a_suspended_worker(family, a_reply("work"))
-        await worker.resume(Resumption(input="The build is green."))
-
-    asyncio.run(main())
-    assert family.requests_with("This session was suspended") == [2]
-    assert family.requests_with("Input given on resumption:") == [2]
-    assert family.requests_with("The build is green.") == [2, 3]
-    assert family.requests_with("I begin.") == [2, 3]
-    assert family.requests_with("A digest of it:") == []
-
-
-def test_a_worker_that_does_not_continue_its_transcript_has_a_digest_of_it() -> None:
-    family = AFamily()
-
-    async def main() -> Worker:
-        worker = await a_suspended_worker(family)
-        await worker.resume(Resumption(input="Start over.", continue_transcript=False))
-        return worker
-
-    worker = asyncio.run(main())
-    request = family.model.requests[1]
-    assert [message["role"] for message in request.messages] == ["user"]
-    assert "A digest of it:" in request.text
-    assert "user: Read the logs. assistant: I begin. tool: done" in request.text
-    assert [event.archived_messages for event in _of(worker, Compacted)] == [3]
-
-
-def _of(worker: Worker, kind: type[Any]) -> list[Any]:
-    journal: Any = worker.child.journal
-    return [logged.event for logged in journal.journal if isinstance(logged.event, kind)]
-
-
-def test_without_a_reason_none_is_claimed() -> None:
-    family = AFamily()
-
-    async def main() -> None:
-        worker = await a_suspended_worker(family, reason=None)
-        await worker.resume(Resumption())
-
-    asyncio.run(main())
-    assert family.requests_with("No reason for the suspension was given.") == [2]
-
-
-def test_providers_that_are_off_are_off_for_a_worker_too() -> None:
-    family = AFamily()
-
-    async def main() -> None:
-        worker = await a_suspended_worker(family, reminders=False)
-        await worker.resume(Resumption())
-
-    asyncio.run(main())
-    assert family.requests_with("This session was suspended") == []
-
-
-def test_a_digest_is_short() -> None:
-    scene = AScene()
-    scene.says("x" * 1_000)
-    asyncio.run(scene.play("go"))
-    text = digest(scene.state, messages=1, characters=10)
-    assert text == "assistant: xxxxxxxxxx"

@@ -7,7 +7,9 @@ import pytest
 
 from sideband.core.live import LiveIndex
 from sideband.core.trust import Provenance, Trust
-from sideband.ports import Message, ModelError, Reply, RequestView, ToolCall, Usage
+from sideband.core.usage import Usage
+from sideband.ports import Message, ModelError, Reply, ToolCall
+from sideband.render.view import RequestView
 from sideband.testing import ScriptedModel
 from tests.builders import a_reminder
 

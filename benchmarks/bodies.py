@@ -1,0 +1,125 @@
+"""What it takes to build a request: ours, from what is new since the last one, beside encoding all of it."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from time import perf_counter_ns
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from benchmarks.effort import Effort
+from benchmarks.placements import EVERY, SYSTEM, TOOL, TOOLS, turn_messages
+from benchmarks.timing import Call
+from benchmarks.ways import CLAUDE
+from sideband.core.live import LiveIndex
+from sideband.core.reminder import Reminder, ReminderId
+from sideband.core.trust import IN_PROCESS
+from sideband.render.renderer import Renderer
+from sideband.render.view import RequestView
+
+FIXED_NS: Final = 15_000.0
+NS_PER_BYTE: Final = 30_000.0 / 1e6
+"""What building a request may take: so much, and so much more for each byte of it."""
+TEN: Final = 10
+# So many turns in a row are timed in one session, so that it is not much longer at their end.
+ROUND: Final = 10
+
+_Encoder = Callable[[Any], object]
+
+
+def encoders() -> dict[str, _Encoder]:
+    """Whatever turns a whole body into bytes, of what is installed."""
+    found: dict[str, _Encoder] = {"msgspec": msgspec.json.encode}
+    if find_spec("orjson") is not None:
+        found["orjson"] = import_module("orjson").dumps
+    found["json of the standard library"] = lambda body: json.dumps(body, ensure_ascii=False).encode()
+    return found
+
+
+class Session:
+    """So many turns of the trace, and a renderer that has seen all but the last of them."""
+
+    def __init__(self, turns: int) -> None:
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": "x" * 2_000}]
+        self.renderer = Renderer(CLAUDE, model="model")
+        self._turns = turns
+        tool = {"name": TOOL, "description": "x" * TOOLS * 4, "parameters": {"type": "object"}}
+        self._rest: dict[str, Any] = {"system": "x" * SYSTEM * 4, "tools": (tool,), "session_id": "session"}
+        for number in range(1, turns):
+            self.add_turn(number)
+        self.render(a_live(1))
+
+    def add_turn(self, number: int) -> None:
+        reply, results = turn_messages(number, 1)
+        self.messages += [reply, *results]
+
+    def render(self, live: LiveIndex) -> bytes:
+        view = RequestView(turn=self._turns, messages=self.messages, live=live, **self._rest)
+        return self.renderer.render(view).body
+
+
+def a_live(count: int, number: int = 0) -> LiveIndex:
+    """So many live reminders of 60 tokens that nobody has seen before."""
+    live = LiveIndex()
+    for place in range(count):
+        reminder_id = ReminderId(f"r{number}-{place}")
+        live.add(Reminder(id=reminder_id, body=f"{place} ".ljust(240, "x"), ttl_turns=EVERY), IN_PROCESS)
+    return live
+
+
+class Built(NamedTuple):
+    """Nanoseconds for one body of so many bytes, by what builds it; `ten` is what ten reminders add to ours."""
+
+    size: int
+    ours: float
+    whole: Mapping[str, float]
+    ten: float
+
+    @property
+    def allowed(self) -> float:
+        return FIXED_NS + NS_PER_BYTE * self.size
+
+
+def built(turns: int, effort: Effort) -> Built:
+    """Building the request of this turn, and of the few after it."""
+    ours: list[int] = []
+    for _ in range(max(1, effort.calls // ROUND)):
+        session = Session(turns)
+        ours += _next_turns(session, turns)
+    body = msgspec.json.decode(session.render(a_live(1)))
+    whole = {
+        name: _low([_timed(partial(encode, body)) for _ in range(max(1, effort.calls // ROUND))])
+        for name, encode in encoders().items()
+    }
+    return Built(len(session.render(a_live(1))), _low(ours), whole, _ten_more(session, effort.calls))
+
+
+def _next_turns(session: Session, turns: int) -> list[int]:
+    spent = []
+    for number in range(turns, turns + ROUND):
+        session.add_turn(number)
+        spent.append(_timed(partial(session.render, a_live(1, number))))
+    # The first finds nothing of the session where it is quickly reached.
+    return spent[1:]
+
+
+def _ten_more(session: Session, calls: int) -> float:
+    """What ten reminders take that no request has shown before, beside none."""
+    lives = [(a_live(0), a_live(TEN, number)) for number in range(calls)]
+    spent = [[_timed(partial(session.render, live)) for live in pair] for pair in lives]
+    none, ten = ([*times] for times in zip(*spent, strict=True))
+    return max(_low(ten) - _low(none), 1.0)
+
+
+def _timed(call: Call) -> int:
+    start = perf_counter_ns()
+    call()
+    return perf_counter_ns() - start
+
+
+def _low(spent: Sequence[int]) -> float:
+    """The 20th percentile: most of what disturbs a call makes it longer."""
+    return sorted(spent)[len(spent) // 5]

@@ -1,0 +1,194 @@
+"""What reminders cost in a request: in tokens paid for, by where they stand, and in time to build and send it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, product
+from typing import Final
+
+from benchmarks.bodies import TEN, Built, Session, a_live, built
+from benchmarks.effort import Effort, Progress
+from benchmarks.placements import EVERY, REQUESTS, Load, Priced, priced
+from benchmarks.posting import Posted, absent, posted
+from benchmarks.report import Figure, Report, Table, Target, duration, times
+from benchmarks.ways import GROUPS
+
+PART: Final = "rendering"
+
+SIZES: Final = (60, 400)
+TTLS: Final = (1, 2, 3, None)
+CALLS: Final = (1, 12)
+LOADS: Final = tuple(Load(size, ttl, calls) for size, ttl, calls in product(SIZES, TTLS, CALLS))
+
+# With reminders of 60 tokens, whatever the number of calls.
+MAX_COST: Final = {1: 1.004, 2: 1.007, 3: 1.011, None: 1.015}
+MAX_BOUND_COST: Final = 1.018
+BOUND: Final = "tail, bound to the prefix"
+MAX_ERROR: Final = 1e-9
+MAX_TEN_NS: Final = 20_000.0
+MAX_CLIENT_NS: Final = 600_000.0
+
+# On these ways the whole promise holds.
+_PROMISED: Final = ("tail", "native, clearing")
+
+
+def measure(effort: Effort, progress: Progress) -> Report:
+    few, _, most = effort.turns
+    steps = len(GROUPS) * len(LOADS) + len(effort.turns) * 2
+    found: list[Priced] = []
+    # A session must be long enough to have a reminder in it, and an answered request before that.
+    requests = max(min(REQUESTS, most), EVERY + 1)
+    for done, (group, load) in enumerate(product(GROUPS, LOADS), start=1):
+        found += priced(group, load, requests=requests)
+        progress.step(PART, done, steps)
+    bodies: dict[int, Built] = {}
+    for done, turns in enumerate(effort.turns, start=steps - len(effort.turns) * 2 + 1):
+        bodies[turns] = built(turns, effort)
+        progress.step(PART, done, steps)
+    missing = absent()
+    sent: dict[int, dict[str, Posted]] = {}
+    for done, turns in enumerate(effort.turns, start=steps - len(effort.turns) + 1):
+        if not missing:
+            sent[turns] = posted(Session(turns).render(a_live(1)), effort)
+        progress.step(PART, done, steps)
+    return Report(
+        part=PART,
+        tables=(*_cost_tables(found, requests), _building(bodies), *([_sending(sent)] if sent else [])),
+        targets=tuple(_targets(found, bodies, sent, few, most)),
+        figures=tuple(_figures(found, bodies, sent)),
+        remarks=(f"sending: skipped, {', '.join(missing)} not installed",) if missing else (),
+    )
+
+
+# Cost.
+
+
+def _cost_tables(found: Sequence[Priced], requests: int) -> Iterator[Table]:
+    for name, prices in groupby(found, key=lambda price: price.group):
+        what = "tokens computed" if name == "local server" else "input cost"
+        yield Table(
+            title=f"Placement: {name}",
+            note=(
+                f"{what.capitalize()} of {requests} requests with a reminder at every {EVERY}rd, beside the same "
+                f"without; reminders of so many tokens, shown so many turns (- = all).\n"
+                f"Two figures are for {CALLS[0]} and {CALLS[1]} calls per turn, where they differ. "
+                "* = not ours. By the providers' published rules; no service was asked."
+            ),
+            columns=("placement", *(f"{size}, {ttl or '-'}" for size, ttl in product(SIZES, TTLS))),
+            rows=tuple(_cost_rows([*prices])),
+        )
+
+
+def _cost_rows(prices: Sequence[Priced]) -> Iterator[tuple[str, ...]]:
+    named: dict[str, dict[Load, float]] = {}
+    for price in prices:
+        cache = f" ({price.cache})" if price.cache else ""
+        named.setdefault(f"{'' if price.way.ours else '* '}{price.way.name}{cache}", {})[price.load] = price.relative
+    for name, costs in named.items():
+        yield name, *(_pair([costs[Load(size, ttl, calls)] for calls in CALLS]) for size, ttl in product(SIZES, TTLS))
+
+
+def _pair(costs: Sequence[float]) -> str:
+    one, twelve = (f"{cost:.4f}" if cost < 2 else f"{cost:.2f}" for cost in costs)
+    return one if abs(costs[0] - costs[1]) < 0.001 else f"{one} / {twelve}"
+
+
+# Time.
+
+
+def _building(bodies: Mapping[int, Built]) -> Table:
+    others = [*next(iter(bodies.values())).whole]
+    return Table(
+        title="Building a request: ours, from what is new, beside encoding the whole body",
+        note=(
+            "Time for the body of one turn: a reply, a result, one reminder, three markers; the 20th percentile. "
+            f"Last column: what {TEN} new reminders add."
+        ),
+        columns=("turns", "body", "ours", "allowed", *others, f"{TEN} reminders"),
+        rows=tuple(
+            (
+                f"{turns:,}",
+                f"{body.size / 1e6:.2f} MB",
+                duration(body.ours),
+                duration(body.allowed),
+                *(f"{duration(body.whole[name])} ({times(body.whole[name] / body.ours)})" for name in others),
+                duration(body.ten),
+            )
+            for turns, body in bodies.items()
+        ),
+    )
+
+
+def _sending(sent: Mapping[int, Mapping[str, Posted]]) -> Table:
+    return Table(
+        title="Sending finished bytes: official clients beside the HTTP library below them",
+        note="CPU time of this process for one request and a short streamed answer, over loopback; the least of rounds.",
+        columns=("wire, turns", "official client", "httpx2", "more"),
+        rows=tuple(
+            (
+                f"{name}, {turns:,}",
+                duration(both.client),
+                duration(both.raw),
+                duration(max(both.client - both.raw, 0.0)),
+            )
+            for turns, wires in sent.items()
+            for name, both in wires.items()
+        ),
+    )
+
+
+# Targets and figures.
+
+
+def _targets(
+    found: Sequence[Priced],
+    bodies: Mapping[int, Built],
+    sent: Mapping[int, Mapping[str, Posted]],
+    few: int,
+    most: int,
+) -> Iterator[Target]:
+    small = [price for price in found if price.load.tokens == SIZES[0] and price.way.lawful]
+    for ttl, limit in MAX_COST.items():
+        worst = max(price.relative for price in small if price.way.name in _PROMISED and price.load.ttl == ttl)
+        shown = "all turns" if ttl is None else f"{ttl} turn{'s' if ttl > 1 else ''}"
+        yield Target(name=f"cost of a session, reminders shown {shown}", limit=limit, measured=worst, unit="cost")
+    bound = max(price.relative for price in small if price.way.name == BOUND)
+    yield Target(name="the same, bound to its prefix", limit=MAX_BOUND_COST, measured=bound, unit="cost")
+    error = max(price.error for price in found if price.error is not None)
+    yield Target(name="cost beside the law, relative error", limit=MAX_ERROR, measured=error, unit="error")
+    for turns, body in bodies.items():
+        yield Target(
+            name=f"building a request at turn {turns:,}, beside 15 us + 30 us per MB",
+            limit=1.0,
+            measured=body.ours / body.allowed,
+        )
+    for turns in (few, most):
+        yield Target(
+            name=f"{TEN} new reminders at turn {turns:,}", limit=MAX_TEN_NS, measured=bodies[turns].ten, unit="ns"
+        )
+    more = [both.client - both.raw for both in sent[few].values()] if sent else None
+    yield Target(
+        name="an official client, CPU time over httpx2",
+        limit=MAX_CLIENT_NS,
+        measured=max(more) if more else None,
+        unit="ns",
+    )
+
+
+def _figures(
+    found: Sequence[Priced], bodies: Mapping[int, Built], sent: Mapping[int, Mapping[str, Posted]]
+) -> Iterator[Figure]:
+    for price in found:
+        tokens, ttl, calls = price.load
+        yield Figure(
+            name=f"{price.group} / {price.cache} / {price.way.name} / {tokens} tokens, {ttl or 'all'} turns, {calls} calls",
+            value=price.relative,
+            unit="cost",
+        )
+    for turns, body in bodies.items():
+        yield Figure(name=f"building / turn {turns}", value=body.ours)
+        yield Figure(name=f"{TEN} reminders / turn {turns}", value=body.ten)
+        for name, spent in body.whole.items():
+            yield Figure(name=f"{name} / turn {turns}", value=spent)
+    for turns, wires in sent.items():
+        for name, both in wires.items():
+            yield Figure(name=f"{name}, official client / turn {turns}", value=both.client)
+            yield Figure(name=f"{name}, httpx2 / turn {turns}", value=both.raw)

@@ -1,0 +1,159 @@
+"""What is done to a store file while it is measured; parts of it in a process of its own."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Final
+
+from sideband.core.draft import Draft
+from sideband.core.errors import TooManyPending
+from sideband.core.events import Event
+from sideband.core.inbox import accept
+from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.parse import parse
+from sideband.core.state import SessionState
+from sideband.core.surfaces import Surface
+from sideband.core.trust import IN_PROCESS
+from sideband.ports import Journal
+from sideband.runtime.ids import new_id
+from sideband.store.sqlite import open_sqlite
+
+BODY: Final = "src/auth.py changed on disk; re-read it before editing. " * 5
+SESSION: Final = "main"
+AT_ONCE: Final = 64
+STATUS: Final = Path("/proc/self/status")
+
+# As many as one likes may wait: what is measured is the store.
+ROOMY: Final = Limits(pending_per_session=10**9, pending_per_source={})
+
+
+def a_draft() -> Draft:
+    """A reminder as a watcher sends it, already parsed."""
+    return parse({"body": BODY, "tags": ["file"], "ttl_turns": 2}, Surface.SESSION, limits=ROOMY)
+
+
+def accepting(draft: Draft, *, limits: Limits = ROOMY) -> Callable[[SessionState], Iterable[Event]]:
+    """The decision of an accept."""
+    return lambda state: accept(state.inbox, draft, IN_PROCESS, new_id=new_id(), limits=limits).events
+
+
+# The least that makes something durable.
+
+
+def append_and_sync(path: Path, calls: int) -> list[int]:
+    """How long each of so many appends takes, of as many bytes as an accept writes, each with its own sync."""
+    line = b"x" * 700
+    spent: list[int] = []
+    with path.open("ab", buffering=0) as file:
+        for _ in range(calls):
+            start = perf_counter_ns()
+            file.write(line)
+            os.fsync(file.fileno())
+            spent.append(perf_counter_ns() - start)
+    return spent
+
+
+# The same with a store.
+
+
+async def one_by_one(store: Journal, calls: int) -> list[int]:
+    decide = accepting(a_draft())
+    spent: list[int] = []
+    for _ in range(calls):
+        start = perf_counter_ns()
+        await store.commit(SESSION, decide)
+        spent.append(perf_counter_ns() - start)
+    return spent
+
+
+async def at_once(store: Journal, each: int) -> float:
+    """Nanoseconds per accept of so many senders, each of whom sends the next when the last was acknowledged."""
+    decide = accepting(a_draft())
+
+    async def send(sender: int) -> None:
+        for _ in range(each):
+            await store.commit(f"{SESSION}-{sender % 8}", decide)
+
+    start = perf_counter_ns()
+    await asyncio.gather(*map(send, range(AT_ONCE)))
+    return (perf_counter_ns() - start) / (AT_ONCE * each)
+
+
+async def grow(store: Journal, session_id: str, events: int) -> None:
+    """A session that has lived for so many events: reminders come, and displace those of their key."""
+    draft = a_draft()
+    while events > 0:
+        drafts = [_keyed(draft, number) for number in range(min(events, 250))]
+        accepted = await asyncio.gather(*(store.commit(session_id, accepting(each)) for each in drafts))
+        events -= sum(len(committed.events) for committed in accepted)
+
+
+def _keyed(draft: Draft, number: int) -> Draft:
+    return Draft(body=draft.body, tags=draft.tags, ttl_turns=draft.ttl_turns, dedupe_key=f"file:{number % 50}")
+
+
+# In a process of its own.
+
+
+async def neighbour(path: str, _number: str) -> None:
+    """Accepts one reminder for each line it reads, and says when it was asked for."""
+    store = await open_sqlite(path)
+    await store.open(SESSION)
+    decide = accepting(a_draft())
+    _say("ready")
+    while await asyncio.to_thread(sys.stdin.readline):
+        start = perf_counter_ns()
+        await store.commit(SESSION, decide)
+        _say(str(start))
+    await store.close()
+
+
+async def opened(path: str, _number: str) -> None:
+    """Says how long it took to open a session."""
+    store = await open_sqlite(path)
+    start = perf_counter_ns()
+    await store.open(SESSION)
+    _say(str(perf_counter_ns() - start))
+    await store.close()
+
+
+async def refused(path: str, number: str) -> None:
+    """Says by how many bytes the process has grown while so many reminders were refused."""
+    store = await open_sqlite(path)
+    limits = Limits(pending_per_session=DEFAULT_LIMITS.pending_per_session, pending_per_source={})
+    draft = a_draft()
+    for _ in range(limits.pending_per_session):
+        await store.commit(SESSION, accepting(draft, limits=limits))
+    decide = accepting(draft, limits=limits)
+    before, left = _resident(), int(number)
+    while left > 0:
+        crowd = min(left, 500)
+        outcomes = await asyncio.gather(*(store.commit(SESSION, decide) for _ in range(crowd)), return_exceptions=True)
+        assert all(isinstance(outcome, TooManyPending) for outcome in outcomes)
+        left -= crowd
+    _say(str(_resident() - before))
+    await store.close()
+
+
+def _resident() -> int:
+    """The bytes of this process that are in memory."""
+    for line in STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    roles: dict[str, Callable[[str, str], Awaitable[None]]] = {
+        "neighbour": neighbour,
+        "opened": opened,
+        "refused": refused,
+    }
+    asyncio.run(roles[sys.argv[1]](sys.argv[2], sys.argv[3]))  # type: ignore[arg-type]  # each is a coroutine function

@@ -1,0 +1,62 @@
+"""Room: how much may be pending, kept apart so that one kind of item never keeps out another."""
+
+from enum import StrEnum
+from typing import Protocol
+
+from sideband.core.errors import TooManyPending
+from sideband.core.items import InboxItem, QueuedMessage
+from sideband.core.limits import Limits
+from sideband.core.seams import Mode
+
+
+class Room(StrEnum):
+    """What shares a bound.
+
+    However much somebody was reminded of, a user's message is taken. What is for the record alone may wait as long as a
+    daemon runs, so it takes no space from what is to be read.
+    """
+
+    MESSAGES = "messages"
+    REMINDERS = "reminders"
+    RECORD = "record"
+
+
+class Counted(Protocol):
+    """How much waits; every store says so inside its transaction."""
+
+    def count_in(self, room: Room) -> int:
+        """How many items wait in a room."""
+
+    def count_from(self, sender: str, room: Room) -> int:
+        """How many of them one sender has sent."""
+
+
+def room_of(item: InboxItem) -> Room:
+    """The room an item waits in."""
+    if item.waits_in is Mode.AUDIT_ONLY:
+        return Room.RECORD
+    return Room.MESSAGES if isinstance(item, QueuedMessage) else Room.REMINDERS
+
+
+def check_room(
+    view: Counted, item: InboxItem, limits: Limits, *, live: int = 0, freed: InboxItem | None = None
+) -> None:
+    """Refuse what there is no room for. `freed` is what the item displaces; live reminders count as reminders.
+
+    Interrupts have some room in reserve: nothing else wakes an idle daemon that is full of what waits for a turn.
+    """
+    room = room_of(item)
+    reserve = limits.reserved_for_interrupts if item.waits_in is Mode.INTERRUPT_IMMEDIATE else 0
+    pending = view.count_in(room) - (freed is not None) + (live if room is Room.REMINDERS else 0)
+    _refuse_beyond(limits.pending_per_session + reserve, pending, scope="session")
+    most = limits.pending_per_source.get(item.provenance.trust)
+    if most is None:
+        return
+    sender = item.provenance.sender
+    own = view.count_from(sender, room) - (freed is not None and freed.provenance.sender == sender)
+    _refuse_beyond(most + reserve, own, scope="source")
+
+
+def _refuse_beyond(most: int, pending: int, *, scope: str) -> None:
+    if pending >= most:
+        raise TooManyPending(pending, most, scope=scope)

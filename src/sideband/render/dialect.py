@@ -1,0 +1,217 @@
+"""What all wires share: how a conversation is written down piece by piece so that its end stays open."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NamedTuple
+
+from sideband.core.ledger import Form, Fragment
+from sideband.render.ending import GO_ON
+from sideband.render.profile import Cache, Profile, Wire
+from sideband.render.tape import EMPTY, Level, Tape, texts
+
+# Depths: what goes into the array of messages, and what goes into a message.
+MESSAGE: Final = 1
+CONTENT: Final = 2
+
+USER: Final = "user"
+ASSISTANT: Final = "assistant"
+RESULT: Final = "result"
+
+NO_RESULT: Final = "No result was recorded."
+
+
+class Settings(NamedTuple):
+    """What all requests of a model say; `max_output_tokens` None: as many as the provider gives by itself."""
+
+    model: str
+    max_output_tokens: int | None = None
+    stream: bool = True
+    parameters: Mapping[str, Any] = MappingProxyType({})
+
+
+class Opening(NamedTuple):
+    """What all requests of a window say before the conversation."""
+
+    settings: Settings
+    system: str
+    tools: Sequence[Mapping[str, Any]] = ()
+    session_id: str = ""
+
+
+class Preamble(NamedTuple):
+    """The fields of a body in front of its messages, not yet closed; a cache marker may stand at `marks`."""
+
+    data: bytes
+    marks: tuple[int, ...] = ()
+
+
+class Head(NamedTuple):
+    """All of a body before the conversation; the tape of that begins with `levels` open."""
+
+    data: bytes
+    marks: tuple[int, ...]
+    levels: tuple[Level, ...]
+    fresh: bool
+
+    def tape(self, *, marking: bool) -> Tape:
+        """An empty tape that goes on where the head ends."""
+        return Tape(self.levels, fresh=self.fresh, marking=marking)
+
+
+class Dialect(ABC):
+    """How one wire writes a conversation; what wires have in common is here, each of them says the rest.
+
+    A result is a message, or with `results_in_user` a block in a message of the user. With `merges` user messages in a
+    row are written as one. `starts_with_user`: a conversation may not start with words of the model. `automatic`: a
+    marker at the very beginning asks the provider to place a breakpoint by itself.
+    """
+
+    wire: ClassVar[Wire]
+    array: ClassVar[bytes] = b"messages"
+    marker: ClassVar[bytes] = b""
+    opening: ClassVar[bytes] = b'{"role":"%b","content":['
+    content: ClassVar[Level] = Level("content", b"]}")
+    result_level: ClassVar[Level] = Level(RESULT, b"]}")
+    results_in_user: ClassVar[bool] = False
+    automatic: ClassVar[bool] = False
+    merges: bool = False
+    starts_with_user: bool = False
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.marking = bool(self.marker) and profile.cache is Cache.EXPLICIT
+        self.counting = self.automatic and profile.cache is Cache.IMPLICIT
+        self._user_opening = self.opening % USER.encode()
+        self._user_level = self.content._replace(name=USER)
+
+    # The head.
+
+    def head(self, opening: Opening) -> Head:
+        """Everything before the first message of the conversation."""
+        lead = Tape(marking=self.marking)
+        if opening.system:
+            self.lead(lead, opening.system)
+        data, marks = self.preamble(opening)
+        data += b',"%b":[' % self.array
+        marks = (*marks, *(len(data) + mark for mark in lead.marks))
+        return Head(data + lead.data, marks[-1:] if self.marking else (), tuple(lead.levels), lead.fresh)
+
+    @abstractmethod
+    def preamble(self, opening: Opening) -> Preamble:
+        """The fields in front of the conversation."""
+
+    def lead(self, tape: Tape, system: str) -> None:
+        """The system text, on wires where that is a message."""
+        self.entry(tape, self.profile.leading_role.value, system)
+
+    # The conversation.
+
+    def write(self, tape: Tape, message: Mapping[str, Any]) -> None:
+        """One more message. What no wire accepts is mended: a call without a result, a result without its call."""
+        role = message["role"]
+        if role == "tool" and message["tool_call_id"] in tape.pending:
+            del tape.pending[message["tool_call_id"]]
+            self.result(tape, message)
+            return
+        self.settle(tape)
+        if role == ASSISTANT:
+            self._answer(tape, message)
+        elif role == "system":
+            said = "\n\n".join(texts(message))
+            self.summary(tape, f"<conversation-summary>\n{said}\n</conversation-summary>")
+        elif role == "tool":
+            self.say(tape, [f"Result of {message['name']}:", *texts(message)], join=True)
+        else:
+            self.say(tape, texts(message))
+
+    def settle(self, tape: Tape) -> None:
+        """A call that has no result gets one: nothing else may follow it."""
+        while tape.pending:
+            call_id, name = next(iter(tape.pending.items()))
+            lost = {"role": "tool", "tool_call_id": call_id, "name": name, "status": "unknown", "content": NO_RESULT}
+            self.write(tape, lost)
+
+    def put(self, tape: Tape, fragment: Fragment) -> None:
+        """A fragment, behind all there is."""
+        if fragment.form is Form.RESULT and tape.open_name == RESULT:
+            self.fold(tape, fragment.text)
+        elif fragment.form is not Form.MESSAGE or fragment.role == USER:
+            self.say(tape, [fragment.text], join=True)
+        else:
+            self.entry(tape, fragment.role, fragment.text)
+
+    def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
+        """Texts of the user: a message of their own, unless they join the one that is open."""
+        if not (self._user_is_open(tape) and (join or self.merges)):
+            tape.open(MESSAGE, self._user_opening, self._user_level)
+        for text in said:
+            tape.add(CONTENT, self.piece(text))
+        tape.last_role = USER
+
+    def result(self, tape: Tape, message: Mapping[str, Any]) -> None:
+        """The result of a call; it stays open, so that more text can go into it."""
+        depth = CONTENT if self.results_in_user else MESSAGE
+        if self.results_in_user and not self._user_is_open(tape):
+            tape.open(MESSAGE, self._user_opening, self._user_level)
+        tape.open(depth, self.result_opening(message), self.result_level, markable=self.results_in_user)
+        for text in texts(message):
+            self.fold(tape, text)
+        tape.last_role = USER
+
+    def fold(self, tape: Tape, text: str) -> None:
+        """Text into the result that is open."""
+        tape.add(len(tape.levels), self.result_piece(text), markable=not self.results_in_user)
+
+    def entry(self, tape: Tape, role: str, text: str) -> None:
+        """A message of its own that is neither the user's nor the model's."""
+        tape.open(MESSAGE, self.opening % role.encode(), self.content._replace(name=role))
+        tape.add(CONTENT, self.piece(text))
+        # In front of the conversation it is nobody's turn yet.
+        tape.last_role = tape.last_role and role
+
+    def summary(self, tape: Tape, text: str) -> None:
+        """What stands for messages that are gone."""
+        self.say(tape, [text], join=True)
+
+    def _answer(self, tape: Tape, message: Mapping[str, Any]) -> None:
+        tape.answered = len(tape.data)
+        tape.answered_marks = len(tape.marks)
+        again = tape.last_role == ASSISTANT and not self.profile.consecutive_assistant
+        if again or (self.starts_with_user and not tape.last_role):
+            self.say(tape, [GO_ON])
+        said = texts(message)
+        calls = message.get("tool_calls", ())
+        native = message.get("native", {}).get(self.wire.value)
+        if native:
+            self.repeat(tape, native)
+        else:
+            self.reply(tape, [] if calls and said == [EMPTY] else said, calls)
+        tape.pending = {call["id"]: call["name"] for call in calls}
+        tape.last_role = ASSISTANT
+
+    @staticmethod
+    def _user_is_open(tape: Tape) -> bool:
+        return len(tape.levels) > MESSAGE and tape.levels[MESSAGE].name == USER
+
+    # What each wire says in its own way.
+
+    @abstractmethod
+    def piece(self, text: str) -> bytes:
+        """A text in a message."""
+
+    def result_piece(self, text: str) -> bytes:
+        """A text in a result."""
+        return self.piece(text)
+
+    @abstractmethod
+    def result_opening(self, message: Mapping[str, Any]) -> bytes:
+        """A result, up to where its text begins."""
+
+    @abstractmethod
+    def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
+        """An answer of the model, made of its texts and calls."""
+
+    @abstractmethod
+    def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
+        """An answer of the model as this wire gave it, which may hold what only that understands."""

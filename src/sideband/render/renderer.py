@@ -1,0 +1,214 @@
+"""A request as the bytes that leave, built from what is new since the last one."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from sideband.core.errors import InvalidOption
+from sideband.core.ledger import Fragment, Scope
+from sideband.core.lifecycle import Shown, Unusable
+from sideband.render.dialect import RESULT, Head, Opening, Settings
+from sideband.render.history import History
+from sideband.render.layout import Kind, Layout, Part, spliced
+from sideband.render.planning import Advised, Placed, Planned, SeedPlan, Slot, default_placement, plan, plan_seed
+from sideband.render.profile import Placement, Profile
+from sideband.render.tape import Tape, encode
+from sideband.render.view import RequestView
+from sideband.render.wires import dialect_for
+
+# So many sessions are remembered; one that was forgotten is encoded anew.
+MAX_SESSIONS: Final = 32
+_ROUTE_BYTES: Final = 8
+# A provider that places its breakpoint by itself looks so many blocks back for the one before.
+AUTOMATIC_BLOCKS: Final = 20
+NOT_AUTOMATIC: Final = Advised(
+    "SIDEBAND-107",
+    f"automatic caching is off for a request: it holds text that does not stay, or {AUTOMATIC_BLOCKS} new blocks or more",
+)
+# Right behind the brace that opens the body.
+_AUTOMATIC: Final = (1,)
+_LASTING: Final = frozenset({Scope.KEPT})
+# What the renderer itself writes.
+_RESERVED: Final = frozenset(
+    {"model", "stream", "tools", "system", "systemInstruction", "messages", "input", "contents"}
+)
+_STABLE: Final = frozenset({Kind.STABLE, Kind.NEW, Kind.KEPT, Kind.CLEARING})
+_KINDS: Final[Mapping[Scope, Kind]] = MappingProxyType(
+    {Scope.KEPT: Kind.KEPT, Scope.VOLATILE: Kind.VOLATILE, Scope.CLEARING: Kind.CLEARING}
+)
+
+
+class Rendered(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished request. `betas` are the provider's features that it has to be sent with."""
+
+    body: bytes
+    route: str
+    shown: tuple[Shown, ...]
+    left_out: tuple[str, ...]
+    unusable: tuple[Unusable, ...]
+    fragments: tuple[Fragment, ...]
+    advice: tuple[Advised, ...]
+    betas: tuple[str, ...]
+    layout: Layout
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What the body consists of, for whoever wants to see it."""
+        return tuple(self.layout.parts())
+
+    @property
+    def stable(self) -> bytes:
+        """The conversation as far as it will stay: without what is volatile, markers, and what closes it."""
+        return b"".join(self.body[part.start : part.end] for part in self.parts if part.kind in _STABLE)
+
+
+class Renderer:
+    """Builds the requests of one model, over one profile.
+
+    What it remembers of a session only saves work: whatever it is shown, the request is the one that a new renderer
+    would build. `placement` None: as the profile has it. `parameters` are further fields of the request's body.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        model: str,
+        placement: Placement | None = None,
+        max_output_tokens: int | None = None,
+        stream: bool = True,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        for name in _RESERVED.intersection(parameters or ()):
+            raise InvalidOption(f"{name} is not a parameter: it is what the request is made of", field=name)
+        self.profile = profile
+        self.placement = default_placement(profile) if placement is None else placement
+        self._settings = Settings(model, max_output_tokens, stream, dict(parameters or {}))
+        self._dialect = dialect_for(profile)
+        self._signed = encode([self._settings, profile, self.placement])
+        self._histories: dict[str, History] = {}
+
+    def render(self, view: RequestView) -> Rendered:
+        """The request for this view."""
+        if self.placement is Placement.SEED:
+            return self._render_seed(view)
+        history = self._history(view)
+        return self._finished(history, plan(self.profile, self.placement, view, history.route))
+
+    def _finished(self, history: History, planned: Planned | SeedPlan, *marked: int) -> Rendered:
+        """The history, what this request says behind it, and the breakpoints; `marked` blocks ask for one too."""
+        dialect, head, tape = self._dialect, history.head, history.tape
+        ahead = len(head.data)
+        tail = tape.fork()
+        dialect.settle(tail)
+        runs = [(Kind.HEAD, ahead), (Kind.STABLE, ahead + tape.answered), (Kind.NEW, ahead + tail.end)]
+        scopes = set()
+        for fragment in planned.fragments:
+            scopes.add(fragment.scope)
+            # No breakpoint may stand on or behind what does not stay.
+            tail.marking = tail.marking and fragment.scope is Scope.KEPT
+            dialect.put(tail, fragment)
+            runs.append((_KINDS[fragment.scope], ahead + tail.end))
+        closers = tail.closers + b"}"
+        runs.append((Kind.CLOSING, ahead + tail.end + len(closers)))
+        advice = planned.advice
+        marks: tuple[int, ...] = ()
+        if dialect.marking:
+            covered = dialect.results_in_user and not tail.marking and tail.open_name == RESULT
+            marks = (*head.marks, *[ahead + mark for mark in breakpoints(tape, tail, covered=covered)])
+            if marked:
+                marks = tuple(sorted({*marks, *(ahead + mark for mark in marked)}))
+        elif dialect.counting:
+            if scopes <= _LASTING and len(tape.marks) - tape.answered_marks < AUTOMATIC_BLOCKS:
+                marks = _AUTOMATIC
+            else:
+                advice = (*advice, NOT_AUTOMATIC)
+        clears = history.clears or Scope.CLEARING in scopes
+        return Rendered(
+            body=spliced((head.data, tape.data, tail.data, closers), marks, dialect.marker),
+            route=history.route,
+            shown=planned.shown,
+            left_out=planned.left_out,
+            unusable=planned.unusable,
+            fragments=planned.fragments,
+            advice=advice,
+            betas=(self.profile.self_clearing,) if clears and self.profile.self_clearing else (),
+            layout=Layout(runs, marks, len(dialect.marker)),
+        )
+
+    # What is remembered.
+
+    def _history(self, view: RequestView) -> History:
+        """The tape of this conversation, up to its last message."""
+        opening = self._opening(view, view.system, view.system_after)
+        history = self._histories.pop(view.session_id, None)
+        if history is None or not self._serves(history, view, opening):
+            head = self._dialect.head(opening)
+            history = History(self._dialect, opening, head, self._route(head))
+        history.follow(view.messages, view.ledger.on(history.route).fragments)
+        self._histories[view.session_id] = history
+        if len(self._histories) > MAX_SESSIONS:
+            del self._histories[next(iter(self._histories))]
+        return history
+
+    @staticmethod
+    def _serves(history: History, view: RequestView, opening: Opening) -> bool:
+        fragments = view.ledger.on(history.route).fragments
+        return history.opening == opening and history.goes_on_with(view.messages, fragments)
+
+    def _opening(self, view: RequestView, *system: str) -> Opening:
+        return Opening(self._settings, "\n\n".join(filter(None, system)), tuple(view.tools), view.session_id)
+
+    def _route(self, head: Head) -> str:
+        return blake2b(self._signed + head.data, digest_size=_ROUTE_BYTES).hexdigest()
+
+    # The preset of the guide: nothing is remembered, since anything may change anywhere.
+
+    def _render_seed(self, view: RequestView) -> Rendered:
+        route = self._route(self._dialect.head(self._opening(view, view.system, view.system_after)))
+        planned = plan_seed(self.profile, view)
+        placed = {slot: [entry for entry in planned.placed if entry.slot is slot] for slot in Slot}
+        system = (entry.text for entry in placed[Slot.SYSTEM])
+        opening = self._opening(view, view.system, *system, view.system_after)
+        history = History(self._dialect, opening, self._dialect.head(opening), route)
+        for entry in placed[Slot.FRONT_DEVELOPER]:
+            self._dialect.entry(history.tape, entry.role, entry.text)
+        blocks = placed[Slot.FIRST_USER]
+        first = self._write_behind(history, view, blocks)
+        marked = (history.tape.marks[first + place] for place, entry in enumerate(blocks) if entry.marked)
+        return self._finished(history, planned, *(marked if self._dialect.marking else ()))
+
+    def _write_behind(self, history: History, view: RequestView, blocks: Sequence[Placed]) -> int:
+        """The conversation with these blocks before the first text of the user; how many marks come before theirs."""
+        fragments = view.ledger.on(history.route).fragments
+        first = next((place for place, message in enumerate(view.messages) if message["role"] == "user"), None)
+        history.follow(view.messages[:first], fragments)
+        self._dialect.settle(history.tape)
+        marks = len(history.tape.marks)
+        front = [{"type": "text", "text": entry.text} for entry in blocks]
+        if first is not None:
+            user = view.messages[first]
+            said = [{"type": "text", "text": user["content"]}] if isinstance(user["content"], str) else user["content"]
+            together = {**user, "content": [*front, *said]}
+            history.follow([*view.messages[:first], together, *view.messages[first + 1 :]], fragments)
+        elif front:
+            self._dialect.say(history.tape, [entry.text for entry in blocks], join=True)
+        return marks
+
+
+def breakpoints(tape: Tape, tail: Tape, *, covered: bool) -> list[int]:
+    """Where the breakpoints of a conversation stand: at the end of the last answered request, and at what stays now.
+
+    `covered`: in the last block that could carry one is text that does not stay.
+    """
+    marks = [*tape.marks[-2:], *tail.marks]
+    if covered:
+        marks.pop()
+    last = marks[-1:]
+    if not tape.answered_marks:
+        return last
+    answered = tape.marks[tape.answered_marks - 1]
+    return last if last == [answered] else [answered, *last]

@@ -1,0 +1,112 @@
+"""The growing encoding of a conversation: what is written stays, and what is open is closed when something else comes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
+
+
+class Level(NamedTuple):
+    """Something open: how it is called, what closes it, and what stands between two pieces in it."""
+
+    name: str
+    closer: bytes
+    between: bytes = b","
+
+
+# The array of all messages.
+ROOT: Final = Level("root", b"]")
+
+
+class Tape:
+    """Bytes that are only ever appended to, and what is open at their end.
+
+    `marks` are the places where a cache marker may be spliced in, each right behind the brace that opens a block; where
+    `marking` is off, none are remembered. `answered` and `answered_marks` tell how far bytes and marks went when the
+    last reply came. `pending` are the calls that wait for their results, by id, with their names. `base` is where the
+    bytes begin, in those of the tape that this one is a fork of.
+    """
+
+    def __init__(self, levels: Sequence[Level] = (ROOT,), *, fresh: bool = True, marking: bool = False) -> None:
+        self.data = bytearray()
+        self.base = 0
+        self.levels = list(levels)
+        self.fresh = fresh
+        self.marking = marking
+        self.marks: list[int] = []
+        self.answered = 0
+        self.answered_marks = 0
+        self.pending: dict[str, str] = {}
+        self.last_role = ""
+
+    def fork(self) -> "Tape":
+        """An empty tape that goes on where this one ends; nothing written to it changes this one."""
+        copy = Tape(self.levels, fresh=self.fresh, marking=self.marking)
+        copy.base = len(self.data)
+        copy.pending = self.pending.copy()
+        return copy
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.data)
+
+    @property
+    def open_name(self) -> str:
+        """What the innermost open thing is called."""
+        return self.levels[-1].name
+
+    @property
+    def closers(self) -> bytes:
+        """What would close all that is open."""
+        return b"".join([level.closer for level in reversed(self.levels)])
+
+    def add(self, depth: int, piece: bytes, *, markable: bool = True) -> None:
+        """One more piece into what is open at this depth; what is open inside it is closed first."""
+        data, levels = self.data, self.levels
+        while len(levels) > depth:
+            data += levels.pop().closer
+            self.fresh = False
+        if self.fresh:
+            self.fresh = False
+        else:
+            data += levels[-1].between
+        if markable and self.marking:
+            self.marks.append(self.base + len(data) + 1)
+        data += piece
+
+    def open(self, depth: int, opening: bytes, level: Level, *, markable: bool = False) -> None:
+        """The beginning of something that goes on; whatever comes at the next depth goes into it."""
+        self.add(depth, opening, markable=markable)
+        self.levels.append(level)
+        self.fresh = True
+
+
+# What messages say.
+
+# Some wires refuse a text that is empty or blank.
+EMPTY: Final = "(empty)"
+
+
+def texts(message: Mapping[str, Any]) -> list[str]:
+    """What a message says, piece by piece, never nothing; what is no text is named."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return [content] if content and not content.isspace() else [EMPTY]
+    said = [_described(block) for block in content]
+    return [text for text in said if text and not text.isspace()] or [EMPTY]
+
+
+def _described(block: Mapping[str, Any]) -> str:
+    kind = block.get("type", "")
+    if kind == "text":
+        return str(block.get("text", ""))
+    inner = block.get("resource", block)
+    about = (inner.get("uri"), inner.get("name"), inner.get("mimeType"))
+    return f"[{kind}{''.join(f' {part}' for part in about if part)}]"
+
+
+def quoted_inside(text: str) -> bytes:
+    """A text as it stands inside the quotes of a JSON string."""
+    return encode(text)[1:-1]

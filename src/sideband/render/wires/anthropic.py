@@ -1,0 +1,79 @@
+"""Anthropic Messages: blocks everywhere, results inside the user's turn, and a system entry that clears itself."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from sideband.render.dialect import CONTENT, MESSAGE, Dialect, Opening, Preamble
+from sideband.render.profile import Wire
+from sideband.render.tape import Level, Tape, encode
+
+# The field is required; every current model gives at least so many.
+DEFAULT_MAX_TOKENS: Final = 32_000
+# Reasoning cannot carry a marker.
+_MARKABLE: Final = frozenset({"text", "tool_use"})
+_NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_ASSISTANT: Final = Level("assistant", b"]}")
+
+
+class Anthropic(Dialect):
+    """`native` of a reply is the list of its content blocks."""
+
+    wire: ClassVar[Wire] = Wire.ANTHROPIC
+    marker: ClassVar[bytes] = b'"cache_control":{"type":"ephemeral"},'
+    results_in_user: ClassVar[bool] = True
+    automatic: ClassVar[bool] = True
+    merges = True
+    starts_with_user = True
+
+    def preamble(self, opening: Opening) -> Preamble:
+        model, most, stream, parameters = opening.settings
+        fields = {"model": model, "max_tokens": DEFAULT_MAX_TOKENS if most is None else most, "stream": stream}
+        data, marks = encode({**fields, **parameters})[:-1], []
+        tools = [encode(_tool(tool)) for tool in opening.tools]
+        system = [self.piece(opening.system)] if opening.system else []
+        for name, blocks in ((b"tools", tools), (b"system", system)):
+            if blocks:
+                data += b',"%b":[%b]' % (name, b",".join(blocks))
+                # Behind the first byte of the last block, which is followed by one more.
+                marks.append(len(data) - len(blocks[-1]))
+        return Preamble(data, tuple(marks))
+
+    def lead(self, tape: Tape, system: str) -> None:
+        """The system text is a field."""
+
+    def piece(self, text: str) -> bytes:
+        return b'{"type":"text","text":%b}' % encode(text)
+
+    def result_opening(self, message: Mapping[str, Any]) -> bytes:
+        failed = b"" if message["status"] == "ok" else b'"is_error":true,'
+        return b'{"type":"tool_result","tool_use_id":%b,%b"content":[' % (
+            encode(_call_id(message["tool_call_id"])),
+            failed,
+        )
+
+    def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
+        uses = [
+            {"type": "tool_use", "id": _call_id(call["id"]), "name": call["name"], "input": call["args"]}
+            for call in calls
+        ]
+        self.repeat(tape, [*({"type": "text", "text": text} for text in said), *uses])
+
+    def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
+        tape.open(MESSAGE, b'{"role":"assistant","content":[', _ASSISTANT)
+        for block in native:
+            tape.add(CONTENT, encode(block), markable=block["type"] in _MARKABLE)
+
+    def entry(self, tape: Tape, role: str, text: str) -> None:
+        """Only a text that the provider clears by itself has an entry of its own here; no marker may stand on it."""
+        opening = b'{"role":"%b","clear_at":"next_user_message","content":[%b]}'
+        tape.add(MESSAGE, opening % (role.encode(), self.piece(text)), markable=False)
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
+
+
+def _call_id(call_id: str) -> str:
+    """The id with only what this wire allows in one: it may have come from another."""
+    return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}", call_id) or "_"

@@ -1,0 +1,64 @@
+"""Gemini: turns of the user and of the model, made of parts; results are parts of the user's turn."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from sideband.render.dialect import MESSAGE, RESULT, Dialect, Opening, Preamble
+from sideband.render.profile import LeadingRole, Wire
+from sideband.render.tape import Level, Tape, encode, quoted_inside
+
+
+class Gemini(Dialect):
+    """`native` of a reply is the list of its parts, with their signatures; model and streaming are in the address."""
+
+    wire: ClassVar[Wire] = Wire.GEMINI
+    array: ClassVar[bytes] = b"contents"
+    opening: ClassVar[bytes] = b'{"role":"%b","parts":['
+    # The text of a result is one string.
+    result_level: ClassVar[Level] = Level(RESULT, b'"}}}', b"\\n\\n")
+    results_in_user: ClassVar[bool] = True
+    merges = True
+    starts_with_user = True
+
+    def preamble(self, opening: Opening) -> Preamble:
+        settings = opening.settings
+        generation = dict(settings.parameters.get("generationConfig", {}))
+        if settings.max_output_tokens is not None:
+            generation["maxOutputTokens"] = settings.max_output_tokens
+        fields: dict[str, Any] = {**settings.parameters, "generationConfig": generation}
+        if opening.tools:
+            fields["tools"] = [{"functionDeclarations": [_declared(tool) for tool in opening.tools]}]
+        if opening.system and self._has_a_field:
+            fields["systemInstruction"] = {"parts": [{"text": opening.system}]}
+        return Preamble(encode(fields)[:-1])
+
+    @property
+    def _has_a_field(self) -> bool:
+        return self.profile.leading_role is not LeadingRole.USER
+
+    def lead(self, tape: Tape, system: str) -> None:
+        """The system text is a field, except for models that know none: there the user says it first."""
+        if not self._has_a_field:
+            self.say(tape, [system])
+
+    def piece(self, text: str) -> bytes:
+        return b'{"text":%b}' % encode(text)
+
+    def result_piece(self, text: str) -> bytes:
+        return quoted_inside(text)
+
+    def result_opening(self, message: Mapping[str, Any]) -> bytes:
+        word = b"output" if message["status"] == "ok" else b"error"
+        names = (encode(message["tool_call_id"]), encode(message["name"]))
+        return b'{"functionResponse":{"id":%b,"name":%b,"response":{"%b":"' % (*names, word)
+
+    def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
+        made = [{"id": call["id"], "name": call["name"], "args": call["args"]} for call in calls]
+        self.repeat(tape, [*({"text": text} for text in said), *({"functionCall": call} for call in made)])
+
+    def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
+        tape.add(MESSAGE, encode({"role": "model", "parts": native}), markable=False)
+
+
+def _declared(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": tool["name"], "description": tool["description"], "parametersJsonSchema": tool["parameters"]}

@@ -1,0 +1,50 @@
+"""Any server that speaks OpenAI Chat, down to the strictest template: strings, one system message, alternation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from sideband.render.dialect import CONTENT, MESSAGE, RESULT
+from sideband.render.profile import LeadingRole, Profile, Wire
+from sideband.render.tape import Level, Tape, encode, quoted_inside
+from sideband.render.wires.openai_chat import OpenAiChat
+
+_PARAGRAPH: Final = b"\\n\\n"
+
+
+class Generic(OpenAiChat):
+    """The end of a conversation is open inside the string of its last message."""
+
+    wire: ClassVar[Wire] = Wire.GENERIC
+    marker: ClassVar[bytes] = b""
+    opening: ClassVar[bytes] = b'{"role":"%b","content":"'
+    content: ClassVar[Level] = Level("content", b'"}', _PARAGRAPH)
+    result_level: ClassVar[Level] = Level(RESULT, b'"}', _PARAGRAPH)
+    tokens_field: ClassVar[str] = "max_tokens"
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
+        self.merges = self.starts_with_user = profile.strict_alternation
+
+    def piece(self, text: str) -> bytes:
+        return quoted_inside(text)
+
+    def result_opening(self, message: Mapping[str, Any]) -> bytes:
+        return b'{"role":"tool","tool_call_id":%b,"content":"' % encode(message["tool_call_id"])
+
+    def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
+        if tape.open_name == RESULT and not self.profile.user_after_tool:
+            # What the user says must not be taken for words of the tool.
+            self.fold(tape, "\n\n".join(said if join else ["The user says:", *said]))
+        else:
+            # A system text that is the user's stands in the same message as the first that the user says.
+            super().say(tape, said, join=join or not tape.end)
+
+    def summary(self, tape: Tape, text: str) -> None:
+        """Part of the one system message where a second would be lost or refused."""
+        several = self.profile.multiple_leading_system and self.profile.leading_role is not LeadingRole.USER
+        if tape.end:
+            self.say(tape, [text], join=True)
+        elif len(tape.levels) > MESSAGE and not several:
+            tape.add(CONTENT, self.piece(text))
+        else:
+            self.lead(tape, text)

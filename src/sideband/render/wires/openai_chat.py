@@ -1,0 +1,65 @@
+"""OpenAI Chat Completions: one message after the other, each a list of parts so that each can carry a breakpoint."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from sideband.render.dialect import MESSAGE, Dialect, Opening, Preamble
+from sideband.render.profile import Wire
+from sideband.render.tape import Tape, encode
+
+
+class OpenAiChat(Dialect):
+    """`native` of a reply is a list with its whole message."""
+
+    wire: ClassVar[Wire] = Wire.OPENAI_CHAT
+    marker: ClassVar[bytes] = b'"prompt_cache_breakpoint":{"mode":"explicit"},'
+    tokens_field: ClassVar[str] = "max_completion_tokens"
+
+    def preamble(self, opening: Opening) -> Preamble:
+        settings = opening.settings
+        fields: dict[str, Any] = {"model": settings.model, "stream": settings.stream, **self.constants(opening)}
+        if settings.max_output_tokens is not None:
+            fields[self.tokens_field] = settings.max_output_tokens
+        if self.marking:
+            # The breakpoints are ours alone, and requests of one session go where its cache is.
+            fields |= {"prompt_cache_options": {"mode": "explicit"}, "prompt_cache_key": opening.session_id}
+        if opening.tools:
+            fields["tools"] = [self.tool(tool) for tool in opening.tools]
+        return Preamble(encode({**fields, **settings.parameters})[:-1])
+
+    def constants(self, opening: Opening) -> dict[str, Any]:
+        """Fields that are the same in every request."""
+        return {"stream_options": {"include_usage": True}} if opening.settings.stream else {}
+
+    def tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
+        """A tool as this wire declares it."""
+        return {"type": "function", "function": declared(tool)}
+
+    def piece(self, text: str) -> bytes:
+        return b'{"type":"text","text":%b}' % encode(text)
+
+    def result_opening(self, message: Mapping[str, Any]) -> bytes:
+        return b'{"role":"tool","tool_call_id":%b,"content":[' % encode(message["tool_call_id"])
+
+    def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
+        message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(said)}
+        if calls:
+            message["tool_calls"] = [{"id": call["id"], "type": "function", "function": called(call)} for call in calls]
+        self.repeat(tape, [message])
+
+    def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
+        for item in native:
+            tape.add(MESSAGE, encode(item), markable=False)
+
+    def summary(self, tape: Tape, text: str) -> None:
+        self.lead(tape, text)
+
+
+def declared(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """What there is to know of a tool."""
+    return {"name": tool["name"], "description": tool["description"], "parameters": tool["parameters"]}
+
+
+def called(call: Mapping[str, Any]) -> dict[str, str]:
+    """What a call asks for; here the arguments are JSON in a string."""
+    return {"name": call["name"], "arguments": encode(call["args"]).decode()}

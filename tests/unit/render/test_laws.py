@@ -1,0 +1,160 @@
+"""What holds for every request of every session, on every wire and placement."""
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from string import ascii_letters
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sideband.core.ledger import Scope
+from sideband.render.layout import Kind
+from sideband.render.profile import Placement, Wire
+from sideband.render.renderer import Rendered
+from sideband.render.rules import violations
+from sideband.render.view import RequestView
+from tests.rendering_sessions import ROUTES, STEPS, Route, Sent, Step, play
+from tests.unit.render.plain import plain_body, strings_in
+
+PLAIN_WORDS: Final = frozenset(f"{ascii_letters}./ ")
+FLEETING: Final = (Kind.VOLATILE, Kind.CLEARING)
+MARKERS: Final = ("cache_control", "prompt_cache_breakpoint")
+
+
+def routes(wire: Wire, *placements: Placement) -> st.SearchStrategy[Route]:
+    """The routes over one wire, with their names in the report of a failure."""
+    named = {
+        name: route
+        for name, route in ROUTES.items()
+        if route.profile.wire is wire and route.placement in (placements or Placement)
+    }
+    return st.sampled_from(sorted(named)).map(named.__getitem__)
+
+
+on_every_wire = pytest.mark.parametrize("wire", list(Wire))
+# Where nothing may change that was once sent; the preset of the guide changes what it likes.
+LASTING: Final = (Placement.TAIL, Placement.NATIVE)
+
+
+def pieces(rendered: Rendered, *kinds: Kind) -> bytes:
+    return b"".join(rendered.body[part.start : part.end] for part in rendered.parts if part.kind in kinds)
+
+
+def without_markers(rendered: Rendered) -> bytes:
+    """The conversation of a request with its cache markers removed."""
+    return pieces(rendered, *(kind for kind in Kind if kind not in (Kind.HEAD, Kind.MARKER)))
+
+
+def in_a_row(sent: list[Sent]) -> Iterator[tuple[Sent, Sent]]:
+    """Requests that follow each other inside one window."""
+    return ((one, other) for one, other in pairwise(sent) if one.view.window == other.view.window)
+
+
+def marked(value: object) -> Iterator[dict[str, Any]]:
+    """Every block with a cache marker on it."""
+    if isinstance(value, dict):
+        if any(marker in value for marker in MARKERS):
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from marked(item)
+
+
+@on_every_wire
+@given(data=st.data(), steps=STEPS)
+def test_a_request_built_from_what_is_new_is_the_one_built_from_scratch(
+    wire: Wire, data: st.DataObject, steps: list[Step]
+) -> None:
+    route = data.draw(routes(wire, *LASTING))
+    for sent in play(route, steps):
+        assert json.loads(sent.rendered.body) == plain_body(route, sent)
+
+
+@on_every_wire
+@given(data=st.data(), steps=STEPS)
+def test_what_a_renderer_remembers_changes_no_byte(wire: Wire, data: st.DataObject, steps: list[Step]) -> None:
+    route = data.draw(routes(wire))
+    for sent, again in zip(play(route, steps), play(route, steps, renderer=Forgetful(route)), strict=True):
+        assert sent.rendered == again.rendered
+
+
+class Forgetful:
+    """A new renderer for every request."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+
+    def render(self, view: RequestView) -> Rendered:
+        return self._route.renderer().render(view)
+
+
+@pytest.mark.requirement(
+    "render:ledger:stable-part-is-a-prefix",
+    "render:ledger:stable-part-starts-both-requests",
+    "render:ledger:joins-when-answered",
+    "render:ledger:head-is-constant",
+    "render:kept:before-volatile",
+)
+@on_every_wire
+@given(data=st.data(), steps=STEPS)
+def test_inside_a_window_what_was_sent_only_grows(wire: Wire, data: st.DataObject, steps: list[Step]) -> None:
+    sent = play(data.draw(routes(wire, *LASTING)), steps)
+    for request in (one.rendered for one in sent):
+        assert without_markers(request).startswith(request.stable)
+        assert pieces(request, *Kind) == request.body
+        kinds = [part.kind for part in request.parts if part.kind is not Kind.MARKER]
+        assert kinds == sorted(kinds, key=list(Kind).index)
+    for one, other in in_a_row(sent):
+        assert pieces(one.rendered, Kind.HEAD) == pieces(other.rendered, Kind.HEAD)
+        assert one.rendered.route == other.rendered.route
+        written = pieces(one.rendered, Kind.STABLE, Kind.NEW)
+        assert pieces(other.rendered, Kind.STABLE, Kind.NEW).startswith(written)
+        if one.answered:
+            assert other.rendered.stable.startswith(one.rendered.stable)
+            assert without_markers(other.rendered).startswith(one.rendered.stable)
+
+
+@pytest.mark.requirement(
+    "render:ledger:retry-is-byte-equal",
+    "render:breakpoint:at-most-four",
+    "render:breakpoint:never-at-volatile-text",
+    "render:native:anthropic-beta-header",
+)
+@on_every_wire
+@given(data=st.data(), steps=STEPS)
+def test_no_provider_complains_and_nothing_is_lost(wire: Wire, data: st.DataObject, steps: list[Step]) -> None:
+    route = data.draw(routes(wire))
+    for sent in play(route, steps):
+        body = json.loads(sent.rendered.body)
+        assert violations(route.profile, body, sent.rendered.betas) == []
+        check_the_breakpoints(route, sent, body)
+        check_that_every_reminder_is_readable_or_reported(sent, body)
+        for repeated in sent.repeats:
+            assert (repeated.body, repeated.betas) == (sent.rendered.body, sent.rendered.betas)
+
+
+def check_the_breakpoints(route: Route, sent: Sent, body: object) -> None:
+    found, rendered = list(marked(body)), sent.rendered
+    assert len(found) <= (4 if route.placement is Placement.SEED else 3)
+    fleeting = [fragment.text for fragment in rendered.fragments if fragment.scope is not Scope.KEPT]
+    first = min((part.start for part in rendered.parts if part.kind in FLEETING), default=len(rendered.body))
+    assert all(part.end <= first for part in rendered.parts if part.kind is Kind.MARKER)
+    # That a request asks for automatic caching is said of all of it.
+    assert not any(text in strings_in(block) for block in found if block is not body for text in fleeting)
+
+
+def check_that_every_reminder_is_readable_or_reported(sent: Sent, body: object) -> None:
+    rendered = sent.rendered
+    told = {shown.reminder_id for shown in rendered.shown}
+    reported = {*rendered.left_out, *(entry.reminder_id for entry in rendered.unusable)}
+    assert told.isdisjoint(reported)
+    assert told | reported == {item.id for item in sent.live}
+    said = "\n".join(strings_in(body))
+    for item in sent.live:
+        # What no escaper touches.
+        plain_words = PLAIN_WORDS.issuperset(item.reminder.body)
+        assert item.id in reported or not plain_words or item.reminder.body in said

@@ -1,0 +1,177 @@
+"""One renderer, many requests: what its heads say, what it remembers, and when it starts over."""
+
+import json
+from typing import Any
+
+import pytest
+
+from sideband.core.errors import InvalidOption
+from sideband.core.ledger import Form, Fragment, Scope
+from sideband.render.layout import Kind
+from sideband.render.profile import Placement
+from sideband.render.renderer import MAX_SESSIONS, NOT_AUTOMATIC, Renderer
+from tests.builders import a_reminder
+from tests.rendering_sessions import PROFILES
+from tests.unit.render.conversations import a_result, a_user, a_view, an_answer, rendered
+
+
+def a_renderer(profile: str = "anthropic", **options: Any) -> Renderer:  # noqa: ANN401 - those of a renderer
+    return Renderer(PROFILES[profile], model="model-1", **options)
+
+
+class TestWhatARequestSays:
+    @pytest.mark.parametrize(
+        ("profile", "field", "without"),
+        [
+            ("anthropic", "max_tokens", 32_000),
+            ("chat", "max_completion_tokens", None),
+            ("responses", "max_output_tokens", None),
+            ("generic", "max_tokens", None),
+        ],
+    )
+    def test_how_long_a_reply_may_be(self, profile: str, field: str, without: int | None) -> None:
+        body = json.loads(a_renderer(profile, max_output_tokens=99).render(a_view([a_user()])).body)
+        assert body[field] == 99
+        assert json.loads(a_renderer(profile).render(a_view([a_user()])).body).get(field) == without
+
+    def test_how_long_a_reply_of_gemini_may_be(self) -> None:
+        renderer = a_renderer("gemini", max_output_tokens=99, parameters={"generationConfig": {"temperature": 0}})
+        body = json.loads(renderer.render(a_view([a_user()])).body)
+        assert body["generationConfig"] == {"temperature": 0, "maxOutputTokens": 99}
+
+    @pytest.mark.parametrize("profile", ["anthropic", "chat", "responses", "generic"])
+    def test_whether_the_reply_is_streamed(self, profile: str) -> None:
+        body = json.loads(a_renderer(profile, stream=False).render(a_view([a_user()])).body)
+        assert body["stream"] is False
+        assert "stream_options" not in body
+
+    @pytest.mark.parametrize("profile", ["anthropic", "chat", "responses", "gemini", "generic"])
+    def test_further_fields_of_the_body(self, profile: str) -> None:
+        body = json.loads(a_renderer(profile, parameters={"service_tier": "flex"}).render(a_view([a_user()])).body)
+        assert body["service_tier"] == "flex"
+
+    @pytest.mark.parametrize("name", ["messages", "input", "contents", "tools", "system", "model", "stream"])
+    def test_what_the_renderer_writes_is_no_parameter(self, name: str) -> None:
+        with pytest.raises(InvalidOption, match=name):
+            a_renderer(parameters={name: []})
+
+    def test_the_placement_is_that_of_the_profile_unless_told_otherwise(self) -> None:
+        assert a_renderer().placement is Placement.TAIL
+        assert a_renderer("anthropic-clearing").placement is Placement.NATIVE
+        assert a_renderer(placement=Placement.SEED).placement is Placement.SEED
+
+
+class TestARoute:
+    def test_is_another_where_anything_before_the_conversation_is(self) -> None:
+        view, messages = a_view([a_user()]), [a_user()]
+        routes = [
+            a_renderer().render(view).route,
+            a_renderer(placement=Placement.SEED).render(view).route,
+            a_renderer("anthropic-prefix-bound").render(view).route,
+            a_renderer(parameters={"temperature": 0}).render(view).route,
+            Renderer(PROFILES["anthropic"], model="model-2").render(view).route,
+            a_renderer().render(a_view(messages, system="Mind.")).route,
+            a_renderer().render(a_view(messages, tools=[a_tool()])).route,
+        ]
+        assert len(set(routes)) == len(routes)
+
+    def test_is_the_same_for_every_request_of_a_window(self) -> None:
+        renderer = a_renderer("gemini", placement=Placement.SEED)
+        one = renderer.render(a_view([a_user()]))
+        other = renderer.render(a_view([a_user(), an_answer(), a_user()], a_reminder()))
+        assert one.route == other.route
+
+
+def a_tool(name: str = "look") -> dict[str, Any]:
+    return {"name": name, "description": "Read a file.", "parameters": {"type": "object"}}
+
+
+class TestWhatIsRemembered:
+    """Whatever comes after whatever, the request is the one that a new renderer would build."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            pytest.param({}, id="nothing"),
+            pytest.param({"window": 1}, id="the-window"),
+            pytest.param({"system": "Mind."}, id="the-system-text"),
+            pytest.param({"tools": [a_tool("run")]}, id="the-tools"),
+            pytest.param({"messages": [a_user("Another.")]}, id="the-conversation"),
+            pytest.param({"messages": [a_user(), an_answer(), a_user("Another."), an_answer()]}, id="its-last-message"),
+        ],
+    )
+    def test_changes_nothing(self, change: dict[str, Any]) -> None:
+        messages = [a_user(), an_answer(), a_user("Go on.")]
+        renderer = a_renderer()
+        renderer.render(a_view(messages, session_id="s1", tools=[a_tool()]))
+        view = a_view(messages, a_reminder(), **{"session_id": "s1", "tools": [a_tool()], **change})
+        assert renderer.render(view) == a_renderer().render(view)
+
+    def test_changes_nothing_where_the_ledger_has_more_about_what_was_written(self) -> None:
+        messages = [a_user(), an_answer(), a_user("Go on.")]
+        view = a_view(messages, session_id="s1")
+        renderer = a_renderer()
+        route = renderer.render(view).route
+        view.ledger.join(route, [Fragment(anchor=1, form=Form.TEXT, role="user", scope=Scope.KEPT, text="Kept.")])
+        assert b"Kept." in renderer.render(view).body
+        assert renderer.render(view) == a_renderer().render(view)
+
+    def test_is_taken_from_a_copy_of_the_conversation_too(self) -> None:
+        renderer = a_renderer()
+        messages = [a_user()]
+        renderer.render(a_view(messages, session_id="s1"))
+        longer = a_view((), session_id="s1", messages=(a_user(), an_answer(), a_user()))
+        assert renderer.render(longer) == a_renderer().render(longer)
+
+    def test_is_not_mixed_up_where_there_is_no_session(self) -> None:
+        renderer = a_renderer()
+        renderer.render(a_view([a_user("Mine."), an_answer(), a_user("Go on.")]))
+        other = renderer.render(a_view([a_user("Yours."), an_answer(), a_user("Go on.")]))
+        assert b"Mine." not in other.body
+
+    def test_is_limited_to_a_number_of_sessions(self) -> None:
+        renderer = a_renderer()
+        for number in range(MAX_SESSIONS + 5):
+            renderer.render(a_view([a_user()], session_id=f"s{number}"))
+            renderer.render(a_view([a_user()], session_id="s0"))
+        assert len(renderer._histories) == MAX_SESSIONS
+        assert "s0" in renderer._histories
+        assert "s1" not in renderer._histories
+
+
+class TestAutomaticCaching:
+    def test_is_asked_for_in_one_place(self) -> None:
+        request = rendered("anthropic-automatic", [a_user()], a_reminder(ttl_turns=2), system="Mind.")
+        body = json.loads(request.body)
+        assert body.pop("cache_control") == {"type": "ephemeral"}
+        assert "cache_control" not in json.dumps(body)
+        assert NOT_AUTOMATIC not in request.advice
+
+    @pytest.mark.parametrize(("calls", "is_asked"), [(9, True), (10, False)])
+    def test_is_given_up_where_a_turn_adds_too_many_blocks(self, *, calls: int, is_asked: bool) -> None:
+        names = [f"c{number}" for number in range(calls)]
+        request = rendered("anthropic-automatic", [a_user(), an_answer("", *names), *map(a_result, names)])
+        assert (b"cache_control" in request.body) is is_asked
+        assert (NOT_AUTOMATIC in request.advice) is not is_asked
+
+    def test_is_given_up_where_text_does_not_stay(self) -> None:
+        again = (Fragment(anchor=1, form=Form.TEXT, role="user", scope=Scope.VOLATILE, text="Passing."),)
+        request = rendered("anthropic-automatic", [a_user()], again=again)
+        assert b"cache_control" not in request.body
+        assert NOT_AUTOMATIC in request.advice
+
+
+def test_the_parts_of_a_request_tell_what_is_old_and_what_is_new() -> None:
+    messages = [a_user("Old."), an_answer("New."), a_user("Newer.")]
+    request = rendered("anthropic", messages, a_reminder("r1", body="Kept."), a_reminder("r2", ttl_turns=1))
+    runs: dict[Kind, bytes] = {}
+    for part in request.parts:
+        runs[part.kind] = runs.get(part.kind, b"") + request.body[part.start : part.end]
+    assert b"Old." in runs[Kind.STABLE]
+    assert b"New." in runs[Kind.NEW]
+    assert b"Newer." in runs[Kind.NEW]
+    assert b"Kept." in runs[Kind.KEPT]
+    assert b"The build is red." in runs[Kind.VOLATILE]
+    assert runs[Kind.CLOSING] == b"]}]}"
+    assert b"The build is red." not in request.stable
+    assert b"Kept." in request.stable

@@ -1,0 +1,109 @@
+"""The growing encoding: what is open, what closes it, and where a marker may stand."""
+
+from typing import Any, Final
+
+import pytest
+
+from sideband.render.tape import EMPTY, ROOT, Level, Tape, quoted_inside, texts
+
+LIST: Final = Level("list", b"]")
+STRING: Final = Level("string", b'"', b"\\n")
+
+
+def test_what_is_open_is_closed_when_something_else_comes() -> None:
+    tape = Tape()
+    tape.open(1, b"[", LIST)
+    tape.add(2, b"1")
+    tape.add(2, b"2")
+    tape.add(1, b"3")
+    assert tape.data == b"[1,2],3"
+    assert tape.closers == b"]"
+
+
+def test_pieces_of_a_string_stand_behind_each_other_in_it() -> None:
+    tape = Tape()
+    tape.open(1, b'"', STRING)
+    tape.add(2, b"one")
+    tape.add(2, b"two")
+    assert tape.data + tape.closers == b'"one\\ntwo"]'
+    assert tape.open_name == "string"
+
+
+def test_what_is_closed_without_anything_in_it_leaves_no_gap() -> None:
+    tape = Tape()
+    tape.open(1, b"[", LIST)
+    tape.add(1, b"1")
+    assert tape.data + tape.closers == b"[],1]"
+
+
+def test_a_mark_stands_behind_the_brace_of_its_block() -> None:
+    tape = Tape(marking=True)
+    tape.add(1, b"{1}")
+    tape.add(1, b"{2}", markable=False)
+    tape.add(1, b"{3}")
+    assert [tape.data[mark - 1 : mark + 1] for mark in tape.marks] == [b"{1", b"{3"]
+
+
+def test_marks_are_remembered_only_while_marking() -> None:
+    tape = Tape()
+    tape.add(1, b"{1}")
+    assert tape.marks == []
+
+
+class TestAFork:
+    def test_goes_on_where_the_tape_ends(self) -> None:
+        tape = Tape(marking=True)
+        tape.open(1, b"[", LIST)
+        tape.add(2, b"{1}")
+        fork = tape.fork()
+        fork.add(2, b"{2}")
+        assert fork.data == b",{2}"
+        assert (tape.data + fork.data)[fork.marks[0] - 1 : fork.end] == b"{2}"
+
+    def test_changes_nothing_of_the_tape(self) -> None:
+        tape = Tape(marking=True)
+        tape.open(1, b"[", LIST)
+        tape.add(2, b"1")
+        tape.pending["call"] = "look"
+        fork = tape.fork()
+        fork.add(1, b"2")
+        fork.pending.clear()
+        assert (bytes(tape.data), tape.levels, tape.pending) == (b"[1", [ROOT, LIST], {"call": "look"})
+        assert len(tape.marks) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param("Hello", ["Hello"], id="a-string"),
+        pytest.param([{"type": "text", "text": "One"}, {"type": "text", "text": "Two"}], ["One", "Two"], id="blocks"),
+        pytest.param("", [EMPTY], id="nothing"),
+        pytest.param(" \n", [EMPTY], id="blanks"),
+        pytest.param(None, [EMPTY], id="null"),
+        pytest.param([], [EMPTY], id="no-blocks"),
+        pytest.param([{"type": "text", "text": " "}, {"type": "text"}], [EMPTY], id="blank-blocks"),
+        pytest.param([{"type": "text", "text": ""}, {"type": "text", "text": "x"}], ["x"], id="one-blank-block"),
+        pytest.param([{"type": "image", "mimeType": "image/png", "data": "…"}], ["[image image/png]"], id="an-image"),
+        pytest.param(
+            [{"type": "resource", "resource": {"uri": "file:///a.py", "text": "x = 1"}}],
+            ["[resource file:///a.py]"],
+            id="a-resource",
+        ),
+        pytest.param(
+            [{"type": "resource_link", "uri": "file:///a.py", "name": "a.py"}],
+            ["[resource_link file:///a.py a.py]"],
+            id="a-link",
+        ),
+        pytest.param([{"type": "audio"}], ["[audio]"], id="something-without-a-name"),
+    ],
+)
+def test_what_a_message_says_is_text_and_never_nothing(content: Any, said: list[str]) -> None:  # noqa: ANN401 - any JSON
+    assert texts({"role": "user", "content": content}) == said
+
+
+def test_a_message_without_content_says_nothing() -> None:
+    assert texts({"role": "user"}) == [EMPTY]
+
+
+def test_text_inside_a_string_is_escaped() -> None:
+    assert quoted_inside('a "b"\n') == b'a \\"b\\"\\n'

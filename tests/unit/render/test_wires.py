@@ -1,0 +1,299 @@
+"""What each wire makes of a conversation, odd ones included."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+
+from sideband.core.reminder import Reminder, RoleHint
+from sideband.render.dialect import NO_RESULT
+from sideband.render.profile import Placement
+from sideband.render.rules import violations
+from sideband.render.tape import EMPTY
+from tests.builders import a_reminder
+from tests.rendering_sessions import PROFILES
+from tests.unit.render.conversations import (
+    Message,
+    a_result,
+    a_summary,
+    a_user,
+    an_answer,
+    body_of,
+    conversation_of,
+)
+
+EVERY: Final = pytest.mark.parametrize("profile", ["anthropic", "chat", "responses", "gemini", "generic"])
+TOOL: Final = {"name": "look", "description": "Read a file.", "parameters": {"type": "object"}}
+SUMMARY: Final = "<conversation-summary>\nThey began.\n</conversation-summary>"
+
+
+def said(text: str, kind: str = "text") -> list[dict[str, str]]:
+    return [{"type": kind, "text": text}]
+
+
+def a_legal_body(profile: str, messages: Sequence[Message], *reminders: Reminder, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - those of a view
+    """A body that no provider complains of."""
+    body = body_of(profile, messages, *reminders, **options)
+    assert violations(PROFILES[profile], body) == []
+    return body
+
+
+class TestWhatNoWireAccepts:
+    """Custom compactors may leave anything; what is left is mended rather than refused."""
+
+    @EVERY
+    def test_a_call_without_a_result_gets_one(self, profile: str) -> None:
+        body = a_legal_body(
+            profile, [a_user(), an_answer("", "c1", "c2"), a_result("c2"), a_user(), an_answer(), a_user()]
+        )
+        assert str(body).count(NO_RESULT) == 1
+
+    @EVERY
+    def test_a_call_at_the_end_gets_a_result_in_that_request_only(self, profile: str) -> None:
+        asked = [a_user(), an_answer("", "c1")]
+        assert NO_RESULT in str(a_legal_body(profile, asked))
+        assert NO_RESULT not in str(a_legal_body(profile, [*asked, a_result("c1")]))
+
+    @EVERY
+    def test_a_result_without_its_call_is_text(self, profile: str) -> None:
+        body = a_legal_body(profile, [a_result("gone", "x = 1"), a_user()])
+        assert "Result of look:" in str(body)
+        assert "gone" not in str(body)
+
+    @pytest.mark.parametrize("profile", [name for name in PROFILES if "into-results" in name or name == "generic"])
+    def test_what_belongs_into_such_a_result_stands_behind_it(self, profile: str) -> None:
+        body = a_legal_body(profile, [a_user(), an_answer(), a_result("gone")], a_reminder(ttl_turns=1))
+        assert str(body).index("Result of look:") < str(body).index("The build is red.")
+
+    def test_such_a_result_is_not_taken_for_words_of_the_user(self) -> None:
+        messages = [a_user(), an_answer("", "c1"), a_result("c1"), a_result("gone", "y = 2")]
+        assert a_legal_body("generic", messages)["messages"][-1]["content"] == "x = 1\n\nResult of look:\n\ny = 2"
+
+    def test_a_marker_of_the_seed_preset_is_not_misled_by_what_is_mended(self) -> None:
+        cached = a_reminder(role_hint=RoleHint.EPHEMERAL_CACHE)
+        body = a_legal_body("anthropic", [an_answer("", "c1"), a_user()], cached, placement=Placement.SEED)
+        lost, asked, said_then = body["messages"][-1]["content"]
+        assert [block.get("cache_control") is not None for block in (lost, asked, said_then)] == [False, True, True]
+
+    @pytest.mark.parametrize("front", [[], [a_summary()]])
+    @pytest.mark.parametrize("profile", ["anthropic", "gemini", "generic", "generic-leading-user"])
+    def test_a_conversation_that_begins_with_the_model_gets_a_beginning(
+        self, profile: str, front: list[dict[str, Any]]
+    ) -> None:
+        a_legal_body(profile, [*front, an_answer(), a_user()])
+        a_legal_body(profile, [*front, an_answer(), a_user()], system="Mind.")
+
+    @pytest.mark.parametrize("profile", ["chat", "responses", "generic-lenient"])
+    def test_elsewhere_the_model_may_begin(self, profile: str) -> None:
+        assert "Continue." not in str(conversation_of(profile, [an_answer(), a_user()]))
+
+    @pytest.mark.parametrize("profile", ["anthropic", "gemini", "generic"])
+    def test_two_replies_in_a_row_are_parted(self, profile: str) -> None:
+        body = a_legal_body(profile, [a_user(), an_answer("One."), an_answer("Two."), a_user()])
+        assert str(body).count("Continue.") == 1
+
+    @pytest.mark.parametrize("profile", ["chat", "responses", "generic-lenient", "anthropic-assistants-in-a-row"])
+    def test_elsewhere_they_may_follow_each_other(self, profile: str) -> None:
+        body = a_legal_body(profile, [a_user(), an_answer("One."), an_answer("Two."), a_user()])
+        assert "Continue." not in str(body)
+
+    @EVERY
+    def test_an_empty_text_is_said_to_be_empty(self, profile: str) -> None:
+        messages = [a_user(" "), an_answer(""), a_user(), an_answer("", "c1"), a_result("c1", "\n")]
+        assert str(conversation_of(profile, messages)).count(EMPTY) == 3
+
+
+@EVERY
+def test_what_another_wire_wants_back_is_not_sent(profile: str) -> None:
+    foreign = an_answer("Done.", native={"elsewhere": [{"type": "secret"}]})
+    assert "secret" not in str(conversation_of(profile, [a_user(), foreign, a_user()]))
+
+
+@EVERY
+def test_a_summary_is_told_and_is_no_word_of_the_user(profile: str) -> None:
+    conversation = conversation_of(profile, [a_summary(), a_user()])
+    assert SUMMARY in str(conversation[0]).replace("\\n", "\n")
+
+
+class TestAnthropic:
+    def test_results_and_texts_share_a_turn_with_the_results_first(self) -> None:
+        messages = [a_user(), an_answer("", "c1", "c2"), a_result("c2"), a_result("c1", "no", "error"), a_user("Go.")]
+        assert conversation_of("anthropic", messages)[2] == {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c2", "content": said("x = 1")},
+                {"type": "tool_result", "tool_use_id": "c1", "is_error": True, "content": said("no")},
+                *said("Go."),
+            ],
+        }
+
+    def test_user_messages_in_a_row_are_one_turn(self) -> None:
+        conversation = conversation_of("anthropic", [a_user("One."), a_user("Two.")])
+        assert conversation == [{"role": "user", "content": [*said("One."), *said("Two.")]}]
+
+    def test_what_it_thought_is_sent_back_as_it_came(self) -> None:
+        blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}, *said("Done.")]
+        conversation = conversation_of("anthropic", [a_user(), an_answer(native={"anthropic": blocks}), a_user()])
+        assert conversation[1] == {"role": "assistant", "content": blocks}
+
+    @pytest.mark.parametrize(("given", "sent"), [("toolu_1-A", "toolu_1-A"), ("call'", "call_27"), ("", "_")])
+    def test_ids_of_other_wires_are_made_to_fit(self, given: str, sent: str) -> None:
+        conversation = conversation_of("anthropic", [a_user(), an_answer("", given), a_result(given)])
+        assert conversation[1]["content"][0]["id"] == conversation[2]["content"][0]["tool_use_id"] == sent
+
+    @pytest.mark.parametrize(
+        ("fields", "marked"),
+        [
+            pytest.param({"system": "Mind.", "tools": [TOOL]}, "system", id="the-system-text"),
+            pytest.param({"tools": [TOOL, {**TOOL, "name": "run"}]}, "tools", id="else-the-last-tool"),
+            pytest.param({}, None, id="else-nothing"),
+        ],
+    )
+    def test_the_head_is_marked_at_its_end(self, fields: dict[str, Any], marked: str | None) -> None:
+        body = body_of("anthropic", [a_user()], **fields)
+        for name in ("system", "tools"):
+            blocks = body.get(name, [])
+            assert ["cache_control" in block for block in blocks] == [
+                name == marked and block is blocks[-1] for block in blocks
+            ]
+
+    def test_reasoning_carries_no_marker(self) -> None:
+        thought = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}]
+        passing = a_reminder(ttl_turns=1)
+        body = body_of("anthropic-assistants-in-a-row", [a_user(), an_answer(native={"anthropic": thought})], passing)
+        assert body["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral"}
+        assert "cache_control" not in body["messages"][1]["content"][0]
+
+
+class TestOpenAiChat:
+    def test_every_text_is_a_list_of_parts(self) -> None:
+        messages = [a_summary(), a_user(), an_answer("", "c1"), a_result("c1"), a_user("Go.")]
+        assert conversation_of("chat", messages, system="Mind.") == [
+            {"role": "developer", "content": said("Mind.")},
+            {"role": "developer", "content": said(SUMMARY)},
+            {"role": "user", "content": said("Mend it.")},
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": said("x = 1")},
+            {"role": "user", "content": said("Go.")},
+        ]
+
+    def test_a_reply_is_sent_back_as_it_came(self) -> None:
+        reply = {"role": "assistant", "content": "Done.", "refusal": None}
+        messages = [a_user(), an_answer(native={"openai_chat": [reply]}), a_user()]
+        assert conversation_of("chat", messages)[1] == reply
+
+    def test_tools_are_functions(self) -> None:
+        assert body_of("chat", [a_user()], tools=[TOOL])["tools"] == [{"type": "function", "function": TOOL}]
+
+    def test_breakpoints_of_others_are_turned_off(self) -> None:
+        body = body_of("chat", [a_user()], session_id="s1")
+        assert (body["prompt_cache_options"], body["prompt_cache_key"]) == ({"mode": "explicit"}, "s1")
+        assert "prompt_cache_options" not in body_of("chat-implicit", [a_user()], session_id="s1")
+
+
+class TestOpenAiResponses:
+    def test_items_stand_in_a_row(self) -> None:
+        messages = [a_summary(), a_user(), an_answer("I look.", "c1"), a_result("c1"), a_user("Go.")]
+        assert conversation_of("responses", messages) == [
+            {"type": "message", "role": "developer", "content": said(SUMMARY, "input_text")},
+            {"type": "message", "role": "user", "content": said("Mend it.", "input_text")},
+            {"type": "message", "role": "assistant", "content": "I look."},
+            {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": said("x = 1", "input_text")},
+            {"type": "message", "role": "user", "content": said("Go.", "input_text")},
+        ]
+
+    def test_reasoning_and_phase_are_sent_back_as_they_came(self) -> None:
+        items = [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"},
+            {"type": "message", "role": "assistant", "phase": "commentary", "content": said("Done.", "output_text")},
+        ]
+        messages = [a_user(), an_answer(native={"openai_responses": items}), a_user()]
+        assert conversation_of("responses", messages)[1:3] == items
+
+    def test_nothing_is_kept_on_the_server(self) -> None:
+        body = body_of("responses", [a_user()], tools=[TOOL])
+        assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])
+        assert body["tools"] == [{"type": "function", **TOOL, "strict": False}]
+
+
+class TestGemini:
+    def test_results_are_parts_of_the_turn_of_the_user(self) -> None:
+        messages = [a_user(), an_answer("", "c1", "c2"), a_result("c1"), a_result("c2", "no", "denied"), a_user("Go.")]
+        answers = [("c1", {"output": "x = 1"}), ("c2", {"error": "no"})]
+        assert conversation_of("gemini", messages) == [
+            {"role": "user", "parts": [{"text": "Mend it."}]},
+            {
+                "role": "model",
+                "parts": [{"functionCall": {"id": call_id, "name": "look", "args": {}}} for call_id in ("c1", "c2")],
+            },
+            {
+                "role": "user",
+                "parts": [
+                    *(
+                        {"functionResponse": {"id": call_id, "name": "look", "response": response}}
+                        for call_id, response in answers
+                    ),
+                    {"text": "Go."},
+                ],
+            },
+        ]
+
+    def test_signatures_are_sent_back_as_they_came(self) -> None:
+        parts = [{"text": "Done.", "thoughtSignature": "c2ln"}]
+        conversation = conversation_of("gemini", [a_user(), an_answer(native={"gemini": parts}), a_user()])
+        assert conversation[1] == {"role": "model", "parts": parts}
+
+    def test_a_model_without_system_texts_hears_it_from_the_user(self) -> None:
+        body = body_of("gemini-leading-user", [a_user()], system="Mind.")
+        assert body["contents"] == [{"role": "user", "parts": [{"text": "Mind."}, {"text": "Mend it."}]}]
+        assert "systemInstruction" not in body
+
+    def test_other_models_have_a_field_for_it(self) -> None:
+        body = body_of("gemini", [a_user()], system="Mind.", tools=[TOOL])
+        assert body["systemInstruction"] == {"parts": [{"text": "Mind."}]}
+        declared = {"name": "look", "description": "Read a file.", "parametersJsonSchema": {"type": "object"}}
+        assert body["tools"] == [{"functionDeclarations": [declared]}]
+
+    def test_text_folded_into_a_result_is_in_its_string(self) -> None:
+        messages = [a_user(), an_answer("", "c1"), a_result("c1", "no", "error")]
+        parts = conversation_of("gemini-into-results", messages, a_reminder(ttl_turns=1))[-1]["parts"]
+        assert parts[0]["functionResponse"]["response"] == {"error": "no\n\nSystem reminder:\nThe build is red."}
+
+
+class TestGeneric:
+    def test_a_summary_joins_the_only_system_message(self) -> None:
+        conversation = conversation_of("generic", [a_summary(), a_user()], system="Mind.")
+        assert conversation[0] == {"role": "system", "content": f"Mind.\n\n{SUMMARY}"}
+        assert conversation_of("generic", [a_summary(), a_user()])[0] == {"role": "system", "content": SUMMARY}
+
+    def test_a_summary_has_a_message_where_several_are_allowed(self) -> None:
+        conversation = conversation_of("generic-lenient", [a_summary(), a_user()], system="Mind.")
+        assert [message["content"] for message in conversation[:2]] == ["Mind.", SUMMARY]
+
+    def test_a_system_message_inside_is_told_by_the_user(self) -> None:
+        conversation = conversation_of("generic", [a_user(), a_summary(), an_answer(), a_user()])
+        assert conversation[0] == {"role": "user", "content": f"Mend it.\n\n{SUMMARY}"}
+
+    @pytest.mark.parametrize("profile", ["generic-leading-user", "generic-lenient-leading-user"])
+    def test_a_system_text_of_the_user_stands_before_what_the_user_says(self, profile: str) -> None:
+        conversation = conversation_of(profile, [a_user()], system="Mind.")
+        assert conversation == [{"role": "user", "content": "Mind.\n\nMend it."}]
+
+    def test_user_messages_in_a_row_are_one_where_turns_alternate(self) -> None:
+        messages = [a_user("One."), a_user([{"type": "text", "text": "Two."}, {"type": "text", "text": "Three."}])]
+        assert conversation_of("generic", messages) == [{"role": "user", "content": "One.\n\nTwo.\n\nThree."}]
+        assert len(conversation_of("generic-lenient", messages)) == 2
+
+    def test_what_the_user_says_behind_a_result_is_told_apart_from_it(self) -> None:
+        messages = [a_user(), an_answer("", "c1"), a_result("c1"), a_user("Go.")]
+        assert conversation_of("generic", messages)[-1]["content"] == "x = 1\n\nThe user says:\n\nGo."
+        assert conversation_of("generic-user-after-tool", messages)[-1] == {"role": "user", "content": "Go."}
+
+    def test_openai_chat_without_parts_is_this_wire(self) -> None:
+        assert not PROFILES["chat-strings"].content_parts
+        assert conversation_of("chat-strings", [a_user()]) == [{"role": "user", "content": "Mend it."}]

@@ -1,0 +1,475 @@
+"""What the rules of rendering come to in requests: places, roles, breakpoints, and what stays from one to the next."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+
+from sideband.core.lifecycle import Selector
+from sideband.core.reminder import RoleHint
+from sideband.core.trust import IN_PROCESS
+from sideband.ports import ToolStatus
+from sideband.render.layout import Kind
+from sideband.render.profile import Placement
+from sideband.render.renderer import NOT_AUTOMATIC, Rendered
+from tests.builders import a_reminder
+from tests.rendering_sessions import (
+    CLEARING_BETA,
+    PROFILES,
+    ROUTES,
+    SYSTEM,
+    SYSTEM_AFTER,
+    TOOLS,
+    Ask,
+    Clear,
+    Compact,
+    End,
+    Remind,
+    Route,
+    Say,
+    Sent,
+    Step,
+    Talk,
+    play,
+)
+from tests.sessions import PEER
+
+DONE: Final = (("x = 1", ToolStatus.OK), ("no such file", ToolStatus.ERROR))
+RED: Final = "The build is red."
+LASTING: Final = (Placement.TAIL, Placement.NATIVE)
+
+
+def remind(body: str, ttl: int | None, hint: RoleHint = RoleHint.SYSTEM, key: str | None = None) -> Remind:
+    return Remind(body, ttl, hint, key, IN_PROCESS, preserve=False)
+
+
+def ask(text: str = "", results: Any = (), end: End = End.ANSWERED) -> Ask:  # noqa: ANN401 - pairs of text and status
+    return Ask(end, text, results, native=False)
+
+
+# A bit of everything that happens to a session.
+STORY: Final[Sequence[Step]] = (
+    remind("Passing one.", 1),
+    remind("Lasting one.", None, key="k1"),
+    ask("I look.", DONE),
+    remind("Passing two.", 2),
+    ask("I think.", end=End.VOIDED),
+    Say(("And quickly.",)),
+    ask("I run.", DONE, end=End.RETRIED),
+    Clear("k1"),
+    ask("I am done."),
+    remind("Behind the reply.", 2),
+    ask("Really done."),
+    Say(("Thanks.",)),
+    ask("You are welcome."),
+)
+
+
+def parts_of(rendered: Rendered, *kinds: Kind) -> bytes:
+    return b"".join(rendered.body[part.start : part.end] for part in rendered.parts if part.kind in kinds)
+
+
+def without_markers(rendered: Rendered) -> bytes:
+    return parts_of(rendered, *(kind for kind in Kind if kind not in (Kind.HEAD, Kind.MARKER)))
+
+
+def named(*placements: Placement) -> pytest.MarkDecorator:
+    chosen = {name: route for name, route in ROUTES.items() if route.placement in placements}
+    return pytest.mark.parametrize("route", [pytest.param(route, id=name) for name, route in chosen.items()])
+
+
+def requests(profile: str, placement: Placement, *steps: Step) -> list[Any]:
+    """The bodies of a session, read."""
+    return [json.loads(sent.rendered.body) for sent in play(Route(PROFILES[profile], placement), steps)]
+
+
+def last_request(profile: str, placement: Placement, *steps: Step) -> Any:  # noqa: ANN401 - a body
+    return requests(profile, placement, *steps, ask())[-1]
+
+
+def texts_in(value: object) -> list[str]:
+    """The texts of messages, in their order."""
+    match value:
+        case list():
+            return [text for item in value for text in texts_in(item)]
+        case {"text": str(text)}:
+            return [text]
+        case {"content": content} | {"parts": content} | {"output": content}:
+            return [content] if isinstance(content, str) else texts_in(content)
+        case _:
+            return []
+
+
+# Laws, on one story.
+
+
+@named(*LASTING)
+@pytest.mark.requirement("render:ledger:head-is-constant")
+def test_the_head_is_the_same_for_all_requests_of_a_window(route: Route) -> None:
+    heads = {parts_of(sent.rendered, Kind.HEAD) for sent in play(route, STORY)}
+    assert len(heads) == 1
+
+
+@named(*LASTING)
+@pytest.mark.requirement("render:ledger:stable-part-is-a-prefix", "render:ledger:stable-part-starts-both-requests")
+def test_the_stable_part_begins_its_own_request_and_the_next(route: Route) -> None:
+    for one, other in pairwise(play(route, STORY)):
+        assert without_markers(one.rendered).startswith(one.rendered.stable)
+        if one.answered:
+            assert other.rendered.stable.startswith(one.rendered.stable)
+            assert without_markers(other.rendered).startswith(one.rendered.stable)
+
+
+@named(*Placement)
+@pytest.mark.requirement("render:ledger:retry-is-byte-equal")
+def test_a_retry_is_the_same_to_the_last_byte(route: Route) -> None:
+    repeated = [sent for sent in play(route, STORY) if sent.repeats]
+    assert len(repeated) == 1
+    assert [again.body for again in repeated[0].repeats] == [repeated[0].rendered.body]
+
+
+@named(*Placement)
+@pytest.mark.requirement("render:ledger:one-content-form")
+def test_messages_have_the_same_form_with_and_without_reminders(route: Route) -> None:
+    with_reminders = play(route, STORY)
+    without = play(route, [step for step in STORY if not isinstance(step, Remind | Clear)])
+    assert len(with_reminders) == len(without)
+    for one, other in zip(with_reminders, without, strict=True):
+        assert forms(one) == forms(other)
+
+
+def forms(sent: Sent) -> set[tuple[str, str]]:
+    """By role, whether content is a string or a list; the roles that only reminders have do not count."""
+    conversation = list(json.loads(sent.rendered.body).values())[-1]
+    return {
+        (message["role"], type(message.get("content", message.get("parts"))).__name__)
+        for message in conversation
+        if message.get("role") in ("user", "assistant", "tool", "model")
+    }
+
+
+# Windows and what joins them.
+
+
+@pytest.mark.requirement("render:ledger:window-ends")
+def test_a_compaction_opens_a_window_in_which_nothing_is_carried() -> None:
+    steps: list[Step] = [
+        remind("Lasting.", None)._replace(preserve=True),
+        ask("Hm."),
+        Say(("On.",)),
+        ask("Yes."),
+        Compact(2, "They talked.", parting=False),
+        Say(("More.",)),
+        ask("Well."),
+    ]
+    sent = play(Route(PROFILES["anthropic"]), steps)
+    carried = [[entry.carried for entry in one.rendered.shown] for one in sent]
+    assert carried == [[False], [True], [False]]
+
+
+@pytest.mark.parametrize("change", [{"tools": ()}, {"system": "Something else."}])
+@pytest.mark.requirement("render:ledger:window-ends")
+def test_another_head_opens_a_window(change: dict[str, Any]) -> None:
+    talk = Talk(Route(PROFILES["anthropic"]))
+    talk.user_says("Begin.")
+    talk.inject(a_reminder(body="Lasting."))
+    talk.ask()
+    talk.answer("Hm.")
+    talk.user_says("On.")
+    view = talk.view()
+    changed = {name: change.get(name, getattr(view, name)) for name in view.__struct_fields__}
+    other = talk.renderer.render(type(view)(**changed))
+    assert [entry.carried for entry in other.shown] == [False]
+    assert [entry.carried for entry in talk.ask().rendered.shown] == [True]
+
+
+@pytest.mark.requirement("render:ledger:joins-when-answered", "render:ledger:unanswered-is-planned-again")
+def test_what_nobody_answered_is_planned_again() -> None:
+    first, second, third = play(
+        Route(PROFILES["anthropic"]),
+        [remind("Lasting.", None), ask(end=End.VOIDED), Say(("Wait.",)), ask("Hm."), Say(("On.",)), ask("Yes.")],
+    )
+    assert b"Lasting." in parts_of(first.rendered, Kind.KEPT)
+    assert b"Lasting." in parts_of(second.rendered, Kind.KEPT)
+    assert b"Lasting." in parts_of(third.rendered, Kind.STABLE)
+    assert third.rendered.body.count(b"Lasting.") == 1
+
+
+# Where reminders stand.
+
+
+@pytest.mark.requirement("render:request:order-of-the-system-text", "render:seed:system-text-is-in-the-system-prompt")
+def test_the_seed_preset_puts_system_text_between_the_two_parts() -> None:
+    body = last_request("gemini", Placement.SEED, remind(RED, 1))
+    words = f"{SYSTEM}\n\nSystem reminder:\n{RED}\n\n{SYSTEM_AFTER}"
+    assert body["systemInstruction"] == {"parts": [{"text": words}]}
+
+
+@pytest.mark.requirement("render:request:order-of-the-system-text")
+def test_other_presets_leave_the_system_text_alone() -> None:
+    body = last_request("gemini", Placement.TAIL, remind(RED, 1))
+    assert body["systemInstruction"] == {"parts": [{"text": f"{SYSTEM}\n\n{SYSTEM_AFTER}"}]}
+
+
+@pytest.mark.requirement("render:seed:user-blocks-come-first")
+def test_the_seed_preset_puts_user_blocks_before_the_first_words_of_the_user() -> None:
+    steps = (remind("One.", 3, RoleHint.USER_BLOCK), remind("Two.", 3, RoleHint.USER_BLOCK), ask("Hm."), Say(("On.",)))
+    body = last_request("anthropic", Placement.SEED, *steps)
+    tagged = [f"<system-reminder>\n{said}\n</system-reminder>" for said in ("One.", "Two.")]
+    assert texts_in(body["messages"][0]) == [*tagged, "Begin."]
+    assert texts_in(body["messages"][-1]) == ["On."]
+
+
+@pytest.mark.requirement("render:seed:user-blocks-follow-tool-results")
+def test_the_seed_preset_puts_user_blocks_behind_results() -> None:
+    steps = (ask("", DONE[:1]), Say(("On.",)), Compact(3, None, parting=False), remind(RED, 1, RoleHint.USER_BLOCK))
+    body = last_request("anthropic", Placement.SEED, *steps)
+    blocks = body["messages"][-1]["content"]
+    assert [block["type"] for block in blocks] == ["tool_result", "text", "text"]
+    assert texts_in(blocks[1:]) == [f"<system-reminder>\n{RED}\n</system-reminder>", "On."]
+
+
+@pytest.mark.requirement("render:seed:user-blocks-come-first")
+def test_the_seed_preset_lets_the_user_speak_where_nobody_has() -> None:
+    talk = Talk(Route(PROFILES["anthropic"], Placement.SEED))
+    talk.inject(a_reminder(role_hint=RoleHint.USER_BLOCK, body=RED, ttl_turns=1))
+    body = json.loads(talk.ask().rendered.body)
+    assert texts_in(body["messages"])[0] == f"<system-reminder>\n{RED}\n</system-reminder>"
+
+
+def test_the_seed_preset_says_nothing_for_a_user_who_has_nothing_to_hear() -> None:
+    talk = Talk(Route(PROFILES["anthropic"], Placement.SEED))
+    assert texts_in(json.loads(talk.ask().rendered.body)["messages"]) == ["Continue."]
+
+
+@pytest.mark.requirement("render:seed:developer-messages-come-first")
+def test_the_seed_preset_puts_developer_messages_in_front() -> None:
+    body = last_request("chat", Placement.SEED, remind("One.", 2), remind("Two.", None), ask("Hm."), Say(("On.",)))
+    assert [message["role"] for message in body["messages"]] == ["developer"] * 3 + ["user", "assistant", "user"]
+    assert texts_in(body["messages"][1:3]) == ["System reminder:\nOne.", "System reminder:\nTwo."]
+
+
+@pytest.mark.requirement("render:tail:developer-message-is-last")
+@pytest.mark.parametrize("ttl", [1, None])
+def test_a_developer_message_is_last(ttl: int | None) -> None:
+    body = last_request("chat", Placement.TAIL, ask("", DONE), remind(RED, ttl))
+    assert [message["role"] for message in body["messages"]][-2:] == ["tool", "developer"]
+    assert RED in texts_in(body["messages"][-1])[0]
+
+
+@pytest.mark.requirement("render:tail:text-joins-an-unanswered-user-turn")
+@pytest.mark.parametrize("profile", ["anthropic", "chat-without-developer", "gemini", "generic"])
+def test_text_joins_a_turn_of_the_user_that_nobody_has_answered(profile: str) -> None:
+    body = last_request(profile, Placement.TAIL, remind(RED, 1))
+    conversation = list(body.values())[-1]
+    said = texts_in(conversation[-1])
+    assert conversation[-1]["role"] == "user"
+    assert said[0].startswith("Begin.")
+    assert RED in said[-1]
+
+
+@pytest.mark.requirement("render:tail:text-follows-tool-results")
+@pytest.mark.parametrize("profile", ["anthropic", "gemini"])
+def test_text_stands_behind_the_results_in_the_same_turn(profile: str) -> None:
+    body = last_request(profile, Placement.TAIL, ask("", DONE), remind(RED, 1))
+    last = list(body.values())[-1][-1]
+    blocks = last.get("content", last.get("parts"))
+    assert len(blocks) == 3
+    assert RED in blocks[-1]["text"]
+
+
+@pytest.mark.requirement("render:tail:text-folds-into-the-last-tool-result")
+@pytest.mark.parametrize("profile", ["anthropic-into-results", "chat-into-results", "gemini-into-results"])
+def test_text_goes_into_the_last_result_where_none_may_stand_behind_it(profile: str) -> None:
+    body = last_request(profile, Placement.TAIL, ask("", DONE), remind(RED, 1))
+    last = list(body.values())[-1][-1]
+    block = last if last["role"] == "tool" else last.get("content", last.get("parts"))[-1]
+    assert "x = 1" in json.dumps(block)
+    assert RED in json.dumps(block)
+
+
+@pytest.mark.requirement(
+    "render:tail:text-folds-into-the-last-tool-result",
+    "render:profile:unknown-model-folds-into-the-last-message",
+    "render:profile:unknown-model-is-strictest",
+)
+def test_for_an_unknown_model_reminders_are_in_the_last_message_and_in_no_other() -> None:
+    *before, last = last_request("generic", Placement.TAIL, ask("", DONE), remind(RED, 1))["messages"]
+    assert last["role"] == "tool"
+    assert last["content"] == f"x = 1\n\nSystem reminder:\n{RED}"
+    assert RED not in json.dumps(before)
+    assert all(isinstance(message["content"], str) for message in before)
+    assert [message["role"] for message in before] == ["system", "user", "assistant", "tool"]
+
+
+@pytest.mark.requirement("render:tail:new-user-turn-only-after-the-assistant")
+@pytest.mark.parametrize("profile", ["anthropic", "chat-without-developer", "gemini", "generic"])
+def test_a_turn_of_the_user_is_opened_behind_a_reply(profile: str) -> None:
+    bodies = requests(profile, Placement.TAIL, ask("Done."), remind(RED, 1), ask("Really."))
+    before, after = (list(body.values())[-1] for body in bodies)
+    assert len(after) == len(before) + 2
+    assert after[-1]["role"] == "user"
+    assert RED in json.dumps(after[-1])
+
+
+# The provider's own slot.
+
+
+@pytest.mark.requirement(
+    "render:native:anthropic-clearing-entry",
+    "render:native:anthropic-lasting-text",
+    "render:native:anthropic-one-system-entry",
+)
+def test_anthropic_clears_what_passes_and_keeps_what_lasts_before_it() -> None:
+    steps = (remind("One.", 1), remind("Lasting.", None), remind("Two.", 2), remind("Gone.", None, key="k1"))
+    body = last_request("anthropic-clearing", Placement.NATIVE, *steps, ask("", DONE), Clear("k1"))
+    last_turn, entry = body["messages"][-2:]
+    assert [message["role"] for message in body["messages"]].count("system") == 2
+    assert texts_in(last_turn)[-1] == "<system-reminder>\nWithdrawn: 2.\n</system-reminder>"
+    assert (entry["role"], entry["clear_at"]) == ("system", "next_user_message")
+    assert texts_in(entry) == ["<system-reminder>\nTwo.\n</system-reminder>"]
+    first = body["messages"][:2]
+    assert [message["role"] for message in first] == ["user", "system"]
+    assert "Lasting." in json.dumps(first[0])
+    merged = [f"<system-reminder>\n{said}\n</system-reminder>" for said in ("One.", "Two.")]
+    assert texts_in(first[1]) == ["\n".join(merged)]
+
+
+@pytest.mark.requirement("render:native:anthropic-beta-header")
+def test_the_beta_is_named_while_a_clearing_entry_is_in_the_conversation() -> None:
+    steps: list[Step] = [ask("Hm."), Say(("On.",)), remind(RED, 1), ask("Yes."), Say(("More.",)), ask("Well.")]
+    sent = play(Route(PROFILES["anthropic-clearing"], Placement.NATIVE), steps)
+    assert [one.rendered.betas for one in sent] == [(), (CLEARING_BETA,), (CLEARING_BETA,)]
+
+
+@pytest.mark.requirement("render:native:openai-developer-items")
+@pytest.mark.parametrize("profile", ["chat", "responses"])
+def test_openai_gets_developer_items(profile: str) -> None:
+    body = last_request(profile, Placement.NATIVE, ask("", DONE), remind("One.", 1), remind("Two.", None))
+    last = list(body.values())[-1][-2:]
+    assert [item["role"] for item in last] == ["developer", "developer"]
+    assert [text.splitlines()[-1] for text in texts_in(last)] == ["One.", "Two."]
+
+
+# Breakpoints.
+
+
+def marked(value: object) -> Iterator[str]:
+    """What the blocks with a marker say, or answer."""
+    if isinstance(value, list):
+        for item in value:
+            yield from marked(item)
+    elif isinstance(value, dict):
+        if value.keys() & {"cache_control", "prompt_cache_breakpoint"}:
+            yield value.get("text") or texts_in(value["content"])[0]
+        yield from marked(list(value.values()))
+
+
+@pytest.mark.requirement("render:breakpoint:places", "render:breakpoint:at-most-four")
+@pytest.mark.parametrize("profile", ["anthropic", "chat", "responses"])
+def test_breakpoints_stand_where_nothing_changes_any_more(profile: str) -> None:
+    system = f"{SYSTEM}\n\n{SYSTEM_AFTER}"
+    sent = requests(
+        profile, Placement.TAIL, remind(RED, 3), ask("", DONE), ask("Done."), Say(("On.", "And on.")), ask("Well.")
+    )
+    assert [list(marked(body)) for body in sent] == [
+        [system, "Begin."],
+        [system, "Begin.", "x = 1"],
+        [system, "x = 1", "And on."],
+    ]
+
+
+@pytest.mark.requirement(
+    "render:breakpoint:never-at-volatile-text", "render:breakpoint:ephemeral-cache-marks-the-stable-part"
+)
+@pytest.mark.parametrize("ttl", [1, None])
+def test_what_asks_to_be_cached_is_marked_only_where_it_stays(ttl: int | None) -> None:
+    body = last_request("anthropic", Placement.TAIL, remind(RED, ttl, RoleHint.EPHEMERAL_CACHE))
+    *_, last = marked(body)
+    assert (RED in last) is (ttl is None)
+    assert (last == "Begin.") is (ttl is not None)
+
+
+@pytest.mark.requirement("render:breakpoint:never-at-volatile-text")
+@pytest.mark.parametrize(("ttl", "is_marked"), [(1, False), (None, True)])
+def test_a_result_with_text_in_it_that_does_not_stay_is_not_marked(*, ttl: int | None, is_marked: bool) -> None:
+    body = last_request("anthropic-into-results", Placement.TAIL, ask("", DONE), remind(RED, ttl))
+    result = body["messages"][-1]["content"][-1]
+    assert RED in json.dumps(result)
+    assert ("cache_control" in result) is is_marked
+    assert len(list(marked(body))) == 3
+
+
+@pytest.mark.requirement("render:breakpoint:seed-marks-the-last-block", "render:shape:anthropic-ephemeral-cache")
+def test_the_seed_preset_marks_the_last_block_that_asks_for_it() -> None:
+    steps = [remind(f"Number {number}.", 3, RoleHint.EPHEMERAL_CACHE) for number in range(3)]
+    body = last_request("anthropic", Placement.SEED, *steps, ask("", DONE))
+    found = list(marked(body))
+    assert len(found) == 4
+    assert [text for text in found if "Number" in text] == ["<system-reminder>\nNumber 2.\n</system-reminder>"]
+
+
+@pytest.mark.requirement("render:breakpoint:openai-explicit")
+@pytest.mark.parametrize("profile", ["chat", "responses"])
+def test_openai_is_told_that_the_breakpoints_are_ours(profile: str) -> None:
+    body = last_request(profile, Placement.TAIL, ask("", DONE))
+    assert body["prompt_cache_options"] == {"mode": "explicit"}
+    assert body["prompt_cache_key"] == "session-1"
+    contents = [
+        item.get("content", item.get("output"))
+        for item in list(body.values())[-1]
+        if item.get("role") != "assistant" and item.get("type") != "function_call"
+    ]
+    assert all(isinstance(content, list) for content in contents)
+
+
+@pytest.mark.requirement("render:breakpoint:automatic-caching")
+def test_automatic_caching_is_left_off_where_a_turn_adds_many_blocks() -> None:
+    route = Route(PROFILES["anthropic-automatic"])
+    steps: list[Step] = [remind(RED, 2), ask("", DONE), ask("", [("x", ToolStatus.OK)] * 20), ask("Done.")]
+    sent = play(route, steps)
+    assert [b"cache_control" in one.rendered.body for one in sent] == [True, True, False]
+    assert [NOT_AUTOMATIC in one.rendered.advice for one in sent] == [False, False, True]
+
+
+# Who is told what.
+
+
+@pytest.mark.requirement("render:fired:role-is-that-of-the-carrier")
+@named(*Placement)
+def test_the_role_that_is_told_is_that_of_the_message(route: Route) -> None:
+    talk = Talk(route)
+    talk.user_says("Begin.")
+    talk.ask()
+    talk.answer("", DONE)
+    talk.inject(a_reminder("own", body="Ours.", ttl_turns=2))
+    talk.inject(a_reminder("theirs", body="Theirs.", ttl_turns=2), PEER)
+    rendered = talk.ask().rendered
+    body = json.loads(rendered.body)
+    conversation = list(body.values())[-1]
+    for entry in rendered.shown:
+        said = {"own": "Ours.", "theirs": "Theirs."}[entry.reminder_id]
+        carriers = [message for message in conversation if said in json.dumps(message)]
+        roles = {message.get("role", "tool") for message in carriers} or {"system"}
+        assert roles == {entry.rendered_role}
+
+
+@pytest.mark.requirement("render:request:every-request-in-transcript-order")
+@named(*Placement)
+def test_reminders_stand_in_the_order_of_the_transcript(route: Route) -> None:
+    talk = Talk(route)
+    talk.user_says("Begin.")
+    for number in range(5):
+        talk.inject(a_reminder(f"r{number}", body=f"Number {number}.", ttl_turns=2))
+    talk.clear(Selector(id="r2"))
+    body = talk.ask().rendered.body
+    places = [body.index(b"Number %d." % number) for number in (0, 1, 3, 4)]
+    assert places == sorted(places)
+    assert b"Number 2." not in body
+
+
+def test_the_tools_of_the_stories_are_in_the_requests() -> None:
+    body = last_request("chat", Placement.TAIL)
+    assert [tool["function"]["name"] for tool in body["tools"]] == [tool["name"] for tool in TOOLS]
