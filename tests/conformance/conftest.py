@@ -5,6 +5,9 @@ from collections.abc import Generator
 import pytest
 
 from tests.conformance.requirements import BY_ID
+from tests.unit.store.conftest import durable, no_server_stays, postgres, sqlite, twin
+
+__all__ = ["durable", "no_server_stays", "postgres", "sqlite", "twin"]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -96,6 +96,7 @@ BUILT: Final[Rules] = (
     *providers.CANONICAL,
     *recall.RECALL,
     *promises.STATES,
+    *promises.COMMITS,
     *promises.TURNS,
     *trust.LEVELS,
     *trust.CEILINGS,
@@ -104,6 +105,7 @@ BUILT: Final[Rules] = (
     *events.PROPAGATION,
     *events.RECEIPTS,
     *events.KINDS,
+    *events.TOPIC,
     *diagnostics.TABLE,
     *diagnostics.LINT,
     *diagnostics.COMMAND_LINE,
@@ -117,7 +119,6 @@ BUILT: Final[Rules] = (
 )
 
 WAITING: Final[Rules] = (
-    *waiting(promises.COMMITS, events.TOPIC, deferred=Part.STORES),
     *waiting(wire.BRIDGES, trust.IN_THE_BRIDGES, deferred=Part.BRIDGES),
     *waiting(acp.METHODS, acp.UPDATES, acp.NEGOTIATION, acp.PROXY, deferred=Part.ACP),
     *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),

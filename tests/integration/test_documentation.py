@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from sideband.loop.hooks import WHEN
+from sideband.testing import plugin
+from tests.programs import ROOT, run_python
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 # Shows mistakes on purpose; the snippets of that page have a test of their own.
 NO_PROGRAM = ROOT / "docs" / "diagnostics.md"
@@ -29,6 +30,20 @@ def test_the_blocks_of_a_page_run_as_one_program(page: Path) -> None:
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(block, namespace)  # noqa: S102 - the page is ours
+
+
+def test_the_page_on_testing_is_a_test_file_that_passes(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    blocks = [found.group(1) for found in BLOCK.finditer(page)]
+    (tmp_path / "test_page.py").write_text("\n\n".join(blocks), encoding="utf-8")
+    answer = run_python("-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_page.py", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_the_page_on_testing_tells_of_every_fixture() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(sideband_\w+)` \|", page, re.MULTILINE)
+    assert sorted(told) == sorted(name for name in vars(plugin) if name.startswith("sideband_"))
 
 
 def test_the_first_page_shows_a_program() -> None:

@@ -40,13 +40,6 @@ def recorded(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.requirement(
-    "render:wire:anthropic",
-    "render:wire:openai-chat",
-    "render:wire:openai-responses",
-    "render:wire:gemini",
-    "render:wire:generic",
-)
 def test_the_requests_on_record_are_those_of_today(name: str) -> None:
     assert [json.loads(line) for line in lines(name)] == recorded(name)
 

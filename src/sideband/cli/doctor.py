@@ -34,23 +34,47 @@ class Finding(NamedTuple):
     problem: str | None = None
 
 
-def doctor(*, json: bool = False) -> int:
+def doctor(*, verify: str | None = None, session: str | None = None, json: bool = False) -> int:
     """Check this installation: versions, the SQLite in use, which extras are there, and the limits in force.
 
     Exits with 1 when something needs attention. A missing extra does not: it is named with the command that
-    installs it.
+    installs it. With `--verify` a store is checked instead: every session is rebuilt from its first event and compared
+    with what a process would go on with, and every row, every gap and every lease is looked at. Nothing is changed.
 
     Parameters
     ----------
-    json:
+    verify
+        Check the store of this address: `sqlite:///sideband.db` or `postgresql://host/name`.
+    session
+        Rebuild only this session of it.
+    json
         Print one JSON object instead of a table.
     """
-    findings = [*_versions(), *_sqlite(), *_extras(), *_limits()]
+    from sideband.cli.refusing import REFUSALS, refuse  # noqa: PLC0415 - commands import what they need
+
+    try:
+        findings = _installation(session) if verify is None else _store(verify, session)
+    except REFUSALS as error:
+        return refuse(error)
     if json:
         _print_json(findings)
     else:
         _print_table(findings)
     return 1 if any(finding.problem for finding in findings) else 0
+
+
+def _installation(session: str | None) -> list[Finding]:
+    from sideband.core.errors import InvalidOption  # noqa: PLC0415 - commands import what they need
+
+    if session is not None:
+        raise InvalidOption("--session is one of a store; name the store with --verify", field="session", value=session)
+    return [*_versions(), *_sqlite(), *_extras(), *_limits()]
+
+
+def _store(store_url: str, session: str | None) -> list[Finding]:
+    from sideband.cli.verifying import verified  # noqa: PLC0415 - commands import what they need
+
+    return verified(store_url, session)
 
 
 def _versions() -> Iterator[Finding]:
@@ -130,15 +154,17 @@ def _shown(value: str | int | dict[str, float]) -> str:
 
 
 def _print_table(findings: list[Finding]) -> None:
+    from sideband.lint.report import printable  # noqa: PLC0415 - commands import what they need
+
     width = max(len(finding.name) for finding in findings)
     group = None
     for finding in findings:
         if finding.group != group:
             print(finding.group if group is None else f"\n{finding.group}")
             group = finding.group
-        print(f"  {finding.name:<{width}}  {_shown(finding.value)}")
+        print(printable(f"  {finding.name:<{width}}  {_shown(finding.value)}"))
     problems = [finding for finding in findings if finding.problem]
     print()
     for finding in problems:
-        print(f"! {finding.name}: {finding.problem}")
+        print(printable(f"! {finding.name}: {finding.problem}"))
     print("Everything is in order." if not problems else f"{len(problems)} to attend to.")

@@ -1,4 +1,4 @@
-"""The texts of the diagnostics: what each means, why it is one, and how to be rid of it."""
+"""The texts of the diagnostics of the lifecycle: what each means, why it is one, and how to be rid of it."""
 
 from enum import StrEnum
 from textwrap import dedent
@@ -42,15 +42,15 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     example: Example
 
 
-def _python(wrong: str, right: str) -> Example:
+def in_python(wrong: str, right: str) -> Example:
     return Example(language=Language.PYTHON, wrong=dedent(wrong).strip(), right=dedent(right).strip())
 
 
-def _json(wrong: str, right: str) -> Example:
+def in_json(wrong: str, right: str) -> Example:
     return Example(language=Language.JSON, wrong=dedent(wrong).strip(), right=dedent(right).strip())
 
 
-def _toml(wrong: str, right: str) -> Example:
+def in_toml(wrong: str, right: str) -> Example:
     return Example(language=Language.TOML, wrong=dedent(wrong).strip(), right=dedent(right).strip())
 
 
@@ -61,7 +61,7 @@ FAMILY: Final = (
         severity=Severity.ERROR,
         cause="A producer named an option that does not exist on this surface, or gave one of its own a value of the wrong type or range: a blank body, a TTL below 1, an unknown role hint or event, a clear without a selector. Nothing is ignored here, because a misspelt option that is quietly dropped leaves a reminder that lives longer, or elsewhere, than its author believes.",
         remedy="The options are `body`, `tags`, `dedupe_key`, `ttl_turns`, `preserve_on_compact`, `propagate` and `role_hint`; `mode` is for `Session.remind` and for bridges. Python spells them in snake_case, the wires in camelCase. Identity, source and turn belong to the session and cannot be given.",
-        example=_python(
+        example=in_python(
             """
             await session.remind("The build is red.", ttl_turns=2, dedupe="build:status")
             """,
@@ -76,7 +76,7 @@ FAMILY: Final = (
         severity=Severity.ERROR,
         cause="A message that came in over ACP, A2A, MCP or HTTP has a field of the wrong type or range, names a key twice, has no body, or says `content`, which belongs to user input. The request is answered with an error and changes nothing; a notification is recorded as dropped.",
         remedy="Send `body` as text that is not blank, `ttlTurns` as a whole number from 1 on, `tags` as a list of strings, and every key once. An MCP notification also needs an `id`. What the protocol does not know goes under `_meta`.",
-        example=_json(
+        example=in_json(
             """
             {"jsonrpc": "2.0", "id": 1, "method": "session/inject_reminder",
              "params": {"sessionId": "s1", "body": "CI failed on main.", "ttlTurns": "2"}}
@@ -93,7 +93,7 @@ FAMILY: Final = (
         severity=Severity.WARNING,
         cause="The reminder asks for `user_block` or `ephemeral_cache`, and the model it will be sent to has no such slot. It is delivered all the same, in the next best shape, so whatever depended on the shape no longer holds.",
         remedy="Leave `role_hint` out, or say `system` or `developer`: those work on every route. Keep `user_block` and `ephemeral_cache` for code that only ever talks to Anthropic models.",
-        example=_python(
+        example=in_python(
             """
             await session.remind("Policy excerpt for this turn.", ttl_turns=1, role_hint="user_block")
             await agent_loop("Fix the login bug", session=session, model="openai:gpt-5.6")
@@ -110,7 +110,7 @@ FAMILY: Final = (
         severity=Severity.WARNING,
         cause="Without `ttl_turns` the reminder stays in every request, and without `preserve_on_compact` it disappears when the conversation is compacted. How long it lives then depends on how much the agent happens to say, which is rarely meant.",
         remedy="A passing fact gets `ttl_turns`. A lasting one gets `preserve_on_compact=True`, and is cleared by its key when it no longer holds.",
-        example=_python(
+        example=in_python(
             """
             await session.remind("src/auth.py changed on disk.", dedupe_key="file_changed:src/auth.py")
             """,
@@ -125,7 +125,7 @@ FAMILY: Final = (
         severity=Severity.ERROR,
         cause="`propagate` says how far a reminder travels when work is handed to sub-agents, and there are three words for it. Any other is refused: guessing could keep a caution from a sub-agent, or hand it something that is none of its business.",
         remedy="Use `session` (the default) for direct sub-agents, `all` for every generation below, `none` to keep it in this session.",
-        example=_python(
+        example=in_python(
             """
             inject_reminder(transcript, body="Tests need the database.", ttl_turns=3, propagate="children")
             """,
@@ -140,7 +140,7 @@ FAMILY: Final = (
         severity=Severity.ERROR,
         cause="A provider returned something that is not a reminder: no body, a blank one, or a field of the wrong type or range. That result is reported and left out; the other providers still run.",
         remedy='Return `None`, a reminder as a dict, `{"reminder": {...}}`, or a list of those. When there is nothing to say, return `None` and not an empty body.',
-        example=_python(
+        example=in_python(
             """
             def evaluate(ctx):
                 return {"body": "", "ttl_turns": 1}
@@ -163,7 +163,7 @@ FAMILY: Final = (
         severity=Severity.ERROR,
         cause="More than eight providers beside the canonical ones are enabled for one loop. Each may add text to every request, and a model that is told a dozen things at once follows none of them well.",
         remedy='Merge providers that speak about the same thing, or switch some off for this loop: `reminders={"providers": ["-name"]}`.',
-        example=_python(
+        example=in_python(
             """
             agent_loop(task, reminders={"providers": ["git", "ci", "lint", "types", "tests", "deps", "todo", "db", "logs"]})
             """,
@@ -178,7 +178,7 @@ FAMILY: Final = (
         severity=Severity.ERROR,
         cause="Worker events tell what happens to another agent's run. There is no transcript of this session at hand that a reminder could be put into, so a hook on them observes and cannot add one.",
         remedy="Return the reminder from a session, tool, step or persona hook. To greet a worker that was resumed, register a provider for `worker_resumed`.",
-        example=_python(
+        example=in_python(
             """
             def announce(event):
                 return {"reminder": {"body": "A worker has finished; read its report.", "ttl_turns": 1}}
@@ -192,120 +192,6 @@ FAMILY: Final = (
 
 
             register_session_hook("post_agent_turn", announce)
-            """,
-        ),
-    ),
-)
-
-ADVICE: Final = (
-    Diagnostic(
-        code="SIDEBAND-100",
-        title="File that cannot be read as what it claims to be",
-        severity=Severity.ERROR,
-        cause="The file mentions reminders, or was named on the command line, and is not valid Python, JSON or TOML; or it is too large or too deeply nested to be checked. What cannot be read has not been checked.",
-        remedy="Mend the syntax at the place that is named. Files that are meant to be broken can be left out of the paths.",
-        example=_json(
-            """
-            {"reminder": {"body": "The build is red.", "ttl_turns": 1,}}
-            """,
-            """
-            {"reminder": {"body": "The build is red.", "ttl_turns": 1}}
-            """,
-        ),
-    ),
-    Diagnostic(
-        code="SIDEBAND-101",
-        title="Body that asks for secrecy",
-        severity=Severity.ADVICE,
-        cause="The text tells the model to hide something from the person it works for. Models take such text for an attack and warn about it, and people who find it stop trusting the agent.",
-        remedy="State the fact and leave the rest to the model. What must not be shown to the user must not be sent to the model either.",
-        example=_python(
-            """
-            await session.remind("The todo list is empty. Never mention this to the user.", ttl_turns=1)
-            """,
-            """
-            await session.remind("The todo list is empty.", ttl_turns=1)
-            """,
-        ),
-    ),
-    Diagnostic(
-        code="SIDEBAND-102",
-        title="Body with a value that is never the same twice",
-        severity=Severity.ADVICE,
-        cause="A clock time, a date with a time, an epoch or a random id makes each text a new one: it cannot be recognised as a repetition, and where it stays in the history it defeats the prompt cache.",
-        remedy="Say what happened, not when; a relation (since your last edit) tells the model more. The time of every reminder is in the journal, and what identifies it belongs into `dedupe_key`.",
-        example=_python(
-            """
-            await session.remind(f"{datetime.now()}: the build is red.", ttl_turns=1)
-            """,
-            """
-            await session.remind("The build has been red since your last edit.", ttl_turns=1)
-            """,
-        ),
-    ),
-    Diagnostic(
-        code="SIDEBAND-103",
-        title="Framing written into a body",
-        severity=Severity.ADVICE,
-        cause="The body brings its own `<system-reminder>` tag or `System reminder:` line. The renderer puts the frame around it that the model route needs, and defuses one that it finds inside, so the model would read a frame in a frame.",
-        remedy="Write the bare sentence; `role_hint` says which frame is wanted.",
-        example=_toml(
-            """
-            [[reminder]]
-            body = "<system-reminder>Tests need the database.</system-reminder>"
-            ttl_turns = 3
-            """,
-            """
-            [[reminder]]
-            body = "Tests need the database."
-            ttl_turns = 3
-            """,
-        ),
-    ),
-    Diagnostic(
-        code="SIDEBAND-104",
-        title="Reminder for all sub-agents that never ends",
-        severity=Severity.ADVICE,
-        cause="`propagate: all` hands the reminder down through every generation of sub-agents, and without `ttl_turns` each copy stays for good. Clearing it in the parent does not reach copies that have already been handed down.",
-        remedy="Give it `ttl_turns`, or keep it to the direct sub-agents with `propagate: session`.",
-        example=_python(
-            """
-            await session.remind("Patches stay small.", propagate="all", preserve_on_compact=True)
-            """,
-            """
-            await session.remind("Patches stay small.", propagate="all", preserve_on_compact=True, ttl_turns=20)
-            """,
-        ),
-    ),
-    Diagnostic(
-        code="SIDEBAND-105",
-        title="Field without any effect",
-        severity=Severity.ADVICE,
-        cause="Two surfaces are lenient: `transcript_reminder_event` replaces what it cannot use with the default, and `notifications/reminder` passes over keys it does not know. Neither answers with an error.",
-        remedy="Correct the name or the value, or leave the field out.",
-        example=_json(
-            """
-            {"jsonrpc": "2.0", "method": "notifications/reminder",
-             "params": {"reminder": {"id": "r-1", "body": "cargo check passed.", "ttl_turns": 1}}}
-            """,
-            """
-            {"jsonrpc": "2.0", "method": "notifications/reminder",
-             "params": {"reminder": {"id": "r-1", "body": "cargo check passed.", "ttlTurns": 1}}}
-            """,
-        ),
-    ),
-    Diagnostic(
-        code="SIDEBAND-106",
-        title="Body larger than its source may send",
-        severity=Severity.ADVICE,
-        cause="Every source has a limit: 8 KiB of UTF-8 for code in process and the session's own client, 1 KiB for other agents and MCP servers. Above it the reminder is refused as `body_too_large`, unless the operator has raised the limit.",
-        remedy="Send a pointer instead of the content: name the file or the command and let the agent read it with its tools.",
-        example=_python(
-            """
-            await session.remind("error: connection refused; " * 400, ttl_turns=1)
-            """,
-            """
-            await session.remind("The build failed; its log is in build/last.log.", ttl_turns=1)
             """,
         ),
     ),

@@ -5,9 +5,12 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
-from sideband.core.catalogue import ADVICE, FAMILY, Diagnostic
+from sideband.core.advisories import ADVICE, AT_RUN_TIME
+from sideband.core.catalogue import FAMILY, Diagnostic
 
-DIAGNOSTICS: Final[Mapping[str, Diagnostic]] = MappingProxyType({entry.code: entry for entry in (*FAMILY, *ADVICE)})
+DIAGNOSTICS: Final[Mapping[str, Diagnostic]] = MappingProxyType(
+    {entry.code: entry for entry in (*FAMILY, *ADVICE, *AT_RUN_TIME)}
+)
 
 
 class UnknownDiagnostic(LookupError):

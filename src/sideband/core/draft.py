@@ -13,7 +13,8 @@ from sideband.core.seams import Mode
 NO_CLAIMS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+# Nothing that it holds leads back to it: the garbage collector need not look.
+class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A reminder without identity.
 
     `caller_id` is the id the caller chose and its idempotency key (None: ours is minted); `claims` is what it said

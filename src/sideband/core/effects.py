@@ -11,10 +11,12 @@ from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.parse import parse
 from sideband.core.surfaces import RULES, Surface
 
+# What a hook may decide: before a tool, after it, before a compaction.
+DECISIONS: Final = frozenset({"deny", "args", "result", "block"})
+# What a decision is called elsewhere. Nothing comes of it here, and whoever writes it has to hear that.
+LOOKALIKES: Final = frozenset({"output", "modify", "decision", "action", "control"})
 # A mapping with one of these decides something; it is an action, whatever else it has.
-ACTION_KEYS: Final = frozenset(
-    {"deny", "args", "result", "output", "modify", "block", "decision", "action", "control"},
-)
+ACTION_KEYS: Final = DECISIONS | LOOKALIKES
 # What goes with a decision and is none by itself.
 _DETAILS: Final = frozenset({"reason", "truncated", "dropped_bytes"})
 
@@ -45,10 +47,14 @@ def read_effects(
 
 
 def action_of(returned: object) -> object:
-    """The action alone, for a return whose reminders are refused: a denial must not be lost with them."""
+    """The action alone, for a return whose reminders are refused: a denial must not be lost with them.
+
+    Of two actions `then` is the one that counts, except that a denial is a denial wherever it stands.
+    """
     if not isinstance(returned, Mapping):
         return None
-    return returned["then"] if "then" in returned else _remaining_action(returned)
+    beside = _remaining_action(returned)
+    return returned["then"] if "then" in returned and not (beside and _denies(beside)) else beside
 
 
 def _unpacked(returned: object, surface: Surface) -> tuple[list[object], object]:
@@ -132,19 +138,37 @@ class ReplaceResult(NamedTuple):
 
 ToolAction: TypeAlias = Deny | ReplaceArgs | ReplaceResult
 
+# Who says that it does not deny wants nothing.
+_NO_DENIAL: Final = ({"deny": False}, {"deny": None})
+
 
 def read_tool_action(action: object, phase: Phase) -> ToolAction | None:
-    """What a tool hook wants done; None for anything that is no action on that side of the call."""
-    if not isinstance(action, Mapping):
+    """What a tool hook wants done; None where it wants nothing. What is no action on that side of the call is an error."""
+    if isinstance(action, Mapping):
+        if phase is Phase.AFTER and "result" in action:
+            return _replaced_result(action)
+        if phase is Phase.BEFORE and _denies(action):
+            return Deny(_reason(action))
+        if phase is Phase.BEFORE and isinstance(action.get("args"), Mapping):
+            return ReplaceArgs(action["args"])
+    if action is None or action == {} or action in _NO_DENIAL:
         return None
-    if phase is Phase.AFTER:
-        return _replaced_result(action) if "result" in action else None
+    wanted = "'deny' or 'args'" if phase is Phase.BEFORE else "'result'"
+    raise InvalidOption(
+        f"the action of a hook {phase.value} a tool is {wanted}; nothing is done about {shown(action)}",
+        field="then",
+        value=action,
+    )
+
+
+def _denies(action: Mapping[str, Any]) -> bool:
     deny = action.get("deny")
-    if deny is not None and deny is not False:
-        reason = deny if isinstance(deny, str) else action.get("reason")
-        return Deny(reason if isinstance(reason, str) and reason.strip() else "denied by a hook")
-    args = action.get("args")
-    return ReplaceArgs(args) if isinstance(args, Mapping) else None
+    return deny is not None and deny is not False
+
+
+def _reason(action: Mapping[str, Any]) -> str:
+    reason = action["deny"] if isinstance(action["deny"], str) else action.get("reason")
+    return reason if isinstance(reason, str) and reason.strip() else "denied by a hook"
 
 
 def _replaced_result(action: Mapping[str, Any]) -> ReplaceResult:

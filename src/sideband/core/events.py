@@ -44,7 +44,8 @@ def _tag(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=_tag):
+# No cycle leads through an event, so that the garbage collector need not visit them, however long a journal is.
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="event", tag=_tag):
     """What all journal events share: each is written under the name of its class."""
 
 
@@ -110,11 +111,17 @@ class Revoked(Record, frozen=True, kw_only=True):
 
 
 class Dropped(Record, frozen=True, kw_only=True):
-    """`at_the_door`: never accepted; it says nothing of an accepted one of the same id."""
+    """`at_the_door`: never accepted; it says nothing of an accepted one of the same id.
+
+    Of many that one source was refused in a row there is one event; it says how many, and whose they were (None: not
+    told).
+    """
 
     reminder_id: str
     reason: DropReason
     at_the_door: bool = False
+    count: int = 1
+    provenance: Provenance | None = None
 
 
 class AuditRecorded(Record, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ Each rule is a decision over a view of the inbox, so that it exists once for eve
 store's transaction, reads rows by id, by slot and by class, and changes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ from sideband.core.errors import (
     UnknownMessage,
     UnknownReminder,
     UnknownSession,
+    shown,
 )
 from sideband.core.events import (
     Deduped,
@@ -39,6 +40,11 @@ from sideband.core.reminder import ReminderId, Source
 from sideband.core.room import Counted, check_room
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.trust import Ceiling, Provenance, Trust, ceiling_for, clamp, may_touch
+
+# No letter has more in UTF-8.
+MOST_BYTES: Final = 4
+# Asked for with every reminder: a member is looked up in its enumeration at five times the cost of a name.
+_AUDIT_ONLY: Final = Mode.AUDIT_ONLY
 
 
 class Fate(StrEnum):
@@ -101,7 +107,7 @@ def slot_of(item: QueuedReminder) -> Slot | None:
     """None for a reminder without a key: it displaces nothing and nothing displaces it."""
     if item.reminder.dedupe_key is None:
         return None
-    return Slot(item.provenance.namespace, item.reminder.dedupe_key, item.mode is Mode.AUDIT_ONLY)
+    return Slot(item.provenance.namespace, item.reminder.dedupe_key, item.mode is _AUDIT_ONLY)
 
 
 # Accepting.
@@ -137,22 +143,24 @@ def accept(
     `ceiling` is what the operator's grants make of the sender's; None is that of its level alone. `live` is how many
     reminders are live: they count towards what a session may have pending.
     """
-    _check_open(closed=closed)
+    if closed:
+        raise _closed()
     most = ceiling_for(provenance) if ceiling is None else ceiling
     check_body_size(draft, provenance.trust, limits)
-    mark = None if draft.caller_id is None else fingerprint(draft)
-    if draft.caller_id is not None:
-        repeat = _repeat(view, draft.caller_id, mark, provenance)
+    caller_id, mark = draft.caller_id, None
+    if caller_id is not None:
+        mark = fingerprint(draft)
+        repeat = _repeat(view, caller_id, mark, provenance)
         if repeat is not None:
             return Accepted(
                 ReminderId(repeat.reminder_id), repeat.deduped_count, repeat.requested, repeat.effective, ()
             )
     effective, requested = clamp(draft, most)
     item = QueuedReminder(
-        reminder=mint(effective, reminder_id=ReminderId(draft.caller_id or new_id), source=source),
+        reminder=mint(effective, reminder_id=ReminderId(caller_id or new_id), source=source),
         mode=effective.mode,
-        provenance=msgspec.structs.replace(provenance, claims=dict(draft.claims), requested=requested),
-        caller_id=draft.caller_id,
+        provenance=_noting(provenance, draft.claims, requested),
+        caller_id=caller_id,
         fingerprint=mark,
     )
     slot = slot_of(item)
@@ -166,9 +174,15 @@ def accept(
     return Accepted(item.reminder.id, 1, requested, item.effective, (deduped, Queued(item=item)))
 
 
-def _check_open(*, closed: bool) -> None:
-    if closed:
-        raise UnknownSession("the session is closed and accepts nothing more")
+def _noting(provenance: Provenance, claims: Mapping[str, object], requested: dict[str, Any]) -> Provenance:
+    """The same with what this reminder said of itself and asked for; mostly that is nothing."""
+    if not (claims or requested or provenance.claims or provenance.requested):
+        return provenance
+    return msgspec.structs.replace(provenance, claims=dict(claims), requested=requested)
+
+
+def _closed() -> UnknownSession:
+    return UnknownSession("the session is closed and accepts nothing more")
 
 
 def turn_away(reminder_id: str, reason: DropReason) -> tuple[Event, ...]:
@@ -178,8 +192,12 @@ def turn_away(reminder_id: str, reason: DropReason) -> tuple[Event, ...]:
 
 def check_body_size(draft: Draft, trust: Trust, limits: Limits) -> None:
     """A body over what its source may send is refused, never cut."""
-    size, limit = len(draft.body.encode()), limits.body_bytes.get(trust)
-    if limit is not None and size > limit:
+    limit = limits.body_bytes.get(trust)
+    # So short a body is not too large in any letters.
+    if limit is None or len(draft.body) * MOST_BYTES <= limit:
+        return
+    size = len(draft.body.encode())
+    if size > limit:
         raise BodyTooLarge(size, limit)
 
 
@@ -206,7 +224,8 @@ def accept_message(
     limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[Event, ...]:
     """Take a user message into the inbox; one that steers needs a running turn to reach."""
-    _check_open(closed=closed)
+    if closed:
+        raise _closed()
     if provenance.trust > Trust.CONTROLLER:
         raise UnknownSession("only a controller of the session may send it messages")
     if not running and mode not in (InjectMode.QUEUE, InjectMode.AUDIT_ONLY):
@@ -226,6 +245,9 @@ def _read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]
         raise InvalidOption(f"content must be blocks that JSON can hold: {error}", field="content") from None
     if len(raw) > limits.frame_bytes:
         raise BodyTooLarge(len(raw), limits.frame_bytes)
+    for block in blocks:
+        if not isinstance(block.get("text", ""), str):
+            raise InvalidOption(f"the text of a block must be a text, not {shown(block['text'])}", field="content")
     return blocks
 
 

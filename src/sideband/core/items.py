@@ -9,7 +9,8 @@ from sideband.core.seams import INJECT_CLASS, InjectMode, Mode
 from sideband.core.trust import Provenance
 
 
-class QueuedReminder(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="reminder"):
+# No cycle leads through an item, so that the garbage collector need not visit them, however many wait.
+class QueuedReminder(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="reminder"):
     """An accepted reminder; `caller_id` and `fingerprint` recognise an idempotent repeat."""
 
     reminder: Reminder
@@ -30,13 +31,13 @@ class QueuedReminder(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
     @property
     def effective(self) -> dict[str, Any]:
         """What the sender got where that is less than it asked for."""
-        return {
-            field: self.mode if field == "mode" else getattr(self.reminder, field)
-            for field in self.provenance.requested
-        }
+        requested = self.provenance.requested
+        if not requested:
+            return {}
+        return {field: self.mode if field == "mode" else getattr(self.reminder, field) for field in requested}
 
 
-class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="user"):
+class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="user"):
     """An accepted user message; a replacement keeps its id and place and raises its revision."""
 
     message_id: str

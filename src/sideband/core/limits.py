@@ -24,7 +24,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one session accepts; a source without an entry in a mapping is bounded by the session alone.
 
     How many may be pending holds for user messages, for reminders, and for what is only recorded, each for itself;
-    interrupts have `reserved_for_interrupts` on top.
+    interrupts have `reserved_for_interrupts` on top. `subscriber_events` is how far a subscriber of the store may fall
+    behind before it is cut off.
     """
 
     body_bytes: Mapping[Trust, int] = MappingProxyType(
@@ -47,6 +48,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     )
     hops: int = 8
     frame_bytes: int = 1024 * KIB
+    subscriber_events: int = 1_000
 
 
 DEFAULT_LIMITS: Final = Limits()

@@ -63,6 +63,8 @@ _LISTS: Final = (list, tuple)
 # As numbers: a number is found in bytes five times as fast as bytes are.
 _BACKSLASH: Final = ord("\\")
 _DELETE: Final = 0x7F
+# What is hostile of the letters that take one byte each.
+_CONTROLS: Final = bytes(code for code in range(128) if HOSTILE.match(chr(code)))
 
 
 class _Express(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +128,14 @@ def _are_printable(values: tuple[Any, ...]) -> bool:
     for text in (key, caller_id, source, origin, *(tags or ())):
         if text is not UNSET and not (type(text) is str and text.isascii() and text.isprintable()):
             return False
-    return type(body) is str and (body.isprintable() or not HOSTILE.search(body))
+    return type(body) is str and _is_harmless(body)
+
+
+def _is_harmless(body: str) -> bool:
+    if body.isascii():
+        # Bytes are looked through in a fourth of the time.
+        return len(body.encode().translate(None, _CONTROLS)) == len(body)
+    return body.isprintable() or not HOSTILE.search(body)
 
 
 def _plain(values: tuple[Any, ...], express: _Express, limits: Limits, strings: int | None) -> Draft | None:
@@ -146,20 +155,7 @@ def _plain(values: tuple[Any, ...], express: _Express, limits: Limits, strings: 
         or (express.wants_id if caller_id is UNSET else not CALLER_ID.fullmatch(caller_id))
     ):
         return None
-    found = (
-        (2 if tags is UNSET else 3 + len(tags))
-        + (0 if key is UNSET else 2)
-        + (0 if ttl is UNSET else 1)
-        + (0 if preserve is UNSET else 1)
-        + (0 if propagate is UNSET else 2)
-        + (0 if hint is UNSET else 2)
-        + (0 if mode is UNSET else 2)
-        + (0 if caller_id is UNSET else 2)
-        + (0 if source is UNSET else 2)
-        + (0 if turn is UNSET else 1)
-        + (0 if origin is UNSET else 2)
-    )
-    if strings is not None and strings != found:
+    if strings is not None and strings != _strings_in(values):
         return None
     return Draft(
         body=trimmed if express.trims_body else body,
@@ -172,6 +168,23 @@ def _plain(values: tuple[Any, ...], express: _Express, limits: Limits, strings: 
         mode=_FINISH_STEP if mode is UNSET else mode,
         caller_id=None if caller_id is UNSET else caller_id,
         claims=NO_CLAIMS if source is turn is origin is UNSET else _claims(source, turn, origin),
+    )
+
+
+def _strings_in(values: tuple[Any, ...]) -> int:
+    _, tags, key, ttl, preserve, propagate, hint, mode, caller_id, source, turn, origin = values
+    return (
+        (2 if tags is UNSET else 3 + len(tags))
+        + (0 if key is UNSET else 2)
+        + (0 if ttl is UNSET else 1)
+        + (0 if preserve is UNSET else 1)
+        + (0 if propagate is UNSET else 2)
+        + (0 if hint is UNSET else 2)
+        + (0 if mode is UNSET else 2)
+        + (0 if caller_id is UNSET else 2)
+        + (0 if source is UNSET else 2)
+        + (0 if turn is UNSET else 1)
+        + (0 if origin is UNSET else 2)
     )
 
 

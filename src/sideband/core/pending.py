@@ -51,5 +51,6 @@ def pending(items: Iterable[InboxItem], live: LiveIndex) -> tuple[Pending, ...]:
 
 def live_beside(live: LiveIndex, provenance: Provenance, dedupe_key: str | None) -> int:
     """How many are live besides the one that a new reminder of this key will replace."""
-    held = () if dedupe_key is None else live.with_key(dedupe_key)
-    return len(live) - any(item.provenance.namespace == provenance.namespace for item in held)
+    if dedupe_key is None:
+        return len(live)
+    return len(live) - any(item.provenance.namespace == provenance.namespace for item in live.with_key(dedupe_key))

@@ -158,8 +158,10 @@ def _boundary(event: Deduped | Expired) -> dict[str, Any]:
 
 def _dropped(event: Dropped) -> dict[str, Any]:
     # Without this an observer would take a refused payload for the end of an accepted reminder of the same id.
-    door = {"at_the_door": True} if event.at_the_door else {}
-    return {"reminder_id": event.reminder_id, "reason": event.reason.value, **door}
+    door: dict[str, Any] = {"at_the_door": True} if event.at_the_door else {}
+    many = {"count": event.count} if event.count > 1 else {}
+    origin = {} if event.provenance is None else _origin(event.provenance)
+    return {"reminder_id": event.reminder_id, "reason": event.reason.value, **door, **many, **origin}
 
 
 def _provider_evaluated(event: ProviderEvaluated) -> dict[str, Any]:

@@ -30,6 +30,12 @@ class Trust(IntEnum):
     CONTENT = 4
 
 
+# What every reminder is asked about: members and their names are looked up in an enumeration at five times the cost.
+_CONTROLLER: Final = Trust.CONTROLLER
+_CONTENT: Final = Trust.CONTENT
+_WORDS: Final[Mapping[Trust, str]] = MappingProxyType({level: level.name.lower() for level in Trust})
+
+
 class Connection(StrEnum):
     """How a producer reaches the session; the level follows from this and from nothing it says."""
 
@@ -58,6 +64,9 @@ class TrustPolicy(StrEnum):
 
     CEILINGS = "ceilings"
     SEED = "seed"
+
+
+_SEED: Final = TrustPolicy.SEED
 
 
 class GrantField(StrEnum):
@@ -150,7 +159,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+# There is one for every reminder, and no cycle leads through it: the garbage collector need not visit them.
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a session keeps beside a reminder: who it came from, on which level, and what it asked for.
 
     `principal=None` is this process; `provider_id` names the provider or hook; `via` the bridge it came over;
@@ -168,7 +178,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sender(self) -> str:
         """Whose limits and ids these are: a peer and a server of one name are two senders."""
-        return f"{self.trust.name.lower()}:{self.principal or ''}"
+        return f"{_WORDS[self.trust]}:{self.principal or ''}"
 
     @property
     def namespace(self) -> str:
@@ -181,7 +191,7 @@ IN_PROCESS: Final = Provenance()
 
 def namespace(trust: Trust, principal: str | None) -> str:
     """Operator and controller share one namespace; every other principal has its own."""
-    return OWN if trust <= Trust.CONTROLLER else f"{trust.name.lower()}:{principal}"
+    return OWN if trust <= _CONTROLLER else f"{_WORDS[trust]}:{principal}"
 
 
 def may_touch(actor: Provenance, owner: Provenance) -> bool:
@@ -200,9 +210,9 @@ def ceiling_for(
 
     `now` is compared with the end of grants that have one; without it only unending grants count.
     """
-    if provenance.trust is Trust.CONTENT:
+    if provenance.trust is _CONTENT:
         raise NotInjectable("text found in content is never a reminder; point at it and let the agent read it")
-    if policy is TrustPolicy.SEED:
+    if policy is _SEED:
         return UNLIMITED
     ceiling = CEILINGS[provenance.trust]
     for grant in grants:

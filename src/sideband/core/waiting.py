@@ -75,18 +75,19 @@ class Inbox:
     # Changing: only `apply` does.
 
     def add(self, item: InboxItem) -> None:
-        self._by_id[item.id] = item
-        self._by_class[item.waits_in][item.id] = None
-        sender, room = item.provenance.sender, room_of(item)
+        item_id, sender, room = item.id, item.provenance.sender, room_of(item)
+        self._by_id[item_id] = item
+        self._by_class[item.waits_in][item_id] = None
         self._by_room[room] += 1
-        self._by_sender[sender, room] = self._by_sender.get((sender, room), 0) + 1
+        share = sender, room
+        self._by_sender[share] = self._by_sender.get(share, 0) + 1
         if isinstance(item, QueuedReminder):
             slot = slot_of(item)
             if slot is not None:
-                self._by_slot[slot] = item.id
+                self._by_slot[slot] = item_id
             if item.caller_id is not None and item.fingerprint is not None:
                 self._receipts[item.caller_id] = Receipt(
-                    sender, item.fingerprint, item.id, item.deduped_count, item.provenance.requested, item.effective
+                    sender, item.fingerprint, item_id, item.deduped_count, item.provenance.requested, item.effective
                 )
 
     def remove(self, item_id: str, fate: Fate) -> None:

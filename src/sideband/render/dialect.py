@@ -20,6 +20,10 @@ RESULT: Final = "result"
 
 NO_RESULT: Final = "No result was recorded."
 
+# Looking a member up in its class takes longer than comparing with it.
+_MESSAGE: Final = Form.MESSAGE
+_RESULT: Final = Form.RESULT
+
 
 class Settings(NamedTuple):
     """What all requests of a model say; `max_output_tokens` None: as many as the provider gives by itself."""
@@ -81,9 +85,12 @@ class Dialect(ABC):
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.marking = bool(self.marker) and profile.cache is Cache.EXPLICIT
-        self.counting = self.automatic and profile.cache is Cache.IMPLICIT
+        self.automatically = self.automatic and profile.cache is Cache.IMPLICIT
+        self._name = self.wire.value
         self._user_opening = self.opening % USER.encode()
-        self._user_level = self.content._replace(name=USER)
+        self._user_levels = (self.content._replace(name=USER),)
+        self._result_levels = (self.result_level,)
+        self._user_result_levels = (*self._user_levels, self.result_level)
 
     # The head.
 
@@ -114,7 +121,8 @@ class Dialect(ABC):
             del tape.pending[message["tool_call_id"]]
             self.result(tape, message)
             return
-        self.settle(tape)
+        if tape.pending:
+            self.settle(tape)
         if role == ASSISTANT:
             self._answer(tape, message)
         elif role == "system":
@@ -134,29 +142,39 @@ class Dialect(ABC):
 
     def put(self, tape: Tape, fragment: Fragment) -> None:
         """A fragment, behind all there is."""
-        if fragment.form is Form.RESULT and tape.open_name == RESULT:
-            self.fold(tape, fragment.text)
-        elif fragment.form is not Form.MESSAGE or fragment.role == USER:
-            self.say(tape, [fragment.text], join=True)
-        else:
+        form = fragment.form
+        if form is _MESSAGE and fragment.role != USER:
             self.entry(tape, fragment.role, fragment.text)
+        elif form is _RESULT and tape.levels[-1].name == RESULT:
+            self.fold(tape, fragment.text)
+        elif self._user_is_open(tape):
+            tape.add(CONTENT, self.piece(fragment.text))
+            tape.last_role = USER
+        else:
+            self.say(tape, [fragment.text], join=True)
 
     def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
         """Texts of the user: a message of their own, unless they join the one that is open."""
-        if not (self._user_is_open(tape) and (join or self.merges)):
-            tape.open(MESSAGE, self._user_opening, self._user_level)
+        joins = (join or self.merges) and self._user_is_open(tape)
         for text in said:
-            tape.add(CONTENT, self.piece(text))
+            if joins:
+                tape.add(CONTENT, self.piece(text))
+            else:
+                tape.open(MESSAGE, self._user_opening, self._user_levels, [self.piece(text)])
+                joins = True
         tape.last_role = USER
 
     def result(self, tape: Tape, message: Mapping[str, Any]) -> None:
         """The result of a call; it stays open, so that more text can go into it."""
-        depth = CONTENT if self.results_in_user else MESSAGE
-        if self.results_in_user and not self._user_is_open(tape):
-            tape.open(MESSAGE, self._user_opening, self._user_level)
-        tape.open(depth, self.result_opening(message), self.result_level, markable=self.results_in_user)
-        for text in texts(message):
-            self.fold(tape, text)
+        opening = self.result_opening(message)
+        pieces = [self.result_piece(text) for text in texts(message)]
+        if not self.results_in_user:
+            tape.open(MESSAGE, opening, self._result_levels, pieces)
+        elif self._user_is_open(tape):
+            tape.open(CONTENT, opening, self._result_levels, pieces, mark=0)
+        else:
+            user = self._user_opening
+            tape.open(MESSAGE, user + opening, self._user_result_levels, pieces, mark=len(user))
         tape.last_role = USER
 
     def fold(self, tape: Tape, text: str) -> None:
@@ -165,8 +183,7 @@ class Dialect(ABC):
 
     def entry(self, tape: Tape, role: str, text: str) -> None:
         """A message of its own that is neither the user's nor the model's."""
-        tape.open(MESSAGE, self.opening % role.encode(), self.content._replace(name=role))
-        tape.add(CONTENT, self.piece(text))
+        tape.open(MESSAGE, self.opening % role.encode(), (self.content._replace(name=role),), [self.piece(text)])
         # In front of the conversation it is nobody's turn yet.
         tape.last_role = tape.last_role and role
 
@@ -177,14 +194,15 @@ class Dialect(ABC):
     def _answer(self, tape: Tape, message: Mapping[str, Any]) -> None:
         tape.answered = len(tape.data)
         tape.answered_marks = len(tape.marks)
+        tape.answered_blocks = tape.blocks
         again = tape.last_role == ASSISTANT and not self.profile.consecutive_assistant
         if again or (self.starts_with_user and not tape.last_role):
             self.say(tape, [GO_ON])
         said = texts(message)
         calls = message.get("tool_calls", ())
-        native = message.get("native", {}).get(self.wire.value)
-        if native:
-            self.repeat(tape, native)
+        native = message.get("native")
+        if native and native.get(self._name):
+            self.repeat(tape, native[self._name])
         else:
             self.reply(tape, [] if calls and said == [EMPTY] else said, calls)
         tape.pending = {call["id"]: call["name"] for call in calls}
@@ -192,7 +210,8 @@ class Dialect(ABC):
 
     @staticmethod
     def _user_is_open(tape: Tape) -> bool:
-        return len(tape.levels) > MESSAGE and tape.levels[MESSAGE].name == USER
+        levels = tape.levels
+        return len(levels) > MESSAGE and levels[MESSAGE].name == USER
 
     # What each wire says in its own way.
 

@@ -1,6 +1,7 @@
 """Each shape of a reminder, in a request of each wire by each preset: what `python -m sideband.render` prints."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -47,6 +48,12 @@ _SAID: Final = (
     ("The plan has a new step.", RoleHint.USER_BLOCK, 2, Provenance(trust=Trust.PEER, principal="planner")),
     ("3 tests fail.", RoleHint.USER_BLOCK, 2, Provenance(trust=Trust.SERVER, principal="watcher")),
 )
+
+
+def show(name: str) -> None:
+    """Print it all, if the program that asks is run and not imported."""
+    if name == "__main__":
+        sys.stdout.write("\n\n".join(gallery()) + "\n")
 
 
 def gallery() -> Iterator[str]:

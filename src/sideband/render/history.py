@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from sideband.core.ledger import Fragment, Scope
-from sideband.render.dialect import Dialect, Head, Opening
+from sideband.render.dialect import Dialect, Head
+from sideband.render.layout import marked_at
+from sideband.render.view import RequestView
 
 _Item = TypeVar("_Item")
 
@@ -12,33 +14,39 @@ _Item = TypeVar("_Item")
 class History:
     """One tape of one window; it holds what is history, and nothing that a reply might never come to.
 
-    `clears` tells whether an entry that the provider clears by itself is on it.
+    `front` is its head with the markers in it; `clears` tells whether an entry that the provider clears by itself is on it.
     """
 
-    def __init__(self, dialect: Dialect, opening: Opening, head: Head, route: str) -> None:
-        self.opening = opening
+    def __init__(self, dialect: Dialect, view: RequestView, head: Head, route: str) -> None:
         self.head = head
+        self.front = marked_at(head.data, head.marks, dialect.marker)
         self.route = route
-        self.tape = head.tape(marking=dialect.marking or dialect.counting)
+        self.tape = head.tape(marking=dialect.marking)
         self.clears = False
         self._dialect = dialect
+        self._system = (view.system, view.system_after)
+        self._tools = tuple(view.tools)
         self._messages: Sequence[Mapping[str, Any]] = ()
         self._written = 0
         self._fragments: Sequence[Fragment] = ()
         self._joined = 0
 
-    def goes_on_with(self, messages: Sequence[Mapping[str, Any]], fragments: Sequence[Fragment]) -> bool:
-        """Whether these begin with all that is on the tape, and nothing new belongs in the middle of it."""
+    def goes_on_with(self, view: RequestView) -> bool:
+        """Whether a view has the same head, begins with all that is on the tape, and puts nothing in the middle of it."""
+        fragments = view.ledger.on(self.route).fragments
         return (
-            _begins(messages, self._messages, self._written)
+            self._system == (view.system, view.system_after)
+            and self._tools == tuple(view.tools)
+            and _begins(view.messages, self._messages, self._written)
             and _begins(fragments, self._fragments, self._joined)
-            and all(fragment.anchor >= self._written for fragment in fragments[self._joined : self._joined + 1])
+            and (len(fragments) == self._joined or fragments[self._joined].anchor >= self._written)
         )
 
     def follow(self, messages: Sequence[Mapping[str, Any]], fragments: Sequence[Fragment]) -> None:
         """Write what has come since: messages, and fragments where they stood when they were answered."""
         for place in range(self._written, len(messages)):
-            self._join(fragments, place)
+            if self._joined < len(fragments):
+                self._join(fragments, place)
             self._dialect.write(self.tape, messages[place])
         self._join(fragments, len(messages))
         self._messages, self._written = messages, len(messages)

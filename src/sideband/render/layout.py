@@ -1,8 +1,11 @@
 """Putting a body together: what its runs of bytes are, and cache markers spliced in at remembered places."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from sideband.core.ledger import Fragment, Scope
 
 
 class Kind(StrEnum):
@@ -29,19 +32,31 @@ class Part(NamedTuple):
     end: int
 
 
-class Layout(NamedTuple):
-    """What a body without its markers consists of, run by run with its end, and where in that the markers go."""
+_KINDS: Final[Mapping[Scope, Kind]] = MappingProxyType(
+    {Scope.KEPT: Kind.KEPT, Scope.VOLATILE: Kind.VOLATILE, Scope.CLEARING: Kind.CLEARING}
+)
 
-    runs: Sequence[tuple[Kind, int]]
+
+class Layout(NamedTuple):
+    """Where the runs of a body end while its markers are not in it yet, and where those go.
+
+    The runs are the head, what was there before, what is new, each fragment, and the end. Markers stand in the head at
+    `head_marks`, and behind it at `marks`, which are counted from its end.
+    """
+
+    ends: Sequence[int]
+    fragments: Sequence[Fragment]
+    head_marks: Sequence[int]
     marks: Sequence[int]
     marker: int
 
     def parts(self) -> Iterator[Part]:
         """The runs of the finished body, in their order; empty ones are left out."""
-        start = moved = 0
-        marks = iter(self.marks)
+        scopes = (_KINDS[fragment.scope] for fragment in self.fragments)
+        marks = iter((*self.head_marks, *(self.ends[0] + mark for mark in self.marks)))
         mark = next(marks, None)
-        for kind, end in self.runs:
+        start = moved = 0
+        for kind, end in zip((Kind.HEAD, Kind.STABLE, Kind.NEW, *scopes, Kind.CLOSING), self.ends, strict=True):
             while mark is not None and mark < end:
                 yield Part(kind, start + moved, mark + moved)
                 yield Part(Kind.MARKER, mark + moved, mark + moved + self.marker)
@@ -52,18 +67,29 @@ class Layout(NamedTuple):
             start = end
 
 
-def spliced(buffers: Sequence[bytes | bytearray], marks: Sequence[int], marker: bytes) -> bytes:
-    """The buffers in a row, with the marker at each mark; marks rise."""
-    chunks: list[bytes | bytearray | memoryview] = []
+Chunk: TypeAlias = bytes | bytearray | memoryview
+
+
+def marked_at(buffer: bytes, marks: Sequence[int], marker: bytes) -> bytes:
+    """A buffer with the marker at each mark; marks rise."""
+    return b"".join(spliced((buffer,), marks, marker))
+
+
+def spliced(buffers: Sequence[bytes | bytearray], marks: Sequence[int], marker: bytes) -> list[Chunk]:
+    """The buffers in a row with the marker at each mark, in chunks to be joined before a buffer grows; marks rise."""
+    chunks: list[Chunk] = []
     begin = place = 0
     for buffer in buffers:
         end = begin + len(buffer)
-        start = 0
-        while place < len(marks) and marks[place] < end:
-            cut = marks[place] - begin
-            chunks += (memoryview(buffer)[start:cut], marker)
-            start = cut
-            place += 1
-        chunks.append(memoryview(buffer)[start:] if start else buffer)
+        if place == len(marks) or marks[place] >= end:
+            chunks.append(buffer)
+        else:
+            view, start = memoryview(buffer), 0
+            while place < len(marks) and marks[place] < end:
+                cut = marks[place] - begin
+                chunks += (view[start:cut], marker)
+                start = cut
+                place += 1
+            chunks.append(view[start:])
         begin = end
-    return b"".join(chunks)
+    return chunks

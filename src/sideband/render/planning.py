@@ -121,18 +121,21 @@ class Planner:
             form, role = Form.RESULT, _USER if profile.wire in USER_AND_MODEL else _TOOL
         else:
             form, role = Form.TEXT, _USER
-        text = self._finite_text(tail)
+        text = self._finite_text(tail, form)
         own = self._finite_message() if self._as_developer else text
         if not (self._clears and is_open):
             return _End(tail, is_open, form, role, own, text)
         # Volatile text can stand neither before the entry, which is history, nor behind it, where no user may speak.
         return _End(tail, is_open, form, role, Scope.CLEARING, Scope.KEPT)
 
-    def _finite_text(self, tail: Tail) -> Scope:
-        opens_between = tail is Tail.ASSISTANT and not self._profile.consecutive_assistant
+    def _finite_text(self, tail: Tail, form: Form) -> Scope:
+        profile = self._profile
+        opens_between = tail is Tail.ASSISTANT and not profile.consecutive_assistant
         # Without the turn that opened it, a conversation would begin with the model.
         opens_the_talk = tail is Tail.EMPTY
-        kept = self._stays or opens_between or opens_the_talk or self._profile.cache is Cache.IMPLICIT
+        # No breakpoint can stand inside a result there, and one behind it would cover what does not stay.
+        covered = form is Form.RESULT and profile.wire is Wire.ANTHROPIC and profile.cache is Cache.EXPLICIT
+        kept = self._stays or opens_between or opens_the_talk or covered or profile.cache is Cache.IMPLICIT
         return Scope.KEPT if kept else Scope.VOLATILE
 
     def _finite_message(self) -> Scope:

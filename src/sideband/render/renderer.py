@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ from sideband.core.ledger import Fragment, Scope
 from sideband.core.lifecycle import Shown, Unusable
 from sideband.render.dialect import RESULT, Head, Opening, Settings
 from sideband.render.history import History
-from sideband.render.layout import Kind, Layout, Part, spliced
+from sideband.render.layout import Kind, Layout, Part, marked_at, spliced
 from sideband.render.planning import Advised, Placed, Planned, SeedPlan, Slot, default_placement, plan, plan_seed
 from sideband.render.profile import Placement, Profile
 from sideband.render.tape import Tape, encode
@@ -30,15 +29,13 @@ NOT_AUTOMATIC: Final = Advised(
 )
 # Right behind the brace that opens the body.
 _AUTOMATIC: Final = (1,)
-_LASTING: Final = frozenset({Scope.KEPT})
+# The same as a name of this module, which is looked up faster.
+_KEPT: Final = Scope.KEPT
 # What the renderer itself writes.
 _RESERVED: Final = frozenset(
     {"model", "stream", "tools", "system", "systemInstruction", "messages", "input", "contents"}
 )
 _STABLE: Final = frozenset({Kind.STABLE, Kind.NEW, Kind.KEPT, Kind.CLEARING})
-_KINDS: Final[Mapping[Scope, Kind]] = MappingProxyType(
-    {Scope.KEPT: Kind.KEPT, Scope.VOLATILE: Kind.VOLATILE, Scope.CLEARING: Kind.CLEARING}
-)
 
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,64 +97,67 @@ class Renderer:
 
     def _finished(self, history: History, planned: Planned | SeedPlan, *marked: int) -> Rendered:
         """The history, what this request says behind it, and the breakpoints; `marked` blocks ask for one too."""
-        dialect, head, tape = self._dialect, history.head, history.tape
-        ahead = len(head.data)
+        dialect, tape, fragments = self._dialect, history.tape, planned.fragments
         tail = tape.fork()
-        dialect.settle(tail)
-        runs = [(Kind.HEAD, ahead), (Kind.STABLE, ahead + tape.answered), (Kind.NEW, ahead + tail.end)]
-        scopes = set()
-        for fragment in planned.fragments:
-            scopes.add(fragment.scope)
-            # No breakpoint may stand on or behind what does not stay.
-            tail.marking = tail.marking and fragment.scope is Scope.KEPT
+        if tail.pending:
+            dialect.settle(tail)
+        ahead, written = len(history.head.data), tail.data
+        behind = ahead + tail.base
+        ends = [ahead, ahead + tape.answered, behind + len(written)]
+        clears, stays = history.clears, True
+        for fragment in fragments:
+            if fragment.scope is not _KEPT:
+                # No breakpoint may stand on or behind what does not stay.
+                tail.marking = stays = False
+                clears = clears or fragment.scope is Scope.CLEARING
             dialect.put(tail, fragment)
-            runs.append((_KINDS[fragment.scope], ahead + tail.end))
+            ends.append(behind + len(written))
         closers = tail.closers + b"}"
-        runs.append((Kind.CLOSING, ahead + tail.end + len(closers)))
-        advice = planned.advice
-        marks: tuple[int, ...] = ()
-        if dialect.marking:
-            covered = dialect.results_in_user and not tail.marking and tail.open_name == RESULT
-            marks = (*head.marks, *[ahead + mark for mark in breakpoints(tape, tail, covered=covered)])
-            if marked:
-                marks = tuple(sorted({*marks, *(ahead + mark for mark in marked)}))
-        elif dialect.counting:
-            if scopes <= _LASTING and len(tape.marks) - tape.answered_marks < AUTOMATIC_BLOCKS:
-                marks = _AUTOMATIC
+        ends.append(ends[-1] + len(closers))
+        front, head_marks, advice = history.front, history.head.marks, planned.advice
+        if dialect.automatically:
+            if stays and tape.blocks - tape.answered_blocks < AUTOMATIC_BLOCKS:
+                front, head_marks = marked_at(front, _AUTOMATIC, dialect.marker), _AUTOMATIC
             else:
                 advice = (*advice, NOT_AUTOMATIC)
-        clears = history.clears or Scope.CLEARING in scopes
+        marks = self._marks(tape, tail, marked) if dialect.marking else ()
         return Rendered(
-            body=spliced((head.data, tape.data, tail.data, closers), marks, dialect.marker),
+            body=b"".join((front, *spliced((tape.data, written, closers), marks, dialect.marker))),
             route=history.route,
             shown=planned.shown,
             left_out=planned.left_out,
             unusable=planned.unusable,
-            fragments=planned.fragments,
+            fragments=fragments,
             advice=advice,
             betas=(self.profile.self_clearing,) if clears and self.profile.self_clearing else (),
-            layout=Layout(runs, marks, len(dialect.marker)),
+            layout=Layout(ends, fragments, head_marks, marks, len(dialect.marker)),
         )
+
+    def _marks(self, tape: Tape, tail: Tape, marked: Sequence[int]) -> Sequence[int]:
+        """Where breakpoints stand in the conversation: at the end of the last answered request, and of what stays now."""
+        stays = tail.marks or tape.marks
+        last = len(stays) - 1
+        # A result is marked as a whole, which it cannot be with text in it that does not stay.
+        if self._dialect.results_in_user and not tail.marking and tail.open_name == RESULT:
+            last -= 1
+        marks = [tape.marks[tape.answered_marks - 1]] if tape.answered_marks else []
+        if last >= 0 and stays[last] not in marks:
+            marks.append(stays[last])
+        return sorted({*marks, *marked}) if marked else marks
 
     # What is remembered.
 
     def _history(self, view: RequestView) -> History:
         """The tape of this conversation, up to its last message."""
-        opening = self._opening(view, view.system, view.system_after)
         history = self._histories.pop(view.session_id, None)
-        if history is None or not self._serves(history, view, opening):
-            head = self._dialect.head(opening)
-            history = History(self._dialect, opening, head, self._route(head))
+        if history is None or not history.goes_on_with(view):
+            head = self._dialect.head(self._opening(view, view.system, view.system_after))
+            history = History(self._dialect, view, head, self._route(head))
         history.follow(view.messages, view.ledger.on(history.route).fragments)
         self._histories[view.session_id] = history
         if len(self._histories) > MAX_SESSIONS:
             del self._histories[next(iter(self._histories))]
         return history
-
-    @staticmethod
-    def _serves(history: History, view: RequestView, opening: Opening) -> bool:
-        fragments = view.ledger.on(history.route).fragments
-        return history.opening == opening and history.goes_on_with(view.messages, fragments)
 
     def _opening(self, view: RequestView, *system: str) -> Opening:
         return Opening(self._settings, "\n\n".join(filter(None, system)), tuple(view.tools), view.session_id)
@@ -173,7 +173,7 @@ class Renderer:
         placed = {slot: [entry for entry in planned.placed if entry.slot is slot] for slot in Slot}
         system = (entry.text for entry in placed[Slot.SYSTEM])
         opening = self._opening(view, view.system, *system, view.system_after)
-        history = History(self._dialect, opening, self._dialect.head(opening), route)
+        history = History(self._dialect, view, self._dialect.head(opening), route)
         for entry in placed[Slot.FRONT_DEVELOPER]:
             self._dialect.entry(history.tape, entry.role, entry.text)
         blocks = placed[Slot.FIRST_USER]
@@ -197,18 +197,3 @@ class Renderer:
         elif front:
             self._dialect.say(history.tape, [entry.text for entry in blocks], join=True)
         return marks
-
-
-def breakpoints(tape: Tape, tail: Tape, *, covered: bool) -> list[int]:
-    """Where the breakpoints of a conversation stand: at the end of the last answered request, and at what stays now.
-
-    `covered`: in the last block that could carry one is text that does not stay.
-    """
-    marks = [*tape.marks[-2:], *tail.marks]
-    if covered:
-        marks.pop()
-    last = marks[-1:]
-    if not tape.answered_marks:
-        return last
-    answered = tape.marks[tape.answered_marks - 1]
-    return last if last == [answered] else [answered, *last]

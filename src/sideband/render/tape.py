@@ -24,20 +24,34 @@ class Tape:
     """Bytes that are only ever appended to, and what is open at their end.
 
     `marks` are the places where a cache marker may be spliced in, each right behind the brace that opens a block; where
-    `marking` is off, none are remembered. `answered` and `answered_marks` tell how far bytes and marks went when the
-    last reply came. `pending` are the calls that wait for their results, by id, with their names. `base` is where the
-    bytes begin, in those of the tape that this one is a fork of.
+    `marking` is off, none are remembered. `blocks` counts what there is. The `answered` ones tell how far bytes, marks
+    and blocks went when the last reply came. `pending` are the calls that wait for their results, by id, with their
+    names. `base` is where the bytes begin, in those of the tape that this one is a fork of.
     """
+
+    __slots__ = (
+        "answered",
+        "answered_blocks",
+        "answered_marks",
+        "base",
+        "blocks",
+        "data",
+        "fresh",
+        "last_role",
+        "levels",
+        "marking",
+        "marks",
+        "pending",
+    )
 
     def __init__(self, levels: Sequence[Level] = (ROOT,), *, fresh: bool = True, marking: bool = False) -> None:
         self.data = bytearray()
         self.base = 0
-        self.levels = list(levels)
+        self.levels = [*levels]
         self.fresh = fresh
         self.marking = marking
         self.marks: list[int] = []
-        self.answered = 0
-        self.answered_marks = 0
+        self.blocks = self.answered = self.answered_marks = self.answered_blocks = 0
         self.pending: dict[str, str] = {}
         self.last_role = ""
 
@@ -64,6 +78,37 @@ class Tape:
 
     def add(self, depth: int, piece: bytes, *, markable: bool = True) -> None:
         """One more piece into what is open at this depth; what is open inside it is closed first."""
+        data = self._at(depth)
+        if markable and self.marking:
+            self.marks.append(self.base + len(data) + 1)
+        self.blocks += 1
+        data += piece
+
+    def open(
+        self,
+        depth: int,
+        opening: bytes,
+        levels: Sequence[Level],
+        pieces: Sequence[bytes],
+        *,
+        markable: bool = True,
+        mark: int | None = None,
+    ) -> None:
+        """Something that goes on: these levels are open from now on, the innermost has these pieces in it so far.
+
+        The last piece may carry a marker, or what opens at `mark` in the opening.
+        """
+        data = self._at(depth)
+        start = self.base + len(data)
+        self.levels += levels
+        data += opening + levels[-1].between.join(pieces)
+        if markable and self.marking:
+            last = self.base + len(data) - len(pieces[-1])
+            self.marks.append((last if mark is None else start + mark) + 1)
+        self.blocks += len(pieces) if mark is None else 1
+
+    def _at(self, depth: int) -> bytearray:
+        """The bytes, ready for something at this depth: what is deeper is closed, what is beside it parted from it."""
         data, levels = self.data, self.levels
         while len(levels) > depth:
             data += levels.pop().closer
@@ -72,15 +117,7 @@ class Tape:
             self.fresh = False
         else:
             data += levels[-1].between
-        if markable and self.marking:
-            self.marks.append(self.base + len(data) + 1)
-        data += piece
-
-    def open(self, depth: int, opening: bytes, level: Level, *, markable: bool = False) -> None:
-        """The beginning of something that goes on; whatever comes at the next depth goes into it."""
-        self.add(depth, opening, markable=markable)
-        self.levels.append(level)
-        self.fresh = True
+        return data
 
 
 # What messages say.

@@ -1,21 +1,53 @@
-"""What a test of code that uses Sideband needs: a scripted model, a clock that stands still, ids that count."""
+"""What a test of code that uses Sideband needs: a scripted model, a recorder, a clock that stands still, ids that count.
 
-from sideband.models.scripted import ScriptedModel, ScriptedRequest
-from sideband.store.memory import MemoryStore
-from sideband.testing.clock import FakeClock
-from sideband.testing.ids import CountingIds
-from sideband.testing.schedule import LeftBehind, ScheduleError, SeededEventLoop, Stuck, Unhandled, run_schedule
+Names are loaded when first used: pytest imports the plugin in every run, also in those that never use it.
+"""
 
-__all__ = [
-    "CountingIds",
-    "FakeClock",
-    "LeftBehind",
-    "MemoryStore",
-    "ScheduleError",
-    "ScriptedModel",
-    "ScriptedRequest",
-    "SeededEventLoop",
-    "Stuck",
-    "Unhandled",
-    "run_schedule",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sideband.models.scripted import ScriptedModel as ScriptedModel
+    from sideband.models.scripted import ScriptedRequest as ScriptedRequest
+    from sideband.store.memory import MemoryStore as MemoryStore
+    from sideband.testing.clock import FakeClock as FakeClock
+    from sideband.testing.ids import CountingIds as CountingIds
+    from sideband.testing.recorder import Exchange as Exchange
+    from sideband.testing.recorder import WireRecorder as WireRecorder
+    from sideband.testing.schedule import LeftBehind as LeftBehind
+    from sideband.testing.schedule import ScheduleError as ScheduleError
+    from sideband.testing.schedule import SeededEventLoop as SeededEventLoop
+    from sideband.testing.schedule import Stuck as Stuck
+    from sideband.testing.schedule import Unhandled as Unhandled
+    from sideband.testing.schedule import run_schedule as run_schedule
+
+_HOMES = {
+    "CountingIds": "sideband.testing.ids",
+    "Exchange": "sideband.testing.recorder",
+    "FakeClock": "sideband.testing.clock",
+    "LeftBehind": "sideband.testing.schedule",
+    "MemoryStore": "sideband.store.memory",
+    "ScheduleError": "sideband.testing.schedule",
+    "ScriptedModel": "sideband.models.scripted",
+    "ScriptedRequest": "sideband.models.scripted",
+    "SeededEventLoop": "sideband.testing.schedule",
+    "Stuck": "sideband.testing.schedule",
+    "Unhandled": "sideband.testing.schedule",
+    "WireRecorder": "sideband.testing.recorder",
+    "run_schedule": "sideband.testing.schedule",
+}
+
+__all__ = [*_HOMES]  # noqa: PLE0604 - the names are the table's
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -11,7 +11,6 @@ from msgspec import UNSET, Meta, UnsetType
 from sideband.tools.refusal import Refused
 
 DEFAULT_SECONDS: Final = 60
-MAX_SECONDS: Final = 600
 MAX_DEPTH: Final = 8
 
 
@@ -57,9 +56,19 @@ class Run(Arguments, frozen=True, kw_only=True):
         Meta(description="A line for the shell, or a program and its arguments as a list, run without a shell."),
     ]
     cwd: Annotated[str, Meta(description="The folder to run it in, relative to the workspace.")] = "."
-    timeout: Annotated[int, Meta(ge=1, le=MAX_SECONDS, description="Seconds after which it is killed.")] = (
-        DEFAULT_SECONDS
-    )
+    timeout: int = DEFAULT_SECONDS
+
+
+@cache
+def run_within(most: int) -> type[Run]:
+    """The arguments of a command that may take so many seconds at most."""
+
+    class RunWithin(Run, frozen=True, kw_only=True):
+        timeout: Annotated[int, Meta(ge=1, le=most, description="Seconds after which it is killed.")] = min(
+            DEFAULT_SECONDS, most
+        )
+
+    return RunWithin
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)

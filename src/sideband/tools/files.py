@@ -9,11 +9,11 @@ from sideband.ports import ToolContext, ToolOutput
 from sideband.tools.arguments import ListDir, ReadFile, WriteFile
 from sideband.tools.atomic import existing, put, refuse_unwritable
 from sideband.tools.offload import Halt, offload
-from sideband.tools.output import Caps, cut, printable, size
+from sideband.tools.output import Caps, printable, size
 from sideband.tools.refusal import Refused
 from sideband.tools.root import Content, Place, Root
 from sideband.tools.seen import Seen
-from sideband.tools.text import decoded, is_binary, lines_of
+from sideband.tools.text import LINE_END, decoded, is_binary, line_count, line_start, whole_characters
 from sideband.tools.tool import WorkspaceTool
 from sideband.tools.walk import Entry, Kind, refuse_git, walk
 
@@ -47,25 +47,37 @@ def read_file(root: Root, seen: Seen, caps: Caps) -> WorkspaceTool[ReadFile]:
 def _shown(place: Place, data: bytes, arguments: ReadFile, caps: Caps) -> ToolOutput:
     if is_binary(data):
         raise Refused(f"{place} is a binary file of {len(data)} bytes, not text; look at it with run: file, xxd")
-    text, valid = decoded(data)
-    if not text:
+    if not data:
         return ToolOutput(text="[the file is empty]", data={"path": str(place)})
-    lines = lines_of(text)
-    first, last = _range(place, arguments, len(lines))
-    wanted = "".join(lines[first - 1 : last])
-    given = cut(wanted, caps.read_bytes)
+    count = line_count(data)
+    first, last = _range(place, arguments, count)
+    start = line_start(data, first)
+    wanted = (len(data) if last == count else line_start(data, last + 1)) - start
+    given = _beginning(data[start : start + min(wanted, caps.read_bytes)], wanted, caps.read_bytes)
+    text, valid = decoded(given)
     notes = []
-    if given != wanted:
-        # Whole lines can be read on from; a single line that is too long cannot.
-        given = given[: given.rfind("\n") + 1] or given
-        notes.append(_truncation(given, wanted, first, len(lines)))
-    elif (first, last) != (1, len(lines)):
-        notes.append(f"lines {first}-{last} of {len(lines)}")
+    if len(given) < wanted:
+        notes.append(_truncation(given, wanted, first, count))
+    elif (first, last) != (1, count):
+        notes.append(f"lines {first}-{last} of {count}")
     if not valid:
         notes.append("not valid UTF-8: \ufffd stands for what could not be read")
     header = f"[{'; '.join(notes)}]\n" if notes else ""
-    original = size(wanted) if given != wanted else None
-    return ToolOutput(text=header + given, original_bytes=original, data={"path": str(place)})
+    original = wanted if len(given) < wanted else None
+    return ToolOutput(text=header + text, original_bytes=original, data={"path": str(place)})
+
+
+def _beginning(piece: bytes, wanted: int, limit: int) -> bytes:
+    """As much of `piece`, the beginning of `wanted` bytes, as is text of at most `limit` bytes."""
+    if len(piece) < wanted:
+        piece = whole_characters(piece)
+    if size(piece.decode("utf-8", "replace")) > limit:
+        # What is no UTF-8 is shown by a character of three bytes.
+        piece = whole_characters(piece[: limit // 3])
+    if len(piece) == wanted:
+        return piece
+    # Whole lines can be read on from; a single line that is too long cannot.
+    return piece[: piece.rfind(LINE_END) + 1] or piece
 
 
 def _range(place: Place, arguments: ReadFile, count: int) -> tuple[int, int]:
@@ -77,11 +89,11 @@ def _range(place: Place, arguments: ReadFile, count: int) -> tuple[int, int]:
     return arguments.start, min(last, count)
 
 
-def _truncation(given: str, wanted: str, first: int, count: int) -> str:
-    sizes = f"{size(given)} of {size(wanted)} bytes"
-    if not given.endswith("\n"):
+def _truncation(given: bytes, wanted: int, first: int, count: int) -> str:
+    sizes = f"{len(given)} of {wanted} bytes"
+    if not given.endswith(LINE_END):
         return f"truncated: the beginning of line {first} of {count}, {sizes}"
-    last = first + given.count("\n") - 1
+    last = first + given.count(LINE_END) - 1
     return f"truncated: lines {first}-{last} of {count}, {sizes}; read on with start={last + 1}"
 
 

@@ -2,16 +2,19 @@
 
 It is started by its path and knows only the standard library. It reads frames, each a length and so many bytes: first
 the pattern, then file after file. It answers each with a frame: after the pattern what is wrong with it, or nothing;
-after a file `number:column` of every line that matches, separated by spaces.
+after a file, for every line that matches, its number, the byte at which it begins and the character at which its first
+match does, packed as `FOUND`.
 """
 
 import re
 import resource
 import struct
 import sys
+from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 LENGTH: Final = struct.Struct(">Q")
+FOUND: Final = struct.Struct(">III")
 
 
 def frame(payload: bytes) -> bytes:
@@ -45,9 +48,19 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         return
     answer(b"")
     while (data := receive(requests)) is not None:
-        lines = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n").split("\n")
-        found = ((number, pattern.search(line)) for number, line in enumerate(lines, start=1))
-        answer(b" ".join(b"%d:%d" % (number, match.start()) for number, match in found if match))
+        answer(b"".join(FOUND.pack(*found) for found in _matching(pattern, data)))
+
+
+def _matching(pattern: re.Pattern[str], data: bytes) -> Iterator[tuple[int, int, int]]:
+    number, start = 0, 0
+    while start < len(data):
+        number += 1
+        end = data.find(b"\n", start)
+        line = data[start:] if end < 0 else data[start:end].removesuffix(b"\r")
+        match = pattern.search(line.decode("utf-8", "replace"))
+        if match:
+            yield number, start, match.start()
+        start = len(data) if end < 0 else end + 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ MAX_CONTINUATION: Final = 3
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one call may give; beyond it the output is cut and says so."""
+    """How much one call may give, beyond which the output is cut and says so, and how long it may take."""
 
     read_bytes: int = 64 * KIB
     run_bytes: int = 32 * KIB
@@ -20,6 +20,7 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True):
     search_matches: int = 200
     line_characters: int = 400
     search_seconds: float = 20
+    run_seconds: int = 600
 
 
 def size(text: str) -> int:
@@ -53,6 +54,11 @@ class HeadTail:
         self._head += chunk[:room]
         self._tail += chunk[room:]
         del self._tail[: -self._tail_limit]
+
+    def last(self, limit: int) -> str:
+        """The end of it, at most so many bytes."""
+        data = bytes((self._head + self._tail) if not self.cut else self._tail)
+        return data.decode("utf-8", "replace") if len(data) <= limit else f"…{_end(data[-limit:])}"
 
     @property
     def cut(self) -> bool:

@@ -3,7 +3,7 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from math import ceil
 from pathlib import Path
@@ -12,29 +12,37 @@ from typing import BinaryIO, Final, NamedTuple, TypeAlias
 from sideband.tools import matcher
 from sideband.tools.offload import Halt
 from sideband.tools.refusal import Refused
+from sideband.tools.text import LINE_END, line_end
 
 MATCHER: Final = (sys.executable, "-I", "-S", "-X", "utf8", str(Path(matcher.__file__)))
 
 
 class Match(NamedTuple):
-    """A line that matches, counted from 1, and the character at which its first match begins."""
+    """A line that matches, counted from 1, the byte at which it begins, and the character at which its first match does."""
 
     number: int
+    start: int
     column: int
 
 
-Matching: TypeAlias = Callable[[bytes], Sequence[Match]]
+# One match after the other: a large file may have millions.
+Matching: TypeAlias = Callable[[bytes], Iterator[Match]]
 
 
 @contextmanager
 def literal(text: str) -> Iterator[Matching]:
     needle = text.encode("utf-8")
 
-    def matches(data: bytes) -> list[Match]:
-        if needle not in data:
-            return []
-        lines = enumerate(data.decode("utf-8", "replace").split("\n"), start=1)
-        return [Match(number, column) for number, line in lines if (column := line.find(text)) >= 0]
+    def matches(data: bytes) -> Iterator[Match]:
+        number, start, found = 1, 0, data.find(needle)
+        while found >= 0:
+            end = line_end(data, start)
+            if end < found:
+                number += data.count(LINE_END, start, found)
+                start, end = data.rfind(LINE_END, start, found) + 1, line_end(data, found)
+            yield Match(number, start, len(data[start:found].decode("utf-8", "replace")))
+            number, start = number + 1, end + 1
+            found = data.find(needle, start)
 
     yield matches
 
@@ -71,9 +79,8 @@ def _conversation(requests: socket.socket, answers: BinaryIO, pattern: str, halt
             raise Refused("the process that matches the pattern has ended; try a simpler pattern")
         return answer
 
-    def matches(data: bytes) -> list[Match]:
-        pairs = (pair.partition(b":") for pair in ask(data).split())
-        return [Match(int(number), int(column)) for number, _, column in pairs]
+    def matches(data: bytes) -> Iterator[Match]:
+        return map(Match._make, matcher.FOUND.iter_unpack(ask(data)))
 
     if wrong := ask(pattern.encode("utf-8")):
         raise Refused(f"pattern is no regular expression: {wrong.decode('utf-8')}")

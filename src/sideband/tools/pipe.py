@@ -36,6 +36,10 @@ class Pipe:
                 await self.ended.wait()
 
     def close(self) -> None:
+        """Take what is there already, and no more: whoever has the other end may write for ever."""
+        if not self.ended.is_set():
+            with suppress(BlockingIOError):
+                self._take()
         self._loop.remove_reader(self._read_end)
         for descriptor in tuple(self._open):
             self._close(descriptor)

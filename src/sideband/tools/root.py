@@ -101,10 +101,13 @@ class Root:
         return Content(data, status)
 
     def digest(self, place: Place) -> bytes:
-        """What identifies the content of a regular file of any size."""
-        found = hashlib.blake2b(digest_size=DIGEST_BYTES)
-        with self._opened(place) as (descriptor, _):
-            for chunk in _chunks(descriptor):
+        """What identifies the content of a regular file; of one that is too large to be read, its size and time do."""
+        with self._opened(place) as (descriptor, status):
+            if status.st_size > MAX_FILE_BYTES:
+                mark = f"{status.st_size} {status.st_mtime_ns}".encode()
+                return hashlib.blake2b(mark, digest_size=DIGEST_BYTES, person=b"not read").digest()
+            found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+            for chunk in _chunks(descriptor, MAX_FILE_BYTES):
                 found.update(chunk)
         return found.digest()
 
@@ -133,11 +136,9 @@ def refuse_irregular(place: Place, status: os.stat_result) -> None:
         raise Refused(f"{place} is no regular file")
 
 
-def _chunks(descriptor: int, limit: int | None = None) -> Iterator[bytes]:
+def _chunks(descriptor: int, limit: int) -> Iterator[bytes]:
+    """What is there, but no more than `limit` bytes: it may grow as fast as it is read."""
     left = limit
-    while chunk := os.read(descriptor, CHUNK_BYTES if left is None else min(left, CHUNK_BYTES)):
+    while left and (chunk := os.read(descriptor, min(left, CHUNK_BYTES))):
         yield chunk
-        if left is not None:
-            left -= len(chunk)
-            if not left:
-                return
+        left -= len(chunk)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from sideband.ports import ToolContext, ToolOutput
-from sideband.tools.arguments import MAX_SECONDS, Run
+from sideband.tools.arguments import Run, run_within
 from sideband.tools.offload import Halt, offload, outlast
 from sideband.tools.output import Caps, HeadTail, cut
 from sideband.tools.pipe import Pipe
@@ -32,7 +32,10 @@ UNATTENDED: Final[Mapping[str, str]] = MappingProxyType(
 )
 # How long the output of something that a command left behind is waited for.
 LINGER_SECONDS: Final = 0.5
+# How long a command that is killed may take to be gone, with all of its output read.
+ENDING_SECONDS: Final = 10
 MAX_REPORTED_BYTES: Final = 200
+MAX_NOTED_BYTES: Final = 2000
 
 
 class _Command(NamedTuple):
@@ -60,7 +63,13 @@ def run(root: Root, caps: Caps, environment: Mapping[str, str] | None) -> Worksp
         output = HeadTail(caps.run_bytes)
         clock = asyncio.get_running_loop().time
         began = clock()
-        end = await _run(command, output, context)
+        try:
+            end = await _run(command, output, context)
+        except asyncio.CancelledError:
+            # A cancelled call has no output of its own; what the command wrote may be all that anybody learns of it.
+            if output.total:
+                context.applied(f"it wrote: {output.last(MAX_NOTED_BYTES)}")
+            raise
         data = {
             "command": command.line,
             "exit_code": end.code,
@@ -78,13 +87,14 @@ def run(root: Root, caps: Caps, environment: Mapping[str, str] | None) -> Worksp
         name="run",
         description=(
             "Run a command in the workspace and get its output, stdout and stderr together, and its exit code if that "
-            f"is not 0. It has no input and is killed after timeout seconds, {MAX_SECONDS} at most; what it leaves "
+            f"is not 0. It has no input and is killed after timeout seconds, {caps.run_seconds} at most; what it leaves "
             "running in the background is killed, too. "
             f"Of more than {caps.run_bytes} bytes of output the middle is left out."
         ),
-        arguments=Run,
+        arguments=run_within(caps.run_seconds),
         idempotent=False,
         perform=perform,
+        seconds=caps.run_seconds + ENDING_SECONDS,
     )
 
 

@@ -1,7 +1,7 @@
 """Searching the text files of the workspace, line by line."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -15,12 +15,15 @@ from sideband.tools.output import Caps, size
 from sideband.tools.patterns import Match, literal, regular
 from sideband.tools.refusal import Refused, explained
 from sideband.tools.root import Place, Root
-from sideband.tools.text import is_binary, lines_of
+from sideband.tools.text import is_binary, line_end
 from sideband.tools.tool import WorkspaceTool
 from sideband.tools.walk import Kind, refuse_git, walk
 
 # Source is smaller; what is larger is data that one search should not spend its time on.
 MAX_SEARCHED_BYTES: Final = 16 * 1024 * 1024
+CARRIAGE_RETURN: Final = ord("\r")
+# How long a search that is stopped may take to notice.
+ENDING_SECONDS: Final = 10
 
 
 class _Findings:
@@ -35,16 +38,21 @@ class _Findings:
         self.searched = 0
         self.skipped = 0
 
-    def add(self, place: Place, data: bytes, matches: Sequence[Match]) -> None:
-        lines = lines_of(data.decode("utf-8", "replace"))
-        for match in matches:
-            line = lines[match.number - 1].rstrip("\r\n")
-            prefix = f"{place}:{match.number}: "
-            self._whole_bytes += size(f"{prefix}{line}\n")
+    def add(self, place: Place, data: bytes, matches: Iterable[Match], halt: Halt) -> None:
+        """The matches of one file; of those that are not shown only the length is looked at."""
+        earlier = self._matches
+        around = size(f"{place}:: \n")
+        for number, start, column in matches:
+            halt.check()
+            end = line_end(data, start)
+            while end > start and data[end - 1] == CARRIAGE_RETURN:
+                end -= 1
+            self._whole_bytes += around + len(str(number)) + end - start
             if len(self._shown) < self._caps.search_matches:
-                self._shown.append(f"{prefix}{_excerpt(line, match.column, self._caps.line_characters)}\n")
-        self._matches += len(matches)
-        self._files += 1
+                line = data[start:end].decode("utf-8", "replace")
+                self._shown.append(f"{place}:{number}: {_excerpt(line, column, self._caps.line_characters)}\n")
+            self._files += self._matches == earlier
+            self._matches += 1
 
     def output(self, stopped: str = "") -> ToolOutput:
         """The matches; `stopped` says why there may be more."""
@@ -93,8 +101,7 @@ def search(root: Root, caps: Caps) -> WorkspaceTool[Search]:
         )
         with matching as matches:
             for file, data in _texts(root, place, glob, findings, halt):
-                if found := matches(data):
-                    findings.add(file, data, found)
+                findings.add(file, data, matches(data), halt)
 
     async def perform(arguments: Search, _: ToolContext) -> ToolOutput:
         findings = _Findings(caps)
@@ -115,6 +122,7 @@ def search(root: Root, caps: Caps) -> WorkspaceTool[Search]:
         arguments=Search,
         idempotent=True,
         perform=perform,
+        seconds=caps.search_seconds + ENDING_SECONDS,
     )
 
 

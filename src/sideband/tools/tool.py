@@ -11,13 +11,18 @@ from sideband.tools.refusal import Refused
 
 
 class WorkspaceTool(msgspec.Struct, Generic[ArgumentsT], frozen=True, kw_only=True):
-    """One tool; `perform` gets arguments that are known to fit."""
+    """One tool; `perform` gets arguments that are known to fit.
+
+    `seconds` is when even its longest call has ended by itself, with what it has found until then (None: it sets itself
+    no limit). Who ends it earlier loses that.
+    """
 
     name: str
     description: str
     arguments: type[ArgumentsT]
     idempotent: bool
     perform: Callable[[ArgumentsT, ToolContext], Awaitable[ToolOutput]]
+    seconds: float | None = None
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -160,7 +160,7 @@ PROFILES: Final[Rules] = rules(
         "render:profile:unknown-model-is-strictest": "An unknown model is treated as a template with one leading system message, no developer role, strict alternation and plain string content.",
         "render:profile:unknown-model-folds-into-the-last-message": "For an unknown model reminders are folded into the last user text or tool result and never into an earlier message.",
         "render:profile:rows-are-data": "Profiles are data with one row for each transport and model prefix, each with a source and a date.",
-        "render:profile:user-overrides": "A user's profile row takes the place of the built-in one.",
+        "render:profile:user-overrides": "What a user's profile row states wins over every built-in row.",
         "render:wire:openai-chat": "Reminders can be rendered on the OpenAI Chat wire.",
         "render:wire:openai-responses": "Reminders can be rendered on the OpenAI Responses wire without state on the server.",
         "render:wire:anthropic": "Reminders can be rendered on the Anthropic Messages wire.",

@@ -20,6 +20,17 @@ ROWS: Final = (
     "ours",
     "ours, 10 reminders live",
     "ours, reminders=False",
+    "append and fsync",
+    "accept",
+    "accept, 64 at once",
+    "accept to wake-up in another process",
+    "opening a session of 100 events",
+    "memory after 300 refused accepts",
+    "insert a row",
+    "insert 64 rows at once",
+    "accept on PostgreSQL",
+    "accept on PostgreSQL, 64 at once",
+    "accept on PostgreSQL to wake-up in another process",
     "ACP: JSON to record to JSON",
     "ACP: JSON, decode and validate",
     "ACP: record, encode",
@@ -48,11 +59,36 @@ TARGETS: Final = (
     ("inject, colliding key at 50 pending, beside 10", 8.0),
     ("TTL pass, nothing due at 50 pending, beside 10", 2.0),
 )
+DURABLE_TARGETS: Final = (
+    ("accept, beside append and fsync", 0.35),
+    ("accept, 64 at once, beside append and fsync", 8.0),
+    ("accept to wake-up in another process", 5e6),
+    ("opening a session of 100 events", 200e6),
+    ("memory after 300 refused accepts", 50 * 2**20),
+)
+POSTGRES_TARGETS: Final = (
+    ("accept on PostgreSQL, 64 at once, beside insert 64 rows at once", 0.5),
+    ("accept on PostgreSQL to wake-up in another process", 5e6),
+)
 LOOP_TARGETS: Final = (
     ("sb.agent_loop, sb.open_store: time", 250e6),
     ("sb.agent_loop, sb.open_store: peak memory", 60 * 2**20),
     ("ours, CPU time per turn", 60e3),
     ("ours at turn 4, beside turn 2", 1.5),
+)
+RENDERING_TARGETS: Final = (
+    ("cost of a session, reminders shown 1 turn", 1.004),
+    ("cost of a session, reminders shown 2 turns", 1.007),
+    ("cost of a session, reminders shown 3 turns", 1.011),
+    ("cost of a session, reminders shown all turns", 1.015),
+    ("the same, bound to its prefix", 1.018),
+    ("cost beside the law, relative error", 1e-9),
+    ("building a request at turn 2, beside 15 us + 30 us per MB", 1.0),
+    ("building a request at turn 3, beside 15 us + 30 us per MB", 1.0),
+    ("building a request at turn 4, beside 15 us + 30 us per MB", 1.0),
+    ("10 new reminders at turn 2", 20e3),
+    ("10 new reminders at turn 4", 20e3),
+    ("an official client, CPU time over httpx2", 600e3),
 )
 # Not measured where the other frameworks are not installed.
 PEER_TARGETS: Final = (
@@ -95,13 +131,13 @@ def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
     lines = printed.out.splitlines()
     assert [row for row in ROWS if not any(line.startswith(f"{row}  ") for line in lines)] == []
     shown = lines[lines.index("Targets") :]
-    wanted = (*TARGETS, *LOOP_TARGETS, *PEER_TARGETS)
+    wanted = (*TARGETS, *DURABLE_TARGETS, *POSTGRES_TARGETS, *LOOP_TARGETS, *RENDERING_TARGETS, *PEER_TARGETS)
     assert [name for name, _ in wanted if not any(line.startswith(f"{name}  ") for line in shown)] == []
     results = msgspec.json.decode(written.read_bytes(), type=Results)
     assert results.quick
     assert {target.name: target.limit for target in results.targets} == dict(wanted)
     peers = dict(PEER_TARGETS)
-    assert all(target.measured for target in results.targets if target.name not in peers)
+    assert all(target.measured is not None for target in results.targets if target.name not in peers)
     assert len(results.figures["engine"]) == len(Operation) * len(QUICK.sizes) * 2
     assert all(figure.value > 0 for figures in results.figures.values() for figure in figures)
     assert "engine: 100 %" in printed.err

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sideband.core.catalogue import Diagnostic, Severity
-from sideband.core.diagnostics import DIAGNOSTICS
+from sideband.core.advisories import ADVICE
+from sideband.core.catalogue import FAMILY, Diagnostic, Severity
 from sideband.lint.check import check
 from tests.unit.lint.checking import check_text
 
@@ -34,13 +34,13 @@ def test_each_mistake_is_explained_beside_it() -> None:
         assert finding.code in "\n".join(lines[finding.line - 1 : finding.line + 1])
 
 
-@pytest.mark.parametrize("entry", DIAGNOSTICS.values(), ids=lambda entry: entry.code)
+@pytest.mark.parametrize("entry", [*FAMILY, *ADVICE], ids=lambda entry: entry.code)
 def test_a_wrong_snippet_shows_its_own_mistake_and_no_other(entry: Diagnostic) -> None:
     found = check_text(entry.example.wrong, NAMES[entry.example.language])
     assert {finding.code for finding in found} == {entry.code}
     assert {finding.severity for finding in found} <= set(Severity)
 
 
-@pytest.mark.parametrize("entry", DIAGNOSTICS.values(), ids=lambda entry: entry.code)
+@pytest.mark.parametrize("entry", [*FAMILY, *ADVICE], ids=lambda entry: entry.code)
 def test_a_mended_snippet_has_nothing_wrong_with_it(entry: Diagnostic) -> None:
     assert check_text(entry.example.right, NAMES[entry.example.language]) == ()

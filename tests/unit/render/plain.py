@@ -37,7 +37,7 @@ class Plain:
         self.out: list[Json] = []
         self.stable: list[Json] = []
         self.answered: Json | None = None
-        self.new_blocks = 0
+        self.blocks = self.new_blocks = 0
         self.all_kept = True
         self.open: dict[str, str] = {}
         self.last = ""
@@ -79,7 +79,7 @@ class Plain:
 
     def answer(self, message: Mapping[str, Any]) -> None:
         self.answered = self.stable[-1] if self.stable else None
-        self.new_blocks = -len(self.stable)
+        self.new_blocks = -self.blocks
         starts = self.profile.wire in (Wire.ANTHROPIC, Wire.GEMINI) or (
             isinstance(self, StringsPlain) and self.profile.strict_alternation
         )
@@ -97,7 +97,7 @@ class Plain:
         return self.profile.wire.value
 
     def ask(self, fragments: Sequence[Fragment]) -> None:
-        self.new_blocks += len(self.stable)
+        self.new_blocks += self.blocks
         self.all_kept = all(fragment.scope is Scope.KEPT for fragment in fragments)
         self.close_calls()
         for fragment in fragments:
@@ -161,6 +161,7 @@ class AnthropicPlain(Plain):
         blocks = [{"type": "text", "text": text} for text in said]
         self._blocks().extend(blocks)
         self.stable += blocks
+        self.blocks += len(blocks)
         self.last = "user"
 
     def _blocks(self) -> list[Json]:
@@ -177,12 +178,14 @@ class AnthropicPlain(Plain):
             block["is_error"] = True
         self._blocks().append(block)
         self.stable.append(block)
+        self.blocks += 1
 
     def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
         uses = [{"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]} for call in calls]
         blocks = [dict(block) for block in native or [*({"type": "text", "text": text} for text in said), *uses]]
         self.out.append({"role": "assistant", "content": blocks})
-        self.stable += [block for block in blocks if block["type"] != "thinking"]
+        self.stable += [block for block in blocks[-1:] if block["type"] != "thinking"]
+        self.blocks += len(blocks)
 
     def entry(self, role: str, text: str) -> None:
         content = [{"type": "text", "text": text}]
@@ -193,6 +196,7 @@ class AnthropicPlain(Plain):
 
     def fold(self, text: str) -> None:
         self.out[-1]["content"][-1]["content"].append({"type": "text", "text": text})
+        self.blocks += 1
 
     def uncover(self) -> None:
         if self.stable and self.stable[-1] is self.out[-1]["content"][-1]:

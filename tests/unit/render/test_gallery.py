@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from sideband.render.gallery import EXAMPLES, gallery
+from sideband.render.gallery import EXAMPLES, gallery, show
 from sideband.render.profile import Placement, Wire
 
 PROGRAM: Final = "sideband.render.__main__"
@@ -24,7 +24,14 @@ def test_every_reminder_is_on_every_page() -> None:
             assert body in page
 
 
-def test_it_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_printed_where_the_program_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    show("__main__")
+    assert capsys.readouterr().out == "\n\n".join(gallery()) + "\n"
+
+
+def test_nothing_is_printed_where_it_is_imported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, PROGRAM, raising=False)
     import_module(PROGRAM)
-    assert capsys.readouterr().out == "\n\n".join(gallery()) + "\n"
+    assert capsys.readouterr().out == ""

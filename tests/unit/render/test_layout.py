@@ -1,11 +1,12 @@
 """Bodies put together from buffers, with markers spliced in."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.render.layout import Kind, Layout, Part, spliced
+from sideband.core.ledger import Form, Fragment, Scope
+from sideband.render.layout import Kind, Layout, Part, marked_at, spliced
 
 
 @given(st.data())
@@ -14,31 +15,35 @@ def test_a_marker_stands_at_every_mark_and_nothing_else_changes(data: st.DataObj
     whole = b"".join(buffers)
     marks = sorted(data.draw(st.sets(st.integers(0, len(whole) - 1)))) if whole else []
     cut = [whole[start:end] for start, end in pairwise([0, *marks, len(whole)])]
-    assert spliced([bytearray(buffer) for buffer in buffers], marks, b"<mark>") == b"<mark>".join(cut)
+    chunks = spliced([bytearray(buffer) for buffer in buffers], marks, b"<mark>")
+    assert b"".join(chunks) == marked_at(whole, marks, b"<mark>") == b"<mark>".join(cut)
 
 
-@given(
-    lengths=st.lists(st.tuples(st.sampled_from([Kind.HEAD, Kind.NEW, Kind.KEPT]), st.integers(0, 5)), max_size=6),
-    data=st.data(),
-)
-def test_the_parts_of_a_body_are_all_of_it_in_order(lengths: list[tuple[Kind, int]], data: st.DataObject) -> None:
-    runs, end = [], 0
-    for kind, length in lengths:
-        end += length
-        runs.append((kind, end))
-    inside = [place for place in range(1, end) if place not in {stop for _, stop in runs}]
+def a_fragment(scope: Scope) -> Fragment:
+    return Fragment(anchor=0, form=Form.TEXT, role="user", scope=scope, text="")
+
+
+@given(scopes=st.lists(st.sampled_from(Scope), max_size=4), data=st.data())
+def test_the_parts_of_a_body_are_all_of_it_in_order(scopes: list[Scope], data: st.DataObject) -> None:
+    lengths = data.draw(st.lists(st.integers(0, 5), min_size=len(scopes) + 4, max_size=len(scopes) + 4))
+    ends = list(accumulate(lengths))
+    inside = [place for place in range(1, ends[-1]) if place not in ends]
     marks = sorted(data.draw(st.sets(st.sampled_from(inside)))) if inside else []
-    parts = list(Layout(runs, marks, 10).parts())
+    ahead = ends[0]
+    head_marks = [mark for mark in marks if mark < ahead]
+    others = [mark - ahead for mark in marks if mark > ahead]
+    parts = list(Layout(ends, [a_fragment(scope) for scope in scopes], head_marks, others, 10).parts())
     assert all(one.end == other.start for one, other in pairwise(parts))
-    assert (parts[0].start, parts[-1].end) == (0, end + 10 * len(marks)) if end else parts == []
-    for kind in (Kind.HEAD, Kind.NEW, Kind.KEPT):
+    assert (parts[0].start, parts[-1].end) == (0, ends[-1] + 10 * len(marks)) if ends[-1] else parts == []
+    kinds = [Kind.HEAD, Kind.STABLE, Kind.NEW, *(Kind(scope.value) for scope in scopes), Kind.CLOSING]
+    for kind in set(kinds):
         length = sum(part.end - part.start for part in parts if part.kind is kind)
-        assert length == sum(count for of, count in lengths if of is kind)
+        assert length == sum(count for of, count in zip(kinds, lengths, strict=True) if of is kind)
     assert [part.end - part.start for part in parts if part.kind is Kind.MARKER] == [10] * len(marks)
 
 
 def test_a_marker_parts_the_run_it_stands_in() -> None:
-    layout = Layout([(Kind.HEAD, 4), (Kind.NEW, 4), (Kind.CLOSING, 6)], [1, 5], 2)
+    layout = Layout([4, 4, 4, 6], [], [1], [1], 2)
     assert list(layout.parts()) == [
         Part(Kind.HEAD, 0, 1),
         Part(Kind.MARKER, 1, 3),

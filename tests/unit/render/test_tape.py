@@ -12,58 +12,61 @@ STRING: Final = Level("string", b'"', b"\\n")
 
 def test_what_is_open_is_closed_when_something_else_comes() -> None:
     tape = Tape()
-    tape.open(1, b"[", LIST)
-    tape.add(2, b"1")
-    tape.add(2, b"2")
-    tape.add(1, b"3")
-    assert tape.data == b"[1,2],3"
+    tape.open(1, b"[", [LIST], [b"1", b"2"])
+    tape.add(2, b"3")
+    tape.add(1, b"4")
+    assert tape.data == b"[1,2,3],4"
     assert tape.closers == b"]"
+
+
+def test_several_things_can_be_opened_at_once() -> None:
+    tape = Tape()
+    tape.open(1, b'["', [LIST, STRING], [b"one", b"two"])
+    tape.add(2, b"3")
+    assert tape.data + tape.closers == b'["one\\ntwo",3]]'
+    assert tape.open_name == "list"
 
 
 def test_pieces_of_a_string_stand_behind_each_other_in_it() -> None:
     tape = Tape()
-    tape.open(1, b'"', STRING)
-    tape.add(2, b"one")
+    tape.open(1, b'"', [STRING], [b"one"])
     tape.add(2, b"two")
     assert tape.data + tape.closers == b'"one\\ntwo"]'
-    assert tape.open_name == "string"
-
-
-def test_what_is_closed_without_anything_in_it_leaves_no_gap() -> None:
-    tape = Tape()
-    tape.open(1, b"[", LIST)
-    tape.add(1, b"1")
-    assert tape.data + tape.closers == b"[],1]"
 
 
 def test_a_mark_stands_behind_the_brace_of_its_block() -> None:
     tape = Tape(marking=True)
     tape.add(1, b"{1}")
     tape.add(1, b"{2}", markable=False)
-    tape.add(1, b"{3}")
-    assert [tape.data[mark - 1 : mark + 1] for mark in tape.marks] == [b"{1", b"{3"]
+    tape.open(1, b"[", [LIST], [b"{3}", b"{4}"])
+    tape.open(1, b"[", [LIST], [b"{5}"], markable=False)
+    tape.open(1, b"[{[", [LIST, LIST], [b"{6}"], mark=1)
+    assert [bytes(tape.data[mark - 1 : mark + 1]) for mark in tape.marks] == [b"{1", b"{4", b"{["]
+    assert tape.blocks == 2 + 2 + 1 + 1
 
 
 def test_marks_are_remembered_only_while_marking() -> None:
     tape = Tape()
     tape.add(1, b"{1}")
+    tape.open(1, b"[", [LIST], [b"{2}"])
     assert tape.marks == []
 
 
 class TestAFork:
     def test_goes_on_where_the_tape_ends(self) -> None:
         tape = Tape(marking=True)
-        tape.open(1, b"[", LIST)
-        tape.add(2, b"{1}")
+        tape.open(1, b"[", [LIST], [b"{1}"])
         fork = tape.fork()
         fork.add(2, b"{2}")
-        assert fork.data == b",{2}"
-        assert (tape.data + fork.data)[fork.marks[0] - 1 : fork.end] == b"{2}"
+        fork.open(1, b"[", [LIST], [b"{3}"])
+        whole = bytes(tape.data + fork.data)
+        assert whole == b"[{1},{2}],[{3}"
+        assert [whole[mark - 1 : mark + 1] for mark in fork.marks] == [b"{2", b"{3"]
+        assert fork.end == len(whole)
 
     def test_changes_nothing_of_the_tape(self) -> None:
         tape = Tape(marking=True)
-        tape.open(1, b"[", LIST)
-        tape.add(2, b"1")
+        tape.open(1, b"[", [LIST], [b"1"])
         tape.pending["call"] = "look"
         fork = tape.fork()
         fork.add(1, b"2")

@@ -262,7 +262,8 @@ class TestGemini:
     def test_text_folded_into_a_result_is_in_its_string(self) -> None:
         messages = [a_user(), an_answer("", "c1"), a_result("c1", "no", "error")]
         parts = conversation_of("gemini-into-results", messages, a_reminder(ttl_turns=1))[-1]["parts"]
-        assert parts[0]["functionResponse"]["response"] == {"error": "no\n\nSystem reminder:\nThe build is red."}
+        reminder = "<system-reminder>\nThe build is red.\n</system-reminder>"
+        assert parts[0]["functionResponse"]["response"] == {"error": f"no\n\n{reminder}"}
 
 
 class TestGeneric:

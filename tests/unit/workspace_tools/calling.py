@@ -3,7 +3,8 @@
 import asyncio
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -81,3 +82,15 @@ def a_public_folder() -> Iterator[Path]:
         folder = Path(name).resolve()
         folder.chmod(0o777)
         yield folder
+
+
+@contextmanager
+def measured() -> Iterator[Callable[[], int]]:
+    """Inside, what all threads allocate is counted; what it gives tells how many bytes that was at most."""
+    tracemalloc.start()
+    peaks: list[int] = []
+    try:
+        yield lambda: peaks[0]
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()

@@ -11,7 +11,7 @@ import pytest
 from sideband.ports import FileChange
 from sideband.tools.atomic import put
 from sideband.tools.offload import Halt
-from sideband.tools.root import Place, Root
+from sideband.tools.root import MAX_FILE_BYTES, Place, Root
 from sideband.tools.seen import SETTLED_NS, Seen
 from sideband.tools.workspace import Workspace, workspace_tools
 from tests.unit.workspace_tools.calling import a_public_folder, done, filled, refusal, without_privileges
@@ -272,3 +272,28 @@ def test_a_write_that_comes_while_a_look_is_under_way_is_not_undone_by_it(
     monkeypatch.undo()
     assert seen.changes() == ()
     assert (tmp_path / "a.txt").read_bytes() == b"new"
+
+
+def a_large_file(path: Path, *, with_a: bytes, modified_ns: int) -> None:
+    """One that is not read as a whole by anybody; this is in the middle of it."""
+    with path.open("wb") as sparse:
+        sparse.truncate(MAX_FILE_BYTES + 1)
+        sparse.seek(MAX_FILE_BYTES // 2)
+        sparse.write(with_a)
+    os.utime(path, ns=(modified_ns, modified_ns))
+
+
+def test_a_file_that_is_too_large_is_known_by_its_size_and_time_and_not_read(tmp_path: Path) -> None:
+    root, names = Root(tmp_path), ("one.bin", "other.bin", "later.bin")
+    for name, content, modified_ns in zip(names, (b"x", b"y", b"x"), (1, 1, 2), strict=True):
+        a_large_file(tmp_path / name, with_a=content, modified_ns=modified_ns)
+    one, other, later_one = (root.digest(Place((name,))) for name in names)
+    assert one == other != later_one
+
+
+def test_a_file_that_has_grown_too_large_is_told_once(workspace: Workspace, tmp_path: Path) -> None:
+    a_large_file(tmp_path / "a.txt", with_a=b"x", modified_ns=time.time_ns())
+    assert told(workspace) == [("a.txt", "modified")]
+    assert told(workspace) == []
+    a_large_file(tmp_path / "a.txt", with_a=b"y", modified_ns=time.time_ns())
+    assert told(workspace) == [("a.txt", "modified")]

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sideband.tools.workspace import workspace_tools
-from tests.unit.workspace_tools.calling import Notes, acall, call, done, filled, refusal
+from tests.unit.workspace_tools.calling import Notes, acall, call, done, filled, measured, refusal
 
 SOURCE = """\
 def greet(name):
@@ -118,6 +118,16 @@ def test_several_edits_need_one_read(tmp_path: Path) -> None:
 )
 def test_what_is_not_clear_is_refused_with_the_reason(tmp_path: Path, content: str, old: str, why: str) -> None:
     assert why in why_not(tmp_path, content, old_string=old, new_string="new")
+
+
+def test_a_hint_about_a_long_file_takes_little_more_memory_than_its_size(tmp_path: Path) -> None:
+    data = b"ab\n" * 300_000
+    workspace = workspace_tools(filled(tmp_path, {"a.txt": data}))
+    done(workspace, "read_file", path="a.txt", end=1)
+    with measured() as peak:
+        assert "300000 times" in refusal(workspace, "edit_file", path="a.txt", old_string="b", new_string="c")
+        assert "no line of it" in refusal(workspace, "edit_file", path="a.txt", old_string="xyz", new_string="c")
+    assert peak() < 4 * len(data)
 
 
 def test_a_hint_shows_no_more_of_a_long_line_than_it_needs(tmp_path: Path) -> None:

@@ -8,9 +8,24 @@ from hypothesis import strategies as st
 
 from sideband.tools.output import Caps
 from sideband.tools.root import MAX_FILE_BYTES
-from sideband.tools.text import lines_of
+from sideband.tools.text import STRIDE_BYTES, line_count, line_start, lines_in, whole_characters
 from sideband.tools.workspace import workspace_tools
-from tests.unit.workspace_tools.calling import a_public_folder, call, done, filled, refusal, without_privileges
+from tests.unit.workspace_tools.calling import (
+    a_public_folder,
+    call,
+    done,
+    filled,
+    measured,
+    refusal,
+    without_privileges,
+)
+
+
+def lines_of(text: str) -> list[str]:
+    """Its lines with their ends, the slow way."""
+    *ended, rest = text.split("\n")
+    return [*(f"{line}\n" for line in ended), *([rest] if rest else [])]
+
 
 FIVE = "one\ntwo\nthree\nfour\nfive\n"
 
@@ -102,9 +117,10 @@ def test_reading_on_as_told_gives_every_line_once(
 ) -> None:
     folder = filled(tmp_path_factory.mktemp("root"), {"a.txt": text})
     workspace = workspace_tools(folder, caps=Caps(read_bytes=cap))
-    longest = max((len(line.encode()) for line in lines_of(text)), default=0)
+    lines = lines_of(text)
+    longest = max((len(line.encode()) for line in lines), default=0)
     read, start = "", 1
-    while start <= len(lines_of(text)) and longest <= cap:
+    while start <= len(lines) and longest <= cap:
         output = call(workspace, "read_file", path="a.txt", start=start)
         header, _, rest = output.text.partition("]\n") if output.text.startswith("[") else ("", "", output.text)
         read += rest
@@ -112,6 +128,54 @@ def test_reading_on_as_told_gives_every_line_once(
             break
         start = int(header.rpartition("start=")[2])
     assert read == text or longest > cap or not text
+
+
+@given(data=st.binary(max_size=60), cap=st.integers(3, 40))
+def test_what_is_given_of_any_bytes_is_no_longer_than_it_may_be(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, cap: int
+) -> None:
+    data = data.replace(b"\0", b"\n") or b"\n"
+    workspace = workspace_tools(filled(tmp_path_factory.mktemp("root"), {"a.txt": data}), caps=Caps(read_bytes=cap))
+    output = call(workspace, "read_file", path="a.txt")
+    header, _, rest = output.text.partition("]\n") if output.text.startswith("[") else ("", "", output.text)
+    assert data.decode("utf-8", "replace").startswith(rest)
+    assert len(rest.encode()) <= cap
+    assert output.original_bytes == (len(data) if "truncated" in header else None)
+
+
+def test_only_what_is_shown_is_said_to_be_no_utf_8(tmp_path: Path) -> None:
+    workspace = workspace_tools(filled(tmp_path, {"a.txt": b"one\ncaf\xe9\n"}))
+    assert done(workspace, "read_file", path="a.txt", end=1) == "[lines 1-1 of 2]\none\n"
+    assert "not valid UTF-8" in done(workspace, "read_file", path="a.txt", start=2)
+
+
+def test_a_file_of_many_lines_takes_little_more_memory_than_its_size(tmp_path: Path) -> None:
+    data = b"ab\n" * 300_000
+    workspace = workspace_tools(filled(tmp_path, {"a.txt": data}))
+    with measured() as peak:
+        assert done(workspace, "read_file", path="a.txt", start=299_999) == "[lines 299999-300000 of 300000]\nab\nab\n"
+    assert peak() < 4 * len(data)
+
+
+# Where lines are.
+
+
+@given(text=st.text(alphabet="ab\n", max_size=3 * 8), stretch=st.integers(1, STRIDE_BYTES // 2))
+def test_a_line_is_found_where_it_begins(text: str, stretch: int) -> None:
+    text = text.replace("a", "a" * stretch)
+    data, lines = text.encode(), lines_of(text)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    assert line_count(data) == len(lines)
+    assert [line_start(data, number) for number in range(1, len(lines) + 1)] == starts
+    assert line_start(data, len(lines) + 1) == len(data)
+    assert [data[start:end].decode() for start, end in lines_in(data)] == [line.rstrip("\n") for line in lines]
+
+
+@given(text=st.text(alphabet="aé€\U0001f600", min_size=1), cut=st.integers(1, 40))
+def test_a_character_that_was_cut_is_left_out(text: str, cut: int) -> None:
+    kept = whole_characters(text.encode()[:cut]).decode()
+    assert text.startswith(kept)
+    assert len(text.encode()[:cut]) - len(kept.encode()) < 4
 
 
 @pytest.mark.parametrize(

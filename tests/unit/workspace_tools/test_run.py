@@ -14,7 +14,7 @@ import pytest
 
 from sideband.tools.output import Caps, HeadTail
 from sideband.tools.pipe import Pipe
-from sideband.tools.run import _Command, _kill, _started
+from sideband.tools.run import LINGER_SECONDS, MAX_NOTED_BYTES, _Command, _kill, _started
 from sideband.tools.workspace import Workspace, workspace_tools
 from tests.unit.workspace_tools.calling import Notes, acall, call, done, filled, refusal, tool
 
@@ -172,7 +172,9 @@ def test_a_time_out_kills_what_the_command_started(workspace: Workspace, pids: i
     asyncio.run(scenario())
 
 
-def test_a_cancelled_call_kills_what_the_command_started_and_says_that_it_ran(workspace: Workspace, pids: int) -> None:
+def test_a_cancelled_call_kills_what_the_command_started_and_says_what_it_wrote(
+    workspace: Workspace, pids: int
+) -> None:
     async def scenario() -> None:
         notes = Notes()
         task = asyncio.create_task(acall(workspace, "run", notes, command=GRANDCHILD))
@@ -182,9 +184,50 @@ def test_a_cancelled_call_kills_what_the_command_started_and_says_that_it_ran(wo
         with pytest.raises(asyncio.CancelledError):
             await task
         assert ends(pid)
-        assert notes.applied_changes == [f"ran: {GRANDCHILD}"]
+        assert notes.applied_changes == [f"ran: {GRANDCHILD}", "it wrote: early\n"]
 
     asyncio.run(scenario())
+
+
+def test_a_cancelled_call_says_only_the_end_of_much_that_was_written(tmp_path: Path, pids: int) -> None:
+    async def noted(workspace: Workspace) -> str:
+        notes = Notes()
+        command = "seq 1 5000; (sleep 1000 & echo $! > pids; wait) & wait"
+        task = asyncio.create_task(acall(workspace, "run", notes, command=command))
+        await next_pid(pids)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return notes.applied_changes[-1]
+
+    for caps in (Caps(), Caps(run_bytes=1000)):
+        note = asyncio.run(noted(workspace_tools(tmp_path, caps=caps)))
+        assert note.startswith("it wrote: …") is (caps.run_bytes > MAX_NOTED_BYTES)
+        assert note.endswith("4999\n5000\n")
+        assert len(note.encode()) < MAX_NOTED_BYTES + 20
+
+
+# How long a command may take.
+
+
+@pytest.mark.parametrize(("most", "usual"), [(600, 60), (30, 30)], ids=["by-default", "less"])
+def test_a_command_is_promised_no_more_time_than_it_gets(tmp_path: Path, most: int, usual: int) -> None:
+    run = tool(workspace_tools(tmp_path, caps=Caps(run_seconds=most)), "run")
+    timeout = run.parameters["properties"]["timeout"]
+    assert (timeout["maximum"], timeout["default"]) == (most, usual)
+    assert f"{most} at most" in run.description
+    # Whoever waits that long gets the output of a command that was killed at its latest.
+    assert getattr(run, "seconds", 0) > most + 2 * LINGER_SECONDS
+
+
+def test_more_time_than_there_is_is_refused(tmp_path: Path) -> None:
+    workspace = workspace_tools(tmp_path, caps=Caps(run_seconds=30))
+    assert "timeout: expected int <= 30" in refusal(workspace, "run", command="true", timeout=31)
+
+
+def test_a_command_without_a_limit_of_its_own_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
+    output = call(workspace_tools(tmp_path, caps=Caps(run_seconds=1)), "run", command="echo early; sleep 1000")
+    assert output.text == "early\n[timed out after 1 s and was killed with all that it started]"
 
 
 def test_a_command_that_ignores_signals_is_killed_all_the_same(workspace: Workspace, pids: int) -> None:

@@ -4,15 +4,20 @@ import asyncio
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sideband.tools import matcher, patterns
+from sideband.tools import matcher, patterns, search
 from sideband.tools.offload import Halt, Halted
 from sideband.tools.output import Caps
-from sideband.tools.patterns import regular
+from sideband.tools.patterns import Match, Matching, literal, regular
+from sideband.tools.root import Place
 from sideband.tools.search import MAX_SEARCHED_BYTES
 from sideband.tools.workspace import Workspace, workspace_tools
 from tests.unit.workspace_tools.calling import (
@@ -22,6 +27,7 @@ from tests.unit.workspace_tools.calling import (
     call,
     done,
     filled,
+    measured,
     refusal,
     tool,
     without_privileges,
@@ -164,6 +170,44 @@ def test_every_line_of_a_file_can_match(tmp_path: Path) -> None:
     assert [line.partition(": ")[0] for line in found] == [f"a.txt:{number}" for number in range(1, 6)]
 
 
+@given(text=st.text(alphabet="ab\né\r", max_size=30), pattern=st.text(alphabet="abé", min_size=1, max_size=3))
+def test_a_literal_text_is_found_where_a_regular_expression_finds_it(text: str, pattern: str) -> None:
+    data = text.encode()
+    with literal(pattern) as matches, regular_here(pattern) as others:
+        assert [*matches(data)] == [*others(data)]
+
+
+@contextmanager
+def regular_here(pattern: str) -> Iterator[Matching]:
+    """The matcher in this process."""
+    yield lambda data: map(
+        Match._make, matcher.FOUND.iter_unpack(served(matcher.frame(pattern.encode()), matcher.frame(data))[1])
+    )
+
+
+@pytest.mark.parametrize("regex", [False, True])
+def test_a_file_of_many_matches_takes_little_more_memory_than_its_size(tmp_path: Path, *, regex: bool) -> None:
+    data = b"ab\n" * 100_000
+    workspace = workspace_tools(filled(tmp_path, {"a.txt": data}))
+    with measured() as peak:
+        assert call(workspace, "search", pattern="a", regex=regex).data["matches"] == 100_000
+    # The matcher tells twelve bytes of each.
+    assert peak() < 12 * len(data)
+
+
+def test_a_search_stops_also_inside_a_file_of_many_matches() -> None:
+    halt, findings = Halt(), search._Findings(Caps())
+
+    def many() -> Iterator[Match]:
+        for number in range(1, 100):
+            yield Match(number, 0, 0)
+            halt.set()
+
+    with pytest.raises(Halted):
+        findings.add(Place(("a.txt",)), b"match\n", many(), halt)
+    assert findings.output().data["matches"] == 1
+
+
 def test_a_file_that_goes_while_others_are_searched_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,14 +287,20 @@ def served(*requests: bytes) -> list[bytes]:
     return list(iter(lambda: matcher.receive(answers), None))
 
 
+def found(*matches: tuple[int, int, int]) -> bytes:
+    return b"".join(matcher.FOUND.pack(*match) for match in matches)
+
+
 @pytest.mark.parametrize(
     ("requests", "answers"),
     [
         pytest.param([], [], id="nothing"),
         pytest.param([b"o."], [b""], id="a-pattern"),
         pytest.param([b"("], [b"missing ), unterminated subpattern at position 0"], id="no-pattern"),
-        pytest.param([b"o.", b"one\nno\nfoo\r\n", b""], [b"", b"1:0 3:1", b""], id="files"),
-        pytest.param(["é$".encode(), "aé\r\nb".encode()], [b"", b"1:1"], id="columns-are-characters"),
+        pytest.param([b"o.", b"one\nno\nfoo\r\n", b""], [b"", found((1, 0, 0), (3, 7, 1)), b""], id="files"),
+        pytest.param(["é$".encode(), "ß\naé\r\nb".encode()], [b"", found((2, 3, 1))], id="columns-are-characters"),
+        pytest.param([b"^$", b"\n\na\n\n"], [b"", found((1, 0, 0), (2, 1, 0), (4, 4, 0))], id="empty-lines"),
+        pytest.param([b"a$", b"a\r\na\r"], [b"", found((1, 0, 0))], id="no-line-end-behind-the-last"),
     ],
 )
 def test_the_matcher_answers_frame_by_frame(requests: list[bytes], answers: list[bytes]) -> None:

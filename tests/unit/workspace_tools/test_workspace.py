@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sideband.ports import FileChange, Tool, Watcher
+from sideband.tools.output import Caps
 from sideband.tools.workspace import workspace_tools
 from tests.unit.workspace_tools.calling import call, done, filled
 
@@ -36,6 +38,11 @@ def test_a_workspace_is_its_tools_and_their_watcher(tmp_path: Path) -> None:
     assert [tool.name for tool in workspace[1:3]] == ["write_file", "edit_file"]
     assert workspace[-1].name == "run"
     assert workspace.root == tmp_path.resolve()
+
+
+def test_the_tools_that_end_by_themselves_say_when(tmp_path: Path) -> None:
+    tools: list[Any] = [*workspace_tools(tmp_path, caps=Caps(run_seconds=30, search_seconds=5))]
+    assert {tool.name: tool.seconds for tool in tools if tool.seconds is not None} == {"search": 15, "run": 40}
 
 
 @pytest.mark.parametrize("as_text", [True, False], ids=["text", "path"])

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from sideband.render.dialect import CONTENT, MESSAGE, Dialect, Opening, Preamble
+from sideband.render.dialect import MESSAGE, Dialect, Opening, Preamble
 from sideband.render.profile import Wire
 from sideband.render.tape import Level, Tape, encode
 
@@ -13,7 +13,8 @@ DEFAULT_MAX_TOKENS: Final = 32_000
 # Reasoning cannot carry a marker.
 _MARKABLE: Final = frozenset({"text", "tool_use"})
 _NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_ASSISTANT: Final = Level("assistant", b"]}")
+_REPLY: Final = b'{"role":"assistant","content":['
+_REPLY_LEVELS: Final = (Level("assistant", b"]}"),)
 
 
 class Anthropic(Dialect):
@@ -54,15 +55,14 @@ class Anthropic(Dialect):
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
         uses = [
-            {"type": "tool_use", "id": _call_id(call["id"]), "name": call["name"], "input": call["args"]}
+            encode({"type": "tool_use", "id": _call_id(call["id"]), "name": call["name"], "input": call["args"]})
             for call in calls
         ]
-        self.repeat(tape, [*({"type": "text", "text": text} for text in said), *uses])
+        tape.open(MESSAGE, _REPLY, _REPLY_LEVELS, [*[self.piece(text) for text in said], *uses])
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
-        tape.open(MESSAGE, b'{"role":"assistant","content":[', _ASSISTANT)
-        for block in native:
-            tape.add(CONTENT, encode(block), markable=block["type"] in _MARKABLE)
+        markable = native[-1]["type"] in _MARKABLE
+        tape.open(MESSAGE, _REPLY, _REPLY_LEVELS, [encode(block) for block in native], markable=markable)
 
     def entry(self, tape: Tape, role: str, text: str) -> None:
         """Only a text that the provider clears by itself has an entry of its own here; no marker may stand on it."""

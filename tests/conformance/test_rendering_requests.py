@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from sideband.core.events import RequestCommitted
+from sideband.core.ledger import Scope
 from sideband.core.lifecycle import Selector
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import IN_PROCESS
@@ -14,6 +16,8 @@ from sideband.ports import ToolStatus
 from sideband.render.layout import Kind
 from sideband.render.profile import Placement
 from sideband.render.renderer import NOT_AUTOMATIC, Rendered
+from sideband.render.rules import violations
+from sideband.runtime.profiles import load_profiles
 from tests.builders import a_reminder
 from tests.rendering_sessions import (
     CLEARING_BETA,
@@ -21,7 +25,6 @@ from tests.rendering_sessions import (
     ROUTES,
     SYSTEM,
     SYSTEM_AFTER,
-    TOOLS,
     Ask,
     Clear,
     Compact,
@@ -150,6 +153,58 @@ def forms(sent: Sent) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.requirement(
+    "render:wire:anthropic",
+    "render:wire:openai-chat",
+    "render:wire:openai-responses",
+    "render:wire:gemini",
+    "render:wire:generic",
+)
+@pytest.mark.parametrize(
+    "model",
+    [
+        "anthropic:claude-opus-5-5",
+        "anthropic:claude-sonnet-5",
+        "anthropic:claude-sonnet-4-6",
+        "anthropic:claude-3-haiku",
+        "anthropic-bedrock:claude-opus-5",
+        "openai:gpt-6",
+        "openai:gpt-5.1",
+        "openai-chat:gpt-6",
+        "openai-chat:gpt-4o",
+        "google:gemini-3.8-flash",
+        "google:gemma-3",
+        "local:mistral-small",
+        "local:qwen3.5",
+        "local:phi-3.5",
+        "local:unheard-of",
+    ],
+)
+@pytest.mark.parametrize("placement", Placement)
+def test_what_we_know_of_a_model_gives_requests_that_it_takes(model: str, placement: Placement) -> None:
+    profile = load_profiles().of(model)
+    for sent in play(Route(profile, placement), STORY):
+        assert violations(profile, json.loads(sent.rendered.body), sent.rendered.betas) == []
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        pytest.param("anthropic", marks=pytest.mark.requirement("render:wire:anthropic")),
+        pytest.param("chat", marks=pytest.mark.requirement("render:wire:openai-chat")),
+        pytest.param("responses", marks=pytest.mark.requirement("render:wire:openai-responses")),
+        pytest.param("gemini", marks=pytest.mark.requirement("render:wire:gemini")),
+        pytest.param("generic", marks=pytest.mark.requirement("render:wire:generic")),
+    ],
+)
+@pytest.mark.parametrize("placement", Placement)
+def test_reminders_are_rendered_on_every_wire(profile: str, placement: Placement) -> None:
+    body = last_request(profile, placement, ask("", DONE), remind(RED, 1))
+    assert violations(PROFILES[profile], body) == []
+    assert RED in json.dumps(body)
+    assert body.get("store", False) is False
+
+
 # Windows and what joins them.
 
 
@@ -197,13 +252,46 @@ def test_what_nobody_answered_is_planned_again() -> None:
     assert third.rendered.body.count(b"Lasting.") == 1
 
 
+@pytest.mark.requirement("render:ledger:row")
+def test_the_record_of_a_request_has_every_fragment_as_it_was_sent() -> None:
+    talk = Talk(Route(PROFILES["anthropic"]))
+    talk.user_says("Begin.")
+    talk.inject(a_reminder("lasting", body="Lasting."))
+    talk.inject(a_reminder("passing", body="Passing.", ttl_turns=1))
+    body = json.loads(talk.ask().rendered.body)
+    talk.ask_again()
+    first, second = (event for event in talk.journal if isinstance(event, RequestCommitted))
+    assert [(fragment.anchor, fragment.scope) for fragment in first.fragments] == [
+        (1, Scope.KEPT),
+        (1, Scope.VOLATILE),
+    ]
+    assert [fragment.text for fragment in first.fragments] == texts_in(body["messages"])[1:]
+    assert [(event.turn, event.attempt) for event in (first, second)] == [(1, 1), (1, 2)]
+
+
+@pytest.mark.requirement("render:ledger:committed-with-the-request")
+def test_what_a_request_carries_is_in_its_commit_and_void_with_its_turn() -> None:
+    talk = Talk(Route(PROFILES["anthropic"]))
+    talk.user_says("Begin.")
+    talk.inject(a_reminder("lasting", body="Lasting."))
+    sent = talk.ask().rendered
+    assert talk.state.request is not None
+    assert talk.state.request.fragments == sent.fragments
+    assert talk.state.ledger.fragments == []
+    talk.void()
+    assert talk.state.ledger.fragments == []
+    talk.ask()
+    talk.answer("Hm.")
+    assert talk.state.ledger.fragments == list(sent.fragments)
+
+
 # Where reminders stand.
 
 
 @pytest.mark.requirement("render:request:order-of-the-system-text", "render:seed:system-text-is-in-the-system-prompt")
 def test_the_seed_preset_puts_system_text_between_the_two_parts() -> None:
     body = last_request("gemini", Placement.SEED, remind(RED, 1))
-    words = f"{SYSTEM}\n\nSystem reminder:\n{RED}\n\n{SYSTEM_AFTER}"
+    words = f"{SYSTEM}\n\n<system-reminder>\n{RED}\n</system-reminder>\n\n{SYSTEM_AFTER}"
     assert body["systemInstruction"] == {"parts": [{"text": words}]}
 
 
@@ -239,6 +327,7 @@ def test_the_seed_preset_lets_the_user_speak_where_nobody_has() -> None:
     assert texts_in(body["messages"])[0] == f"<system-reminder>\n{RED}\n</system-reminder>"
 
 
+@pytest.mark.requirement("render:seed:user-blocks-come-first")
 def test_the_seed_preset_says_nothing_for_a_user_who_has_nothing_to_hear() -> None:
     talk = Talk(Route(PROFILES["anthropic"], Placement.SEED))
     assert texts_in(json.loads(talk.ask().rendered.body)["messages"]) == ["Continue."]
@@ -468,8 +557,3 @@ def test_reminders_stand_in_the_order_of_the_transcript(route: Route) -> None:
     places = [body.index(b"Number %d." % number) for number in (0, 1, 3, 4)]
     assert places == sorted(places)
     assert b"Number 2." not in body
-
-
-def test_the_tools_of_the_stories_are_in_the_requests() -> None:
-    body = last_request("chat", Placement.TAIL)
-    assert [tool["function"]["name"] for tool in body["tools"]] == [tool["name"] for tool in TOOLS]

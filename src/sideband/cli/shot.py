@@ -1,0 +1,122 @@
+"""A request of a file as a model would get it, and all there is to say about it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from sideband.cli.scene import Scene, Told
+from sideband.cli.share import Share, share
+from sideband.core.events import DropReason
+from sideband.render.budget import allowance
+from sideband.render.layout import Kind, Part
+from sideband.render.profile import Placement, Profile
+from sideband.render.profiles import split_model
+from sideband.render.renderer import Rendered, Renderer
+from sideband.render.seeding import Slot, plan_seed
+from sideband.render.tape import encode
+from sideband.render.view import RequestView
+
+# How long the text of a reminder stands: as its fragment says, or as the preset of the guide has it, which has none.
+_ANEW: Final = "anew in each request"
+
+
+class Fate(NamedTuple):
+    """What became of a reminder; `scope` is how long its text stands, `why` what kept it out or was lowered."""
+
+    number: str
+    body: str
+    state: str
+    role: str = ""
+    scope: str = ""
+    why: str = ""
+
+
+class Shot(NamedTuple):
+    """A rendered request and all there is to say about it; `relative` is its cost beside one without reminders."""
+
+    scene: Scene
+    model: str
+    profile: Profile
+    placement: Placement
+    rendered: Rendered
+    parts: tuple[Part, ...]
+    fates: tuple[Fate, ...]
+    share: Share
+    relative: float
+
+
+def shoot(scene: Scene, model: str, profile: Profile, placement: Placement | None) -> Shot:
+    """The request for this model, written `transport:model`; `placement` None: as its profile has it."""
+    renderer = Renderer(profile, model=split_model(model)[1], placement=placement)
+    view = scene.view()
+    rendered = renderer.render(view)
+    bare = renderer.render(scene.view(reminders=False))
+    parts = tuple(rendered.parts)
+    unchanged = None
+    if renderer.placement is Placement.SEED:
+        spans = _spans(profile, view, rendered)
+        parts = tuple(_cut(parts, spans))
+        unchanged = min((start for start, _ in spans), default=None)
+    used = share(profile, parts, unchanged=unchanged)
+    beside = share(profile, bare.parts)
+    relative = used.plain / beside.plain if profile.kv_prefix else used.cost / beside.cost
+    fates = tuple(_fates(scene, profile, rendered))
+    return Shot(scene, model, profile, renderer.placement, rendered, parts, fates, used, relative)
+
+
+def _spans(profile: Profile, view: RequestView, rendered: Rendered) -> list[tuple[int, int]]:
+    """Where the reminders are that the preset of the guide has put inside the head and the conversation."""
+    head = max(part.end for part in rendered.parts if part.kind is Kind.HEAD)
+    # In each slot they stand in their order.
+    places = {Slot.SYSTEM: 0, Slot.FRONT_DEVELOPER: head, Slot.FIRST_USER: head}
+    spans = []
+    for placed in plan_seed(profile, view).placed:
+        text = encode(placed.text)[1:-1]
+        start = rendered.body.index(text, places[placed.slot])
+        places[placed.slot] = start + len(text)
+        spans.append((start, start + len(text)))
+    return sorted(spans)
+
+
+def _cut(parts: Iterable[Part], spans: Iterable[tuple[int, int]]) -> Iterator[Part]:
+    """The parts with these spans as parts of their own; no span reaches from one part into another."""
+    for part in parts:
+        place = part.start
+        for start, end in spans:
+            if part.start <= start < part.end:
+                yield Part(part.kind, place, start)
+                yield Part(Kind.VOLATILE, start, end)
+                place = end
+        yield Part(part.kind, place, part.end)
+
+
+def _fates(scene: Scene, profile: Profile, rendered: Rendered) -> Iterator[Fate]:
+    room = allowance(profile.context_window)
+    reasons = {
+        DropReason.CAPABILITY_MISMATCH: "this route shows nothing of peers and servers",
+        DropReason.TOO_LARGE: f"larger than {room.largest or 0:,} tokens, a tenth of the context window",
+    }
+    shown = {entry.reminder_id: entry.rendered_role for entry in rendered.shown}
+    scopes = {key: fragment.scope.value for fragment in rendered.fragments for key in fragment.reminders}
+    dropped = {entry.reminder_id: entry.reason for entry in rendered.unusable}
+    for told in scene.told:
+        number, body = told.reminder.id, told.reminder.body
+        if number in shown:
+            yield Fate(number, body, "shown", shown[number], scopes.get(number, _ANEW), _lowered(told))
+        elif number in rendered.left_out:
+            yield Fate(number, body, "left out", why=f"reminders may take {room.tokens:,} tokens of a request")
+        elif number in dropped:
+            yield Fate(number, body, "dropped", why=reasons.get(dropped[number], dropped[number].value))
+        else:
+            yield Fate(number, body, "replaced", why="a later one has its dedupe_key")
+
+
+def _lowered(told: Told) -> str:
+    """What was asked for and is not allowed on that level."""
+    return "; ".join(
+        f"{field} is {_word(getattr(told.reminder, field))}, not {_word(wanted)}"
+        for field, wanted in told.requested.items()
+    )
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else str(value).lower()

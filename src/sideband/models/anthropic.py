@@ -1,0 +1,211 @@
+"""Models on the Anthropic Messages wire, through the official client."""
+
+from collections.abc import AsyncGenerator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import anthropic
+import msgspec
+from anthropic import AsyncAnthropic, AsyncStream, not_given
+
+from sideband.core.usage import Usage
+from sideband.models.arguments import read_arguments
+from sideband.models.errors import COMMON_FAILURES, cut_off, lost, read_failure, refused, status_named, unanswered
+from sideband.models.rendered import Address, RenderedModel
+from sideband.models.speech import Speech, whole, whole_value
+from sideband.ports import ModelError, Reply, ToolCall
+from sideband.render.profile import Wire
+from sideband.render.renderer import Rendered
+
+PATH: Final = "/v1/messages"
+
+# The texts that grow while a block arrives: kind of the delta, and the member of the block that it adds to.
+_GROWING: Final[Mapping[str, str]] = MappingProxyType(
+    {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+)
+_FINISHED: Final = frozenset({"end_turn", "stop_sequence", "tool_use", "pause_turn"})
+
+
+class AnthropicModel(RenderedModel[AsyncAnthropic]):
+    """Claude, or whatever speaks its wire at `base_url`."""
+
+    SERVICE = "Anthropic"
+    KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+    FAILURES = (anthropic.APIError, *COMMON_FAILURES)
+
+    @staticmethod
+    async def _opened(address: Address) -> AsyncGenerator[AsyncAnthropic, None]:
+        timeout = not_given if address.seconds is None else address.seconds
+        async with AsyncAnthropic(
+            api_key=address.api_key, base_url=address.base_url, timeout=timeout, max_retries=0
+        ) as client:
+            yield client
+
+    async def _ask(self, client: AsyncAnthropic, rendered: Rendered, speech: Speech) -> Reply:
+        message = _Message(self._service, speech)
+        async with await client.post(
+            PATH,
+            content=rendered.body,
+            cast_to=object,
+            options={"headers": {"anthropic-beta": ",".join(rendered.betas)} if rendered.betas else {}},
+            stream=True,
+            stream_cls=AsyncStream[object],
+        ) as stream:
+            async for event in stream:
+                await message.take(msgspec.convert(event, _Event))
+        await speech.end()
+        return message.reply()
+
+    def _read(self, error: Exception) -> ModelError:
+        match error:
+            case anthropic.APIConnectionError():
+                return lost(self._service, error.__cause__ or error)
+            case anthropic.APIStatusError():
+                # In the middle of a reply the status is long gone: only the type of the error tells.
+                status = error.status_code if error.response.is_error else status_named(error.type)
+                return refused(self._service, status, error.api_message or error.message)
+            case anthropic.APIError():
+                return refused(self._service, None, error.message)
+            case _:
+                return read_failure(self._service, error)
+
+
+class _Spent(msgspec.Struct):
+    input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class _Delta(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    partial_json: str = ""
+    citation: Any = None
+    stop_reason: str | None = None
+
+
+class _Start(msgspec.Struct):
+    usage: _Spent = msgspec.field(default_factory=_Spent)
+
+
+class _Event(msgspec.Struct):
+    type: str
+    index: int = 0
+    message: _Start | None = None
+    content_block: dict[str, Any] | None = None
+    delta: _Delta = msgspec.field(default_factory=_Delta)
+    usage: _Spent = msgspec.field(default_factory=_Spent)
+
+
+class _Call(msgspec.Struct):
+    id: str
+    name: str
+    input: dict[str, Any] = {}
+
+    def block(self) -> dict[str, Any]:
+        return {"type": "tool_use", "id": self.id, "name": self.name, "input": self.input}
+
+
+class _Block:
+    """A content block while it arrives."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self._start = start
+        self._grown: dict[str, list[str]] = {}
+
+    def grow(self, delta: _Delta) -> None:
+        if (member := _GROWING.get(delta.type)) is not None:
+            self._grown.setdefault(member, []).append(getattr(delta, member))
+        elif delta.type == "signature_delta":
+            self._start["signature"] = delta.signature
+        elif delta.type == "citations_delta":
+            self._start["citations"] = [*(self._start.get("citations") or ()), delta.citation]
+
+    def done(self) -> dict[str, Any]:
+        """The block as it is to be sent back."""
+        block = dict(self._start)
+        for member, pieces in self._grown.items():
+            grown = "".join(pieces)
+            if member == "partial_json":
+                block["input"] = read_arguments(whole(grown))
+            else:
+                block[member] = (block.get(member) or "") + grown
+        finished: dict[str, Any] = whole_value(block)
+        return finished
+
+
+class _Message:
+    """A reply while it arrives."""
+
+    def __init__(self, service: str, speech: Speech) -> None:
+        self._service = service
+        self._speech = speech
+        self._blocks: dict[int, _Block] = {}
+        self._spent = _Spent()
+        self._stop_reason: str | None = None
+        self._stopped = False
+
+    async def take(self, event: _Event) -> None:
+        match event.type:
+            case "message_start" if event.message is not None:
+                self._count(event.message.usage)
+            case "content_block_start" if event.content_block is not None:
+                self._blocks[event.index] = _Block(event.content_block)
+                await self._speech.say(_text(event.content_block))
+            case "content_block_delta" if event.index in self._blocks:
+                self._blocks[event.index].grow(event.delta)
+                await self._speech.say(event.delta.text)
+            case "message_delta":
+                self._count(event.usage)
+                self._stop_reason = event.delta.stop_reason or self._stop_reason
+            case "message_stop":
+                self._stopped = True
+
+    def _count(self, spent: _Spent) -> None:
+        # The counts are totals, and a later event leaves out what it does not change.
+        for name in msgspec.structs.asdict(spent):
+            if (count := getattr(spent, name)) is not None:
+                setattr(self._spent, name, count)
+
+    def reply(self) -> Reply:
+        if not self._stopped:
+            raise cut_off(self._service)
+        if self._stop_reason == "refusal":
+            raise unanswered(self._service, "the model refused to go on")
+        blocks = _returnable([block.done() for _, block in sorted(self._blocks.items())])
+        if not blocks and self._stop_reason not in _FINISHED:
+            raise unanswered(self._service, f"it stopped with {self._stop_reason}")
+        text = "".join(map(_text, blocks))
+        calls = tuple(msgspec.convert(block, _Call) for block in blocks if block.get("type") == "tool_use")
+        plain = [*([{"type": "text", "text": text}] if text else ()), *map(_Call.block, calls)]
+        return Reply(
+            text=text,
+            tool_calls=tuple(ToolCall(id=call.id, name=call.name, args=call.input) for call in calls),
+            usage=self._usage(),
+            native=None if blocks == plain else {Wire.ANTHROPIC.value: blocks},
+        )
+
+    def _usage(self) -> Usage:
+        cached, written = self._spent.cache_read_input_tokens or 0, self._spent.cache_creation_input_tokens or 0
+        return Usage(
+            prompt_tokens=(self._spent.input_tokens or 0) + cached + written,
+            cached_tokens=cached,
+            written_tokens=written,
+            output_tokens=self._spent.output_tokens or 0,
+        )
+
+
+def _text(block: Mapping[str, Any]) -> str:
+    text = block.get("text", "") if block.get("type") == "text" else ""
+    return str(text)
+
+
+def _returnable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The blocks that a later request may hold: no empty text, and no thinking that led to nothing."""
+    kept = [block for block in blocks if block.get("type") != "text" or block.get("text")]
+    while kept and kept[-1].get("type") in ("thinking", "redacted_thinking"):
+        kept.pop()
+    return kept

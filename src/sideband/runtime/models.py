@@ -1,0 +1,109 @@
+"""Which model a string names. What a model needs is loaded when it is asked for, and not before."""
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sideband.core.errors import InvalidOption, shown
+from sideband.models.scripted import ScriptedModel
+from sideband.ports import Model, ModelError
+from sideband.render.profile import Wire
+from sideband.runtime.profiles import load_profiles
+
+URL_VARIABLE: Final = "OPENAI_COMPATIBLE_URL"
+KEY_VARIABLE: Final = "OPENAI_COMPATIBLE_KEY"
+BUNDLED: Final = "smollm2"
+WEIGHTS: Final = ".gguf"
+
+# Every transport there is, and what its strings look like.
+TRANSPORTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "anthropic": "anthropic:NAME",
+        "openai": "openai:NAME",
+        "openai-chat": "openai-chat:NAME",
+        "google": "google:NAME",
+        "openai-compatible": "openai-compatible:NAME",
+        "local": "local:",
+        "scripted": "scripted:TEXT",
+    }
+)
+
+# The module below `sideband.models` and the class in it that speak a wire.
+_SPEAKERS: Final[Mapping[Wire, tuple[str, str]]] = MappingProxyType(
+    {
+        Wire.ANTHROPIC: ("anthropic", "AnthropicModel"),
+        Wire.OPENAI_RESPONSES: ("openai", "ResponsesModel"),
+        Wire.OPENAI_CHAT: ("openai", "ChatModel"),
+        Wire.GENERIC: ("openai", "ChatModel"),
+        Wire.GEMINI: ("gemini", "GeminiModel"),
+    }
+)
+
+
+def read_model(model: str | Model) -> Model:
+    """A model, or the one a string names: `anthropic:NAME`, for instance; `TRANSPORTS` has them all.
+
+    `scripted:TEXT` answers TEXT to everything; `local:` is a small model on this machine, and `local:FILE` the one whose
+    weights are in that file.
+    """
+    if not isinstance(model, str):
+        return model
+    transport, _, name = model.partition(":")
+    if transport not in TRANSPORTS:
+        raise InvalidOption(
+            f"no model is reached by {shown(model)}; pass a model object, or one of "
+            f"{', '.join(map(repr, TRANSPORTS.values()))}",
+            field="model",
+            value=model,
+        )
+    match transport:
+        case "scripted":
+            return ScriptedModel(the_end=name or "Done.")
+        case "local":
+            return _local(name)
+    if not name:
+        raise InvalidOption(
+            f"{shown(model)} names no model; write {TRANSPORTS[transport]!r}", field="model", value=model
+        )
+    profile = load_profiles().of(model)
+    options = _compatible() if transport == "openai-compatible" else {}
+    speaker: Model = _speaker(profile.wire)(profile, model=name, **options)
+    return speaker
+
+
+def _local(name: str) -> Model:
+    if name not in ("", BUNDLED) and not name.endswith(WEIGHTS):
+        raise InvalidOption(
+            f"{shown(name)} is no local model; write 'local:', or 'local:FILE{WEIGHTS}'", field="model", value=name
+        )
+    weights = Path(name).expanduser() if name.endswith(WEIGHTS) else None
+    known_as = BUNDLED if weights is None else weights.stem.lower()
+    local: Model = _loaded("local").LocalModel(load_profiles().of(f"local:{known_as}"), model=known_as, weights=weights)
+    return local
+
+
+def _compatible() -> dict[str, Any]:
+    url = os.environ.get(URL_VARIABLE)
+    if not url:
+        raise ModelError(f"an OpenAI-compatible server needs an address: set the environment variable {URL_VARIABLE}")
+    # An address may hold a password, which is nobody's business who reads a message.
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    return {"base_url": url, "api_key": os.environ.get(KEY_VARIABLE) or "none", "service": f"the server at {host}"}
+
+
+def _speaker(wire: Wire) -> Any:  # noqa: ANN401 - one of the model classes, none of which may be loaded here
+    module, name = _SPEAKERS[wire]
+    return getattr(_loaded(module), name)
+
+
+def _loaded(module: str) -> Any:  # noqa: ANN401 - the same
+    try:
+        return import_module(f"sideband.models.{module}")
+    except ModuleNotFoundError as error:
+        raise ModelError(
+            f"{error.name} is not installed, and this model needs it: pip install 'sideband[models]'"
+        ) from error

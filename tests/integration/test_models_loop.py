@@ -1,0 +1,175 @@
+"""The agent loop on the official clients: what fails leaves the session as it was, and is tried again with the same bytes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import sideband as sb
+from sideband.core.events import Fired, RequestCommitted, TurnCommitted, TurnVoided
+from sideband.loop.sending import MAX_ATTEMPTS
+from sideband.loop.run import LoopStatus
+from sideband.models.arguments import UNREADABLE
+from sideband.ports import ModelError, ToolCall
+from tests import canned
+from tests.loop_builders import AScene, ATool, same_state, unanswered_calls
+from tests.loopback import Answer, HangUp, Refusal, Stream, a_loopback, over_sockets
+from tests.speakers import ANTHROPIC, COMPATIBLE, OPENAI, OPENAI_CHAT, SPEAKERS, Speaker, thoughts
+
+EVERY_SPEAKER = pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+CALL = ToolCall(id="c1", name="work", args={"path": "a"})
+REFUSED = Refusal(status=400, body={"error": {"message": "No.", "code": 400}})
+BUSY = Refusal(status=529, body={"error": {"message": "Busy.", "code": 529}})
+
+
+def cut(speaker: Speaker, text: str = "Hello there.") -> Stream:
+    return Stream(events=speaker.says(text).events[:4], cut=3)
+
+
+@pytest.mark.requirement("render:ledger:retry-is-byte-equal", "render:fired:once-for-each-turn-shown")
+@EVERY_SPEAKER
+@pytest.mark.parametrize("trouble", [BUSY, HangUp(), "cut"], ids=["busy", "hangs-up", "breaks-off"])
+@over_sockets
+async def test_a_turn_that_failed_in_passing_is_tried_again_with_the_same_bytes(
+    speaker: Speaker, trouble: Answer | str
+) -> None:
+    failing = cut(speaker) if isinstance(trouble, str) else trouble
+    async with a_loopback(speaker.says("I'll look.", [CALL]), failing, failing, speaker.says("Done.")) as service:
+        scene, tool = AScene(), ATool()
+        await scene.session.remind("The build is red.", ttl_turns=2)
+        await scene.session.remind("Use tabs.")
+        result = await scene.play(model=speaker.model(service), tools=[tool])
+    assert (result.status, result.text, result.turns) == (LoopStatus.COMPLETED, "Done.", 2)
+    assert len(service.bodies) == 4
+    assert service.bodies[1] == service.bodies[2] == service.bodies[3] != service.bodies[0]
+    assert [(event.turn, event.attempt) for event in scene.events(RequestCommitted)] == [(1, 1), (2, 1), (2, 2), (2, 3)]
+    assert sorted((event.turn, event.reminder_id) for event in scene.events(Fired)) == [
+        (1, "main-1"),
+        (1, "main-2"),
+        (2, "main-1"),
+        (2, "main-2"),
+    ]
+    assert (len(tool.calls), scene.events(TurnVoided)) == (1, [])
+    assert same_state(scene)
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_whoever_shows_the_text_is_told_that_it_starts_over(speaker: Speaker) -> None:
+    heard: list[str] = []
+    async with a_loopback(cut(speaker), speaker.says("Done.")) as service:
+        await AScene().play(
+            model=speaker.model(service),
+            on_text=heard.append,
+            on_restart=lambda attempt, why: heard.append(f"[{attempt} {why.retryable}]"),
+        )
+    restart = heard.index("[2 True]")
+    assert "Hello there.".startswith("".join(heard[:restart]))
+    assert "".join(heard[restart + 1 :]) == "Done."
+
+
+@pytest.mark.requirement("render:ledger:unanswered-is-planned-again")
+@EVERY_SPEAKER
+@over_sockets
+async def test_a_turn_that_was_refused_is_void_and_its_number_and_reminders_are_as_they_were(speaker: Speaker) -> None:
+    async with a_loopback(REFUSED, speaker.says("Done.")) as service:
+        scene, model = AScene(), speaker.model(service)
+        await scene.session.remind("The build is red.", ttl_turns=1)
+        failed = await scene.play(model=model)
+        assert (failed.status, failed.turns) == (LoopStatus.FAILED, 0)
+        assert "400: " in str(failed.error)
+        assert (scene.state.live.turn, scene.state.request, scene.state.running) == (0, None, False)
+        assert [item.reminder.body for item in scene.state.live] == ["The build is red."]
+        result = await scene.play("Try again.", model=model)
+    assert result.status is LoopStatus.COMPLETED
+    assert [event.turn for event in scene.events(RequestCommitted)] == [1, 1]
+    assert [event.turn for event in scene.events(TurnCommitted)] == [1]
+    assert all(b"The build is red." in body for body in service.bodies)
+    assert list(scene.state.live) == []
+    assert same_state(scene)
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_what_never_works_is_given_up_and_void(speaker: Speaker) -> None:
+    async with a_loopback(*[BUSY] * 10) as service:
+        scene = AScene()
+        result = await scene.play(model=speaker.model(service))
+    assert (result.status, len(service.bodies), len(set(service.bodies))) == (LoopStatus.FAILED, MAX_ATTEMPTS, 1)
+    assert len(scene.events(TurnVoided)) == 1
+    assert same_state(scene)
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_a_run_that_is_cancelled_while_the_model_speaks_leaves_a_session_that_goes_on(speaker: Speaker) -> None:
+    stuck = Stream(events=speaker.says("Hello there, all of you.").events[:6], cut=0, stuck=True)
+    async with a_loopback(stuck, speaker.says("Done.")) as service:
+        scene, model, speaking = AScene(), speaker.model(service), asyncio.Event()
+        run = await scene.begin(model=model, on_text=lambda _text: speaking.set())
+        finishing = asyncio.ensure_future(run.finish())
+        await speaking.wait()
+        run.cancel()
+        assert (await finishing).status is LoopStatus.CANCELLED
+        assert (scene.state.live.turn, scene.state.request) == (0, None)
+        assert (await scene.play("And now?", model=model)).text == "Done."
+    assert same_state(scene)
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_a_model_that_gets_stuck_is_asked_again_after_a_while(speaker: Speaker) -> None:
+    stuck = Stream(events=speaker.says("Hello there.").events[:3], cut=0, stuck=True)
+    async with a_loopback(stuck, speaker.says("Done.")) as service:
+        result = await AScene().play(model=speaker.model(service), model_seconds=0.5)
+    assert result.text == "Done."
+    assert service.bodies[0] == service.bodies[1]
+
+
+@pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda speaker: speaker.transport)
+@over_sockets
+async def test_a_tool_refuses_arguments_that_are_no_json_and_the_model_can_go_on(
+    speaker: Speaker, tmp_path: Path
+) -> None:
+    said = speaker.says("", [canned.unreadable("c1", "read_file", '{"path": "a')], **thoughts(speaker))
+    async with a_loopback(said, speaker.says("Sorry.")) as service:
+        scene = AScene()
+        result = await scene.play(model=speaker.model(service), tools=sb.workspace_tools(tmp_path))
+    assert (result.status, result.text) == (LoopStatus.COMPLETED, "Sorry.")
+    assert scene.results() == [("c1", "error")]
+    assert UNREADABLE in scene.result_text()
+    assert unanswered_calls(scene.state.messages) == []
+    assert speaker.faults(service.requests[1]) == []
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_an_empty_answer_does_not_spoil_the_session(speaker: Speaker) -> None:
+    async with a_loopback(speaker.says(), speaker.says("Done.")) as service:
+        scene, model = AScene(), speaker.model(service)
+        assert (await scene.play(model=model)).status is LoopStatus.COMPLETED
+        assert (await scene.play("Well?", model=model)).text == "Done."
+    assert speaker.faults(service.requests[1]) == []
+
+
+@over_sockets
+async def test_a_hint_the_route_cannot_keep_is_reported_once() -> None:
+    async with a_loopback(COMPATIBLE.says("One.", [CALL]), COMPATIBLE.says("Two.")) as service:
+        scene = AScene()
+        await scene.session.remind("Use tabs.", role_hint="ephemeral_cache")
+        result = await scene.play(model=COMPATIBLE.model(service))
+    assert [problem.where for problem in result.problems] == ["HARN-RMD-003"]
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_a_call_without_a_session_carries_nothing_but_what_it_says(speaker: Speaker) -> None:
+    heard: list[str] = []
+    async with a_loopback(speaker.says("Paris."), REFUSED) as service:
+        model = speaker.model(service)
+        reply = await sb.llm_call("Capital of France?", model=model, system="One word.", on_text=heard.append)
+        with pytest.raises(ModelError, match="400"):
+            await sb.llm_call("Capital of France?", model=model)
+    assert (reply.text, "".join(heard)) == ("Paris.", "Paris.")
+    assert b"Capital of France?" in service.bodies[0]
+    assert b"One word." in service.bodies[0]

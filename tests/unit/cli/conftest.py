@@ -1,0 +1,5 @@
+"""Stores for commands that read them."""
+
+from tests.unit.store.conftest import durable, no_server_stays, postgres, sqlite
+
+__all__ = ["durable", "no_server_stays", "postgres", "sqlite"]

@@ -1,0 +1,380 @@
+"""`sideband render`: the bytes are those of the renderer, every part is named, and nothing is kept from the reader."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sideband.cli.render import MODELS, STYLES, render
+from sideband.cli.scene import SceneError, read_scene
+from sideband.cli.share import Share, share
+from sideband.render.layout import Kind, Part
+from sideband.render.profile import Cache, Placement, Profile, Wire
+from sideband.render.renderer import Renderer
+from sideband.render.rules import violations
+from sideband.runtime.profiles import load_profiles
+from tests.programs import ROOT, run_sideband
+
+Captured = pytest.CaptureFixture[str]
+
+EXAMPLES: Final = sorted((ROOT / "examples" / "render").glob("*.json"))
+TOOL_LOOP: Final = ROOT / "examples" / "render" / "tool_loop.json"
+LINE: Final = re.compile(r"^  (\w+) +(.*)$")
+
+
+def a_file(folder: Path, **fields: object) -> Path:
+    """A request of one message, and `fields`."""
+    path = folder / "request.json"
+    whole = {"messages": [{"role": "user", "content": "Go on."}], "model": "anthropic:claude-opus-4-6", **fields}
+    path.write_text(json.dumps(whole, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+def told(capsys: Captured, path: Path, **options: Any) -> str:  # noqa: ANN401 - the options of the command
+    assert render(path, **options) == 0
+    return capsys.readouterr().out
+
+
+def document(capsys: Captured, path: Path, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - the same
+    found: dict[str, Any] = json.loads(told(capsys, path, json=True, **options))
+    return found
+
+
+def named_parts(text: str) -> list[tuple[str, str]]:
+    """The labels of the body, each with its text."""
+    lines = text.split("bytes\n", 1)[1].split("\n\n", 1)[0].split("\n")
+    return [match.groups() for line in lines if (match := LINE.match(line))]  # type: ignore[misc] # two groups each
+
+
+# The body.
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("wire", MODELS)
+@pytest.mark.parametrize("placement", [placement.value for placement in Placement])
+def test_the_body_is_the_one_that_the_renderer_builds(path: Path, wire: str, placement: str, capsys: Captured) -> None:
+    model = MODELS[wire]
+    profile = load_profiles().of(model)
+    assert profile.wire == wire
+    renderer = Renderer(profile, model=model.partition(":")[2], placement=Placement(placement))
+    rendered = renderer.render(read_scene(path).view())
+    found = document(capsys, path, wire=wire, placement=placement)
+    assert found["body"].encode() == rendered.body
+    assert violations(profile, json.loads(found["body"]), found["betas"]) == []
+    text = told(capsys, path, wire=wire, placement=placement)
+    assert "".join(said for _, said in named_parts(text)) == rendered.body.decode()
+    assert {label for label, _ in named_parts(text)} <= STYLES.keys()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("wire", MODELS)
+@pytest.mark.parametrize("placement", [placement.value for placement in Placement])
+def test_every_reminder_stands_in_a_part_that_says_so(path: Path, wire: str, placement: str, capsys: Captured) -> None:
+    found = document(capsys, path, wire=wire, placement=placement)
+    body = found["body"].encode()
+    parts = [(part["kind"], body[part["start"] : part["end"]].decode()) for part in found["parts"]]
+    assert "".join(said for _, said in parts) == found["body"]
+    for reminder in found["reminders"]:
+        assert reminder["state"] == "shown"
+        kinds = {kind for kind, said in parts if reminder["body"] in said}
+        assert kinds == {"volatile" if placement == "seed" else reminder["scope"]}
+
+
+@pytest.mark.parametrize("wire", MODELS)
+def test_in_front_too_reminders_that_begin_alike_are_told_apart(wire: str, tmp_path: Path, capsys: Captured) -> None:
+    bodies = ["Red.", "Red.", "Red. And slow.", "Red"]
+    path = a_file(tmp_path, system="Mend.", reminders=[{"body": body, "ttl_turns": 1} for body in bodies])
+    found = document(capsys, path, wire=wire, placement="seed")
+    body = found["body"].encode()
+    cut = [body[part["start"] : part["end"]].decode() for part in found["parts"]]
+    assert "".join(cut) == found["body"]
+    said = [text for part, text in zip(found["parts"], cut, strict=True) if part["kind"] == "volatile"]
+    assert [body in text for body, text in zip(bodies, said, strict=True)] == [True] * 4
+
+
+@pytest.mark.parametrize("kind", ["head", "stable", "new", "kept", "clearing", "marker", "closing"])
+def test_the_example_shows_what_each_label_means(kind: str, capsys: Captured) -> None:
+    assert kind in {label for label, _ in named_parts(told(capsys, TOOL_LOOP))}
+
+
+def test_the_heading_says_for_whom_and_how(capsys: Captured) -> None:
+    lines = told(capsys, TOOL_LOOP).splitlines()
+    assert lines[:2] == [
+        "anthropic:claude-opus-5-5: wire anthropic, placement native",
+        "turn 2, betas: mid-conversation-system-clear-at-2026-08-21",
+    ]
+    assert told(capsys, TOOL_LOOP, model="openai:gpt-6-sol").splitlines()[:2] == [
+        "openai:gpt-6-sol: wire openai_responses, placement tail",
+        "turn 2, betas: none",
+    ]
+
+
+def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = told(capsys, TOOL_LOOP)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert plain != text
+    assert "".join(f" {name} " for name in STYLES) in plain
+    assert document(capsys, TOOL_LOOP)["body"] in plain
+
+
+def test_whoever_wants_no_colours_gets_labels(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert named_parts(told(capsys, TOOL_LOOP))[0][0] == "head"
+
+
+# The reminders.
+
+
+def test_a_lowered_hint_is_told(tmp_path: Path, capsys: Captured) -> None:
+    server = {"body": "3 fail.", "trust": "server", "from": "ci", "propagate": "all", "ttl_turns": 9}
+    text = told(capsys, a_file(tmp_path, reminders=[server, {"body": "Red.", "trust": "peer", "from": "x"}]))
+    assert "  1  shown as user, volatile: 3 fail. (propagate is none, not all; ttl_turns is 2, not 9)" in text
+    assert "  2  shown as user, volatile: Red. (ttl_turns is 3, not none)" in text
+    assert '<server-notice from=\\"ci\\">' in text
+
+
+def test_a_later_reminder_replaces_one_of_its_key(tmp_path: Path, capsys: Captured) -> None:
+    reminders = [{"body": f"Version {number}.", "dedupe_key": "k", "ttl_turns": 1} for number in (1, 2)]
+    text = told(capsys, a_file(tmp_path, reminders=reminders))
+    assert (
+        "  1  replaced: Version 1. (a later one has its dedupe_key)\n  2  shown as user, volatile: Version 2." in text
+    )
+
+
+def test_what_does_not_fit_is_told_with_the_reason(tmp_path: Path, capsys: Captured) -> None:
+    rows = tmp_path / "rows.toml"
+    rows.write_text(
+        '[[profile]]\ntransport = "x"\ncontext_window = 20_000\naccepts_notices = false\n', encoding="utf-8"
+    )
+    reminders = [
+        {"body": "a " * 600, "ttl_turns": 1},
+        {"body": "b " * 600, "ttl_turns": 1},
+        {"body": "c " * 6_000, "ttl_turns": 1},
+        {"body": "d", "trust": "peer", "from": "x"},
+    ]
+    path = a_file(tmp_path, reminders=reminders)
+    text = told(capsys, path, model="x:y", profiles=rows)
+    assert "  1  shown as user, volatile: a a " in text
+    assert re.search(r"^  2  left out: b b .* \(reminders may take 400 tokens of a request\)$", text, re.MULTILINE)
+    assert re.search(r"^  3  dropped: c c .* \(larger than 2,000 tokens, a tenth of the context", text, re.MULTILINE)
+    assert "  4  dropped: d (this route shows nothing of peers and servers)" in text
+    found = document(capsys, path, model="x:y", profiles=rows)
+    assert [entry["state"] for entry in found["reminders"]] == ["shown", "left out", "dropped", "dropped"]
+
+
+def test_a_hint_that_the_route_cannot_keep_is_told(tmp_path: Path, capsys: Captured) -> None:
+    path = a_file(tmp_path, reminders=[{"body": "Red.", "role_hint": "user_block", "ttl_turns": 1}])
+    assert "\n  HARN-RMD-003: " in told(capsys, path, wire="openai_chat")
+    assert [entry["code"] for entry in document(capsys, path, wire="openai_chat")["advice"]] == ["HARN-RMD-003"]
+    assert "HARN-RMD-003" not in told(capsys, path)
+
+
+def test_a_request_may_have_none(tmp_path: Path, capsys: Captured) -> None:
+    text = told(capsys, a_file(tmp_path))
+    assert "\nNo reminders\n" in text
+    assert text.endswith("1.000 times the cost of the same request without reminders.\n")
+
+
+# What it costs.
+
+
+def a_profile(cache: Cache = Cache.EXPLICIT, least: int = 0, *, kv_prefix: bool = False) -> Profile:
+    return Profile(transport="x", wire=Wire.ANTHROPIC, cache=cache, cache_minimum_tokens=least, kv_prefix=kv_prefix)
+
+
+PARTS: Final = (
+    Part(Kind.HEAD, 0, 400),
+    Part(Kind.MARKER, 400, 500),
+    Part(Kind.STABLE, 500, 900),
+    Part(Kind.NEW, 900, 980),
+    Part(Kind.KEPT, 980, 1_020),
+    Part(Kind.VOLATILE, 1_020, 1_060),
+    Part(Kind.CLOSING, 1_060, 1_064),
+)
+FIRST: Final = tuple(part for part in PARTS if part.kind is not Kind.STABLE)
+
+
+@pytest.mark.parametrize(
+    ("profile", "parts", "unchanged", "expected"),
+    [
+        pytest.param(a_profile(), PARTS, None, Share(200, 30, 11), id="markers-of-ours"),
+        pytest.param(a_profile(least=200), PARTS, None, Share(200, 30, 11), id="just-long-enough"),
+        pytest.param(
+            a_profile(least=201),
+            PARTS,
+            None,
+            Share(0, 230, 11, "what is old is shorter than the 201 tokens from which on this model caches"),
+            id="the-old-part-is-too-short",
+        ),
+        pytest.param(
+            a_profile(least=231),
+            PARTS,
+            None,
+            Share(0, 0, 241, "what is old is shorter than the 231 tokens from which on this model caches"),
+            id="all-of-it-is-too-short",
+        ),
+        pytest.param(
+            a_profile(), FIRST, None, Share(0, 130, 11, "no request was answered before this one"), id="first-request"
+        ),
+        pytest.param(
+            a_profile(),
+            PARTS,
+            399,
+            Share(0, 230, 11, "it changes before the first place that is cached"),
+            id="changed-in-the-head",
+        ),
+        pytest.param(a_profile(), PARTS, 600, Share(100, 130, 11), id="changed-behind-the-head"),
+        pytest.param(a_profile(Cache.IMPLICIT), PARTS, 100, Share(25, 0, 216), id="cut-at-any-byte"),
+        pytest.param(
+            a_profile(), FIRST, 600, Share(0, 130, 11, "no request was answered before this one"), id="nothing-old"
+        ),
+        pytest.param(
+            a_profile(Cache.IMPLICIT),
+            PARTS,
+            0,
+            Share(0, 0, 241, "it changes before the first place that is cached"),
+            id="at-once",
+        ),
+        pytest.param(a_profile(Cache.IMPLICIT), PARTS, None, Share(200, 0, 41), id="markers-of-theirs"),
+        pytest.param(a_profile(Cache.NONE, kv_prefix=True), PARTS, None, Share(200, 0, 41), id="local-server"),
+        pytest.param(
+            a_profile(Cache.NONE), PARTS, None, Share(0, 0, 241, "this route has no prompt cache"), id="no-cache"
+        ),
+    ],
+)
+def test_what_the_cache_gives_back(
+    profile: Profile, parts: tuple[Part, ...], unchanged: int | None, expected: Share
+) -> None:
+    found = share(profile, parts, unchanged=unchanged)
+    assert found == expected
+    assert found.tokens == expected.read + expected.written + expected.plain
+    assert found.cost == 0.1 * expected.read + 1.25 * expected.written + expected.plain
+
+
+def a_long_talk(folder: Path) -> Path:
+    """Old enough to be cached, with one reminder at its end."""
+    call = {"id": "c1", "name": "look", "args": {}}
+    return a_file(
+        folder,
+        system="You mend code. " * 2_000,
+        messages=[
+            {"role": "user", "content": "Begin. " * 100},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "name": "look", "content": "x" * 400},
+        ],
+        reminders=[{"body": "The build is red.", "ttl_turns": 1}],
+    )
+
+
+def test_at_the_end_a_reminder_costs_itself_and_in_front_the_whole_cache(tmp_path: Path, capsys: Captured) -> None:
+    path = a_long_talk(tmp_path)
+    tail = document(capsys, path, model="anthropic:claude-opus-5-5", placement="tail")
+    seed = document(capsys, path, model="anthropic:claude-opus-5-5", placement="seed")
+    assert tail["cached_share"] > 0.95
+    assert 1.0 < tail["relative_cost"] < 1.05
+    assert seed["relative_cost"] > 8
+    assert "Nothing is from the cache" not in told(capsys, path, model="anthropic:claude-opus-5-5")
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (
+            "anthropic:claude-opus-5-5",
+            r"About [\d,]+ tokens: [\d,]+ from the cache \(9\d%\), \d+ written to it, \d+ neither",
+        ),
+        ("google:gemini-4-argon", r"from the cache \(9\d%\), 0 written to it"),
+        ("local:smollm2", r"1\.\d{3} times the work of the same request"),
+        ("carrier-pigeon:any", r"Nothing is from the cache: this route has no prompt cache\."),
+    ],
+)
+def test_what_the_cache_gives_back_is_told(model: str, said: str, tmp_path: Path, capsys: Captured) -> None:
+    assert re.search(said, told(capsys, a_long_talk(tmp_path), model=model))
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        pytest.param({"messages": 3}, "is no request: Expected `array`, got `int` - at `$.messages`", id="no-list"),
+        pytest.param({"mesages": []}, "is no request: Object contains unknown field `mesages`", id="unknown-field"),
+        pytest.param(
+            {"messages": [{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]},
+            "is no request: a system message is a summary, and stands first (messages[1])",
+            id="late-system-message",
+        ),
+        pytest.param(
+            {"messages": [{"role": "developer", "content": "x"}]}, "Invalid value 'developer' - at", id="unknown-role"
+        ),
+        pytest.param(
+            {"messages": [{"role": "tool", "content": "x", "name": "y"}]},
+            "missing required field `tool_call_id` - at `$.messages[0]`",
+            id="result-of-no-call",
+        ),
+        pytest.param(
+            {"reminders": [{"body": "x"}, {"body": "x", "ttl_turns": 0}]},
+            ", reminder 2: HARN-RMD-001: ttl_turns must be between",
+            id="bad-ttl",
+        ),
+        pytest.param(
+            {"reminders": [{"body": "x", "colour": "red"}]}, ", reminder 1: HARN-RMD-001: ", id="unknown-option"
+        ),
+        pytest.param({"reminders": [{"body": "x", "trust": "content"}]}, ", reminder 1: Invalid enum", id="bad-trust"),
+        pytest.param({"model": "claude"}, "a model is written transport:model", id="bad-model"),
+        pytest.param({"model": None}, "the file names no model; say for which: --model", id="no-model"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_sentence(
+    fields: dict[str, Any], said: str, tmp_path: Path, capsys: Captured
+) -> None:
+    assert render(a_file(tmp_path, **fields)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(None, "cannot be read: No such file or directory", id="absent"),
+        pytest.param(b"{", "is no request: Input data was truncated", id="not-json"),
+        pytest.param(b'{"messages": [], "system": "\xff"}', "cannot be read: it is not UTF-8", id="not-utf-8"),
+    ],
+)
+def test_a_file_that_is_no_file_is_one_sentence(content: bytes | None, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SceneError, match=re.escape(f"{path} {said}")):
+        read_scene(path)
+
+
+def test_a_model_and_a_wire_are_one_too_many(capsys: Captured) -> None:
+    assert render(TOOL_LOOP, model="openai:gpt-6-sol", wire="gemini") == 2
+    assert capsys.readouterr().err == "error: a model has its wire; say --model or --wire, not both\n"
+
+
+def test_nothing_of_the_users_reaches_the_terminal_as_a_command(tmp_path: Path, capsys: Captured) -> None:
+    hostile = "\x7f\u202e\u2028\U000e0041 ok"
+    path = a_file(tmp_path, system=hostile)
+    text = told(capsys, path, model="x:\u202ey")
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "\\u007f\\u202e\\u2028\\udb40\\udc41 ok" in text
+
+
+def test_the_command_as_a_user_starts_it() -> None:
+    answer = run_sideband(
+        "render", "examples/render/tool_loop.json", "--wire", "gemini", "--placement", "tail", "--json"
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert json.loads(answer.stdout)["model"] == "google:gemini-4-argon"

@@ -1,0 +1,104 @@
+"""`sideband sessions`: how it stands with each session of a store."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sideband.cli.sessions import HEADINGS, sessions
+from sideband.core.events import Closed, Idled, Injected, Started, TurnCommitted
+from sideband.core.trust import IN_PROCESS
+from tests.builders import a_draft, a_reminder
+from tests.unit.cli.stores import address, prune
+from tests.unit.store.test_inspection import change
+from tests.unit.store.twins import Sender, Twin, played
+
+Captured = pytest.CaptureFixture[str]
+
+
+async def fill(twin: Twin) -> None:
+    """One session of each kind; nobody lets go of the one that runs."""
+    async with twin.open() as store:
+        for name in ("closed", "idle", "left"):
+            await store.commit(name, lambda _: (Started(),))
+        live = Injected(reminder=a_reminder("r9"), provenance=IN_PROCESS)
+        await store.commit("idle", lambda _: (TurnCommitted(turn=1), TurnCommitted(turn=2), Idled(), live))
+        await Sender(store).send(a_draft(), session_id="idle")
+        await store.commit("closed", lambda _: (Closed(),))
+
+
+def test_every_session_is_listed_with_its_state_turn_and_what_is_pending(durable: Twin, capsys: Captured) -> None:
+    played(lambda: fill(durable))
+    assert sessions(address(durable), json=True) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(entry["session"], entry["state"], entry["turn"], entry["pending"]) for entry in listed] == [
+        ("closed", "closed", 0, 0),
+        ("idle", "idle", 2, 2),
+        ("left", "left", 0, 0),
+    ]
+    assert [(entry["events"], entry["last_sequence"], entry["last_event"]) for entry in listed] == [
+        (2, 9, "closed"),
+        (6, 8, "queued"),
+        (1, 3, "started"),
+    ]
+
+
+def test_a_session_that_somebody_runs_is_running(durable: Twin, capsys: Captured) -> None:
+    async def story() -> None:
+        async with durable.open() as store:
+            lease = await store.acquire("s", "worker")
+            await store.commit("s", lambda _: (Started(),), lease=lease)
+            assert sessions(address(durable), json=True) == 0
+
+    if hasattr(durable, "now_ms"):
+        # By the clock of whoever looks.
+        durable.now_ms = lambda: 2**52
+    played(story)
+    assert json.loads(capsys.readouterr().out)["state"] == "running"
+
+
+def test_people_get_a_table_that_fits_what_is_in_it(durable: Twin, capsys: Captured) -> None:
+    played(lambda: fill(durable))
+    assert sessions(address(durable)) == 0
+    heading, *rows, total = capsys.readouterr().out.splitlines()
+    assert heading.split("  ")[0] == HEADINGS[0]
+    assert [row.split() for row in rows] == [
+        ["closed", "closed", "0", "0", "2", "9", "closed"],
+        ["idle", "idle", "2", "2", "6", "8", "queued"],
+        ["left", "left", "0", "0", "1", "3", "started"],
+    ]
+    assert len({row.index(row.split()[-1]) for row in rows[1:]}) == 1
+    assert total == "3 sessions"
+
+
+def test_a_session_of_which_only_a_snapshot_is_left_is_there(durable: Twin, capsys: Captured) -> None:
+    played(lambda: fill(durable))
+    played(lambda: prune(durable, keep=0, session_id="idle"))
+    assert sessions(address(durable), json=True) == 0
+    idle = json.loads(capsys.readouterr().out.splitlines()[1])
+    assert (idle["state"], idle["turn"], idle["pending"], idle["events"], idle["last_event"]) == ("idle", 2, 2, 0, "")
+
+
+def test_a_session_that_cannot_be_read_is_listed_as_damaged(durable: Twin, capsys: Captured) -> None:
+    played(lambda: fill(durable))
+    change(durable, "UPDATE {store}journal SET checksum = 0 WHERE sequence = 1")
+    assert sessions(address(durable)) == 0
+    row = capsys.readouterr().out.splitlines()[1]
+    assert row.split() == ["closed", "damaged", "-", "-", "2", "9", "closed"]
+
+
+@pytest.mark.parametrize(("count", "total"), [(0, "0 sessions"), (1, "1 session")])
+def test_few_sessions_are_counted_as_people_count(durable: Twin, count: int, total: str, capsys: Captured) -> None:
+    async def story() -> None:
+        async with durable.open() as store:
+            for number in range(count):
+                await store.commit(f"s{number}", lambda _: (Started(),))
+
+    played(story)
+    assert sessions(address(durable)) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == total
+
+
+def test_where_there_is_no_store_it_says_so(tmp_path: Path, capsys: Captured) -> None:
+    assert sessions(f"sqlite:///{tmp_path / 'nothing.db'}") == 2
+    assert "there is no store" in capsys.readouterr().err

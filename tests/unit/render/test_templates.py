@@ -1,0 +1,127 @@
+"""Requests for servers whose chat templates are as strict as any: none is refused, and the model reads every word."""
+
+import json
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final, NoReturn
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import FileSystemLoader, Template, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from sideband.core.ledger import Scope
+from tests.programs import ROOT
+from tests.rendering_sessions import ROUTES, STEPS, Sent, Step, play
+
+FOLDER: Final = ROOT / "tests" / "templates"
+TEMPLATES: Final = sorted(path.stem for path in FOLDER.glob("[!_]*.jinja"))
+END: Final = "<|end|>\n"
+# What stands between two texts in one string.
+BETWEEN: Final = "\n\n"
+
+# Nothing is known of the model that such a template belongs to, or that its server keeps what it has computed.
+STRICTEST: Final = ("generic-tail", "generic-native", "generic-kv-tail")
+WITHOUT_SYSTEM: Final = ("generic-leading-user-tail",)
+
+
+@cache
+def template(name: str) -> Template:
+    # Prompts are no HTML.
+    environment = ImmutableSandboxedEnvironment(loader=FileSystemLoader(FOLDER, encoding="utf-8"), autoescape=False)
+    environment.globals["raise_exception"] = refuse
+    return environment.get_template(f"{name}.jinja")
+
+
+def refuse(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def prompt_of(name: str, messages: list[dict[str, Any]]) -> str:
+    """What the model reads."""
+    return template(name).render(messages=messages)
+
+
+def routes_for(name: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(WITHOUT_SYSTEM if name == "no_system" else STRICTEST)
+
+
+def prompts(name: str, sent: list[Sent]) -> list[str]:
+    return [prompt_of(name, json.loads(one.rendered.body)["messages"]) for one in sent]
+
+
+def lasting(prompt: str, sent: Sent) -> str:
+    """The prompt as far as it will stay: what passes stands at its end, in the last message."""
+    passing = [fragment.text for fragment in sent.rendered.fragments if fragment.scope is Scope.VOLATILE]
+    said = prompt.removesuffix(END)
+    assert said != prompt
+    for text in reversed(passing):
+        assert said.endswith(BETWEEN + text)
+        said = said.removesuffix(BETWEEN + text)
+    return said
+
+
+every_template = pytest.mark.parametrize("name", TEMPLATES)
+
+
+@every_template
+@given(data=st.data(), steps=STEPS)
+def test_the_model_reads_every_reminder(name: str, data: st.DataObject, steps: list[Step]) -> None:
+    sent = play(ROUTES[data.draw(routes_for(name))], steps)
+    for one, prompt in zip(sent, prompts(name, sent), strict=True):
+        for fragment in (*one.fragments, *one.rendered.fragments):
+            assert fragment.text in prompt
+
+
+@every_template
+@given(data=st.data(), steps=STEPS)
+def test_nothing_before_a_reminder_changes_from_one_request_to_the_next(
+    name: str, data: st.DataObject, steps: list[Step]
+) -> None:
+    sent = play(ROUTES[data.draw(routes_for(name))], steps)
+    for (one, prompt), (other, next_prompt) in pairwise(zip(sent, prompts(name, sent), strict=True)):
+        if one.answered and one.view.window == other.view.window:
+            assert next_prompt.startswith(lasting(prompt, one))
+
+
+# The templates themselves: each is strict about what it is named after.
+
+
+def said(*roles: str) -> list[dict[str, Any]]:
+    return [{"role": role, "content": f"The {role} speaks."} for role in roles]
+
+
+@pytest.mark.parametrize(
+    ("name", "messages"),
+    [
+        pytest.param("system_first", said("user", "system"), id="system-is-not-first"),
+        pytest.param("alternation", said("user", "user"), id="two-users-in-a-row"),
+        pytest.param("alternation", said("user", "assistant", "assistant"), id="two-assistants-in-a-row"),
+        pytest.param("alternation", said("assistant"), id="assistant-first"),
+        pytest.param("alternation", said("user", "tool"), id="result-without-a-call"),
+        pytest.param("no_developer", said("user", "developer"), id="developer"),
+        pytest.param("no_user_after_tool", said("user", "assistant", "tool", "user"), id="user-after-tool"),
+        pytest.param("strings_only", [{"role": "user", "content": [{"type": "text", "text": "x"}]}], id="parts"),
+        pytest.param("no_system", said("system", "user"), id="system"),
+    ],
+)
+def test_a_template_refuses_what_it_is_named_after(name: str, messages: list[dict[str, Any]]) -> None:
+    with pytest.raises(TemplateError):
+        prompt_of(name, messages)
+
+
+def test_a_template_may_drop_what_it_does_not_know() -> None:
+    prompt = prompt_of("drops_system", said("system", "user", "system"))
+    assert prompt == "<|system|>The system speaks.<|end|>\n<|user|>The user speaks.<|end|>\n"
+
+
+@every_template
+def test_a_template_writes_what_it_accepts(name: str) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": "I look.", "tool_calls": [call]}
+    messages = [*said("user"), asked, *said("tool", "assistant")]
+    assert prompt_of(name, messages) == (
+        "<|user|>The user speaks.<|end|>\n<|assistant|>I look.<call>look {}</call><|end|>\n"
+        "<|tool|>The tool speaks.<|end|>\n<|assistant|>The assistant speaks.<|end|>\n"
+    )
