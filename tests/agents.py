@@ -13,7 +13,7 @@ from sideband.core.inbox import accept
 from sideband.core.state import SessionState
 from sideband.core.trust import Provenance
 from sideband.models.scripted import Line
-from sideband.ports import Committed, Decision
+from sideband.ports import Committed, Decision, Lease
 from sideband.runtime.store import Store
 from sideband.testing import CountingIds, MemoryStore
 from tests.loop_builders import AScene, ATool
@@ -74,8 +74,8 @@ class RecordingStore(MemoryStore):
         super().__init__()
         self.commits: list[tuple[Event, ...]] = []
 
-    async def commit(self, session_id: str, decide: Decision) -> Committed:
-        committed = await super().commit(session_id, decide)
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
+        committed = await super().commit(session_id, decide, lease=lease)
         if committed.events:
             self.commits.append(committed.events)
         return committed
@@ -105,7 +105,7 @@ class AnAgent(AScene):
             return accept(state.inbox, draft, sender, new_id=reminder_id).events
 
         reminder_id = self.session.talk.new_id()
-        await self.session.talk.commit(decide)
+        await self.session.talk.accept(decide)
         return reminder_id
 
     def children(self) -> Store:

@@ -61,7 +61,6 @@ class Source(StrEnum):
 class Part(StrEnum):
     """A part of the system that rules wait for until it is built."""
 
-    STORES = "durable stores"
     BRIDGES = "the protocol bridges"
     ACP = "the ACP bridge"
     A2A = "the A2A bridge"

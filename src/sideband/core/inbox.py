@@ -39,7 +39,7 @@ from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.reminder import ReminderId, Source
 from sideband.core.room import Counted, check_room
 from sideband.core.seams import InjectMode, Mode
-from sideband.core.trust import Ceiling, Provenance, Trust, ceiling_for, clamp, may_touch
+from sideband.core.trust import UNLIMITED, Ceiling, Provenance, Trust, ceiling_for, clamp, may_touch
 
 # No letter has more in UTF-8.
 MOST_BYTES: Final = 4
@@ -113,7 +113,7 @@ def slot_of(item: QueuedReminder) -> Slot | None:
 # Accepting.
 
 
-class Accepted(NamedTuple):
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """The answer to an accepted reminder: what was asked for and what it got, where that differs.
 
     `events` is empty for a repeat of what was accepted before.
@@ -155,7 +155,7 @@ def accept(
             return Accepted(
                 ReminderId(repeat.reminder_id), repeat.deduped_count, repeat.requested, repeat.effective, ()
             )
-    effective, requested = clamp(draft, most)
+    effective, requested = (draft, {}) if most is UNLIMITED else clamp(draft, most)
     item = QueuedReminder(
         reminder=mint(effective, reminder_id=ReminderId(caller_id or new_id), source=source),
         mode=effective.mode,

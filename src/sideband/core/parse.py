@@ -128,12 +128,10 @@ def _are_printable(values: tuple[Any, ...]) -> bool:
     for text in (key, caller_id, source, origin, *(tags or ())):
         if text is not UNSET and not (type(text) is str and text.isascii() and text.isprintable()):
             return False
-    return type(body) is str and _is_harmless(body)
-
-
-def _is_harmless(body: str) -> bool:
+    if type(body) is not str:
+        return False
     if body.isascii():
-        # Bytes are looked through in a fourth of the time.
+        # Bytes are looked through in half the time.
         return len(body.encode().translate(None, _CONTROLS)) == len(body)
     return body.isprintable() or not HOSTILE.search(body)
 

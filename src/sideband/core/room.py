@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from sideband.core.errors import TooManyPending
-from sideband.core.items import InboxItem, QueuedMessage
+from sideband.core.items import InboxItem, QueuedReminder
 from sideband.core.limits import Limits
 from sideband.core.seams import Mode
 
@@ -41,9 +41,9 @@ class Counted(Protocol):
 
 def room_of(item: InboxItem) -> Room:
     """The room an item waits in."""
-    if item.waits_in is _AUDIT_ONLY:
-        return _RECORD
-    return _MESSAGES if isinstance(item, QueuedMessage) else _REMINDERS
+    if isinstance(item, QueuedReminder):
+        return _RECORD if item.mode is _AUDIT_ONLY else _REMINDERS
+    return _RECORD if item.waits_in is _AUDIT_ONLY else _MESSAGES
 
 
 def check_room(

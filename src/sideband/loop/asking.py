@@ -1,71 +1,62 @@
-"""One turn: a request planned, put on record, sent, retried where that helps, and answered."""
+"""One turn: a request planned, put on record, sent, and answered."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-import msgspec
-
-from sideband.core.lifecycle import OpenRequest
+from sideband.core.errors import shown
+from sideband.core.ledger import Fragment
+from sideband.core.lifecycle import OpenRequest, Shown, Unusable
+from sideband.core.live import LiveIndex
 from sideband.core.state import SessionState
 from sideband.loop.conversation import Conversation
+from sideband.loop.decisions import Opened
 from sideband.loop.problems import Problem, describe
-from sideband.loop.scope import Ended, OutOfTime, Scope
-from sideband.ports import Advice, Clock, Model, ModelError, OnText, Plan, Reply, ToolCall
+from sideband.loop.scope import Ended
+from sideband.loop.sending import Sender
+from sideband.loop.tenure import Tenure
+from sideband.ports import Advice, Model, ModelError, Plan, Reply
 from sideband.render.view import RequestView, SystemText
-
-# A request is sent at most so often: once, and four times more.
-MAX_ATTEMPTS: Final = 5
-BACKOFF_SECONDS: Final = 0.5
-MAX_REPLY_CHARACTERS: Final = 10_000_000
-
-
-OnRestart: TypeAlias = Callable[[int, ModelError], None]
 
 
 class Asker:
-    """Asks a model on behalf of a conversation."""
+    """Asks a model on behalf of a conversation; with a tenure, only while that lasts."""
 
     def __init__(
         self,
         talk: Conversation,
         model: Model,
-        clock: Clock,
-        scope: Scope,
+        sender: Sender,
         report: Callable[[Problem], None],
         *,
-        seconds: float,
-        on_text: OnText | None = None,
-        on_restart: OnRestart | None = None,
+        tenure: Tenure | None = None,
     ) -> None:
         self._talk = talk
         self._model = model
-        self._clock = clock
-        self._scope = scope
+        self._sender = sender
         self._report = report
-        self._seconds = seconds
-        self._on_text = on_text
-        self._on_restart = on_restart
+        self._tenure = tenure if tenure is not None and tenure.lapses else None
         self._advised: set[Advice] = set()
+        self._opened: Opened | None = None
 
     async def turn(self, system: SystemText, tools: Sequence[Mapping[str, Any]]) -> Reply:
         """The reply, committed. A request that failed for good leaves its turn open, to be voided."""
+        if self._tenure is not None:
+            await self._tenure.ensure()
         opened = await self._talk.open_request(lambda state, left: self._plan(state, left, system, tools))
-        self._advise(opened.plan.advice)
-        attempt, tries = opened.attempt, 1
-        while True:
-            try:
-                reply = await self._send(opened.plan)
-            except ModelError as error:
-                if not error.retryable or tries == MAX_ATTEMPTS:
-                    raise
-                await self._scope.inside(self._clock.sleep(BACKOFF_SECONDS * 2 ** (tries - 1)))
-                attempt, tries = attempt + 1, tries + 1
-                self._restarted(attempt, error)
-                await self._talk.retry_request(opened, attempt=attempt)
-            else:
-                if not await self._talk.close_turn(reply):
-                    raise Ended
-                return reply
+        if opened.plan.advice:
+            self._advise(opened.plan.advice)
+        self._opened = opened
+        reply = await self._sender.send(opened.plan, attempt=opened.attempt, again=self._again)
+        if not await self._talk.close_turn(reply):
+            raise Ended
+        return reply
+
+    async def _again(self, attempt: int) -> None:
+        if self._tenure is not None:
+            await self._tenure.ensure()
+        # Whoever voided the turn meanwhile has ended it: a cancel of another process, for instance.
+        if self._opened is None or not await self._talk.retry_request(self._opened, attempt=attempt):
+            raise Ended
 
     def _plan(
         self, state: SessionState, left: OpenRequest | None, system: SystemText, tools: Sequence[Mapping[str, Any]]
@@ -82,10 +73,7 @@ class Asker:
             ledger=state.ledger,
             again=None if left is None else left.fragments,
         )
-        try:
-            return self._model.plan(view)
-        except Exception as error:
-            raise ModelError(f"no request could be built: {describe(error)}") from error
+        return made_plan(self._model, view)
 
     def _advise(self, advice: Sequence[Advice]) -> None:
         # Once is enough: the same would be said of every request that shows the reminder.
@@ -94,57 +82,33 @@ class Asker:
                 self._advised.add(entry)
                 self._report(Problem(entry.code, entry.message))
 
-    async def _send(self, plan: Plan) -> Reply:
-        try:
-            answer = self._model.complete(plan, None if self._on_text is None else self._say)
-            return _checked(await self._scope.inside(answer, seconds=self._seconds))
-        except OutOfTime:
-            raise ModelError(f"no reply within {self._seconds:g} s", retryable=True) from None
-        except (ModelError, Ended):
-            raise
-        except Exception as error:
-            lost = isinstance(error, ConnectionError | TimeoutError)
-            raise ModelError(f"the model failed: {describe(error)}", retryable=lost) from error
 
-    # Whoever listens may fail; the reply is none the worse for it.
-
-    async def _say(self, text: str) -> None:
-        if self._on_text is None:
-            return
-        try:
-            told = self._on_text(text)
-            if isinstance(told, Awaitable):
-                await told
-        except Exception as error:  # noqa: BLE001 - somebody else's code
-            self._on_text = None
-            self._report(Problem("on_text", describe(error)))
-
-    def _restarted(self, attempt: int, why: ModelError) -> None:
-        # Text of the broken attempt may have been shown already: whoever shows it starts over.
-        if self._on_restart is None:
-            return
-        try:
-            self._on_restart(attempt, why)
-        except Exception as error:  # noqa: BLE001 - somebody else's code
-            self._report(Problem("on_restart", describe(error)))
-
-
-def _checked(reply: object) -> Reply:
-    """A reply that can be kept, and whose calls can each have a result of their own."""
-    if not isinstance(reply, Reply):
-        raise ModelError(f"the model returned {type(reply).__name__}, which is no reply")
+def made_plan(model: Model, view: RequestView) -> Plan:
+    """The model's plan for a view; what is none is an error before anything is on record."""
     try:
-        reply = msgspec.convert(msgspec.to_builtins(reply), Reply)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"the model returned a reply that cannot be kept: {describe(error)}") from error
-    if len(reply.text) > MAX_REPLY_CHARACTERS:
-        raise ModelError(f"the model's reply has {len(reply.text):,} characters")
-    if len(reply.tool_calls) <= 1 or len({call.id for call in reply.tool_calls}) == len(reply.tool_calls):
-        return reply
-    calls: dict[str, ToolCall] = {}
-    for call in reply.tool_calls:
-        call_id = call.id
-        while call_id in calls:
-            call_id += "'"
-        calls[call_id] = msgspec.structs.replace(call, id=call_id)
-    return msgspec.structs.replace(reply, tool_calls=tuple(calls.values()))
+        plan: object = model.plan(view)
+        return _read(plan, view.live)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise ModelError(f"no request could be built: {describe(error)}") from error
+
+
+def _read(plan: object, live: LiveIndex) -> Plan:
+    if not isinstance(plan, Plan):
+        raise TypeError(f"{type(plan).__name__} is no plan")
+    for entry in plan.shown:
+        if type(entry) is not Shown or entry.reminder_id not in live:
+            raise ValueError(f"it shows {shown(entry)}, which is not live")
+    if plan.left_out or plan.unusable or plan.fragments or plan.advice:
+        _check_rest(plan, live)
+    return plan
+
+
+def _check_rest(plan: Plan, live: LiveIndex) -> None:
+    for entries, kind in ((plan.unusable, Unusable), (plan.fragments, Fragment), (plan.advice, Advice)):
+        if not all(isinstance(entry, kind) for entry in entries):
+            raise TypeError(f"it has {shown(entries)} where there should be {kind.__name__}s")
+    for reminder_id in (*plan.left_out, *(entry.reminder_id for entry in plan.unusable)):
+        if reminder_id not in live:
+            raise ValueError(f"it leaves out {shown(reminder_id)}, which is not live")

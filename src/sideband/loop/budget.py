@@ -31,6 +31,8 @@ class Meter:
         limits = (("context", context_window), ("turns", budget.max_turns), ("tokens", budget.max_tokens))
         self._limits = [(name, limit) for name, limit in limits if limit]
         self._told: dict[str, float] = {}
+        # The bound that is reached; None while the run may go on.
+        self.spent = self._reached()
 
     def count(self, usage: Usage) -> None:
         """One more turn was committed."""
@@ -39,15 +41,16 @@ class Meter:
         self.usage = Usage(
             prompt_tokens=self.usage.prompt_tokens + usage.prompt_tokens,
             cached_tokens=self.usage.cached_tokens + usage.cached_tokens,
+            written_tokens=self.usage.written_tokens + usage.written_tokens,
             output_tokens=self.usage.output_tokens + usage.output_tokens,
         )
+        self.spent = self._reached()
 
     @property
     def tokens(self) -> int:
         return self.usage.prompt_tokens + self.usage.output_tokens
 
-    def spent(self) -> str | None:
-        """The bound that is reached; None while the run may go on."""
+    def _reached(self) -> str | None:
         if self.budget.max_turns is not None and self.turns >= self.budget.max_turns:
             return "max_turns"
         if self.budget.max_tokens is not None and self.tokens >= self.budget.max_tokens:

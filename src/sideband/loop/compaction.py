@@ -3,19 +3,24 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from sideband.core.errors import shown
 from sideband.core.hookevents import SessionEvent
 from sideband.core.lifecycle import plan_compaction
 from sideband.core.reminder import Reminder
 from sideband.core.transcript import DEFAULT_KEEP_LAST, tail_start
 from sideband.loop.conversation import Conversation
-from sideband.loop.hooks import call
-from sideband.loop.messages import text_of
-from sideband.loop.telling import Teller
+from sideband.loop.foreign import Failed, ask, read
+from sideband.loop.messages import is_content, text_of
+from sideband.loop.problems import Problem, describe
+from sideband.loop.telling import Teller, blocks
 from sideband.ports import Compactor, Message
 
 # Above this share of the context window a run compacts by itself, if it has a compactor.
 AUTOMATIC_AT: Final = 0.90
+
+ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 
 Summarise = Callable[[Sequence[Message]], Awaitable[str]]
 
@@ -53,21 +58,26 @@ class Custom:
 
     async def compact(self, messages: Sequence[Message], reminders: Sequence[Reminder]) -> Sequence[Message]:
         # Like a hook it runs beside the loop if it is no coroutine; how long it may take is for the run to say.
-        result: Any = await call(self.compactor, messages, reminders, seconds=None)
+        result: Any = await ask(self.compactor, messages, reminders)
         if isinstance(result, Mapping):
             result = result.get("messages")
         # A transcript's reminder events are ignored: what survives is decided here.
         return _read(getattr(result, "messages", result))
 
 
-async def compact(talk: Conversation, compactor: Compactor, teller: Teller) -> int:
-    """How many messages were archived; 0 where a hook blocked it or there was nothing to compact."""
+async def compact(talk: Conversation, compactor: Compactor, teller: Teller, *, seconds: float) -> int:
+    """How many messages were archived; 0 where a hook blocked it, it failed, or there was nothing to compact."""
     before = tuple(talk.state.messages)
     answers = await teller.tell(SessionEvent.PRE_COMPACT, messages=len(before), reminders=len(talk.state.live))
-    if any(isinstance(action, Mapping) and action.get("block") for action in answers):
+    if any(map(blocks, answers)):
         return 0
     survivors = plan_compaction(talk.state.live).survivors
-    after = _read(await compactor.compact(before, survivors))
+    try:
+        after = read(_read, await ask(compactor.compact, before, survivors, scope=teller.scope, seconds=seconds))
+    except Failed as error:
+        # The conversation goes on, longer than it should be.
+        teller.report(Problem("compactor", str(error)))
+        return 0
     archived = await talk.compact(before, after)
     if archived:
         await teller.tell(
@@ -88,9 +98,17 @@ def _kept_from(messages: Sequence[Message], keep_last: int) -> int:
 
 def _read(result: object) -> tuple[Message, ...]:
     """What a compactor returned, if it is a conversation: nothing has changed yet, and a bad one never will."""
-    if isinstance(result, list | tuple) and all(isinstance(entry, dict) and "role" in entry for entry in result):
-        return tuple(result)
-    raise TypeError(f"a compactor must return messages, not {shown(result)}")
+    if not isinstance(result, list | tuple) or not all(map(_is_message, result)):
+        raise Failed(f"a compactor must return messages, not {shown(result)}")
+    try:
+        msgspec.json.encode(result)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Failed(f"a compactor must return messages that a journal can hold: {describe(error)}") from error
+    return tuple(result)
+
+
+def _is_message(entry: object) -> bool:
+    return isinstance(entry, dict) and entry.get("role") in ROLES and is_content(entry.get("content"))
 
 
 def _summary(before: Sequence[Message], after: Sequence[Message]) -> str | None:

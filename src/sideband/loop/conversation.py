@@ -1,54 +1,38 @@
 """The session as its loop handles it: every commit point is one method, and each is one decision."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
 
 from sideband.core import drain, lifecycle
 from sideband.core.draft import Draft, mint
-from sideband.core.errors import UnknownSession
 from sideband.core.events import (
-    Cancelled,
     Event,
     Idled,
     InjectAccepted,
     InjectDelivered,
     PermissionAsked,
     PermissionReplied,
-    ResultRecorded,
     Started,
 )
 from sideband.core.inbox import check_body_size
 from sideband.core.items import InboxItem, QueuedMessage
-from sideband.core.lifecycle import OpenRequest
 from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.pending import live_beside
 from sideband.core.reminder import Reminder, ReminderId, Source
+from sideband.core.room import Room
 from sideband.core.seams import InjectMode, Seam
 from sideband.core.state import SessionState
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
-from sideband.loop.messages import (
-    interrupted_message,
-    read_call,
-    reply_message,
-    result_message,
-    unfinished_message,
-    user_content,
-)
-from sideband.ports import Journal, Message, Plan, Reply, ToolCall, ToolStatus
-
-# Builds a request from the state of a commit: a new one, or once more the one that was left open.
-Build: TypeAlias = Callable[[SessionState, OpenRequest | None], Plan]
-
-
-class Opened(NamedTuple):
-    """A request that is on record and may leave."""
-
-    turn: int
-    attempt: int
-    plan: Plan
+from sideband.loop import decisions
+from sideband.loop.decisions import Build, Opened, cancelled, recorded, unfinished, voided
+from sideband.loop.messages import read_call, reply_message, result_message, user_content
+from sideband.ports import Decision, Journal, Lease, Message, Reply, ToolCall, ToolStatus
 
 
 class Conversation:
-    """One session of one agent, bound to the journal it lives in."""
+    """One session of one agent, bound to the journal it lives in.
+
+    While it runs, `lease` is the right to do so, and every commit carries it (None: nobody runs it here).
+    """
 
     def __init__(
         self, journal: Journal, session_id: str, *, new_id: Callable[[], str], limits: Limits = DEFAULT_LIMITS
@@ -57,6 +41,7 @@ class Conversation:
         self.session_id = session_id
         self.new_id = new_id
         self.limits = limits
+        self.lease: Lease | None = None
         self._noted: list[Event] = []
 
     @property
@@ -64,16 +49,22 @@ class Conversation:
         """What the session knows now; read it, and change it by committing."""
         return self.journal.state(self.session_id)
 
-    async def commit(self, decide: Callable[[SessionState], Iterable[Event]]) -> tuple[Event, ...]:
+    async def commit(self, decide: Decision) -> tuple[Event, ...]:
         """Decide on the state as it is in the commit, and apply what was decided. What was noted before goes first."""
         if self._noted:
             return await self._commit_with_notes(decide)
+        return (await self.journal.commit(self.session_id, decide, lease=self.lease)).events
+
+    async def accept(self, decide: Decision) -> tuple[Event, ...]:
+        """The same for what anybody may send to the session, whoever runs it."""
         return (await self.journal.commit(self.session_id, decide)).events
 
-    async def _commit_with_notes(self, decide: Callable[[SessionState], Iterable[Event]]) -> tuple[Event, ...]:
+    async def _commit_with_notes(self, decide: Decision) -> tuple[Event, ...]:
         noted, self._noted = self._noted, []
         try:
-            committed = await self.journal.commit(self.session_id, lambda state: (*noted, *decide(state)))
+            committed = await self.journal.commit(
+                self.session_id, lambda state: (*noted, *decide(state)), lease=self.lease
+            )
         except Exception:
             # A refusal has written nothing, the notes included.
             self._noted = [*noted, *self._noted]
@@ -100,23 +91,17 @@ class Conversation:
 
         def decide(state: SessionState) -> Iterable[Event]:
             nonlocal taken
-            drained = drain.drain(
-                state.inbox,
-                state.live,
-                seam,
-                next_turn=state.next_turn,
-                skipped_batches=state.skipped_batches,
-                permission_open=state.permission_open,
-                closing=closing,
-            )
-            taken = drained.taken
-            # The results come first: nothing may stand between a call and its result.
-            skipped = [_result(call, interrupted_message(call, taken)) for call in calls]
-            woken = (Started(),) if starting and taken and not state.running else ()
-            return (*woken, *(skipped if drained.dispatch_skipped else ()), *drained.events)
+            taken, events = decisions.take(state, seam, closing=closing, starting=starting, calls=calls)
+            return events
 
         await self.commit(decide)
         return taken
+
+    async def skip(self, calls: Sequence[ToolCall]) -> bool:
+        """Let an interrupt keep these calls from running though no request will show it: it waits on, for the next run."""
+        if self.journal.nothing_waits(self.session_id):
+            return False
+        return bool(await self.commit(lambda state: decisions.skip(state, calls)))
 
     async def start_queued(self, *, even_held: bool = False) -> bool:
         """Let the next queued message start a turn; False where none may. A cancel may hold them all."""
@@ -135,15 +120,15 @@ class Conversation:
         )
 
         def decide(state: SessionState) -> Iterable[Event]:
-            _refuse_closed(state)
+            decisions.refuse_closed(state)
             delivered = InjectDelivered(message_id=item.message_id, content=item.content)
             return (InjectAccepted(item=item), Started(), delivered)
 
         await self.commit(decide)
 
-    async def started(self) -> None:
-        """A run begins that no queued message has started."""
-        await self.commit(lambda state: () if state.running else (Started(),))
+    async def wake(self) -> None:
+        """Begin to run without a message, if there is anything to say."""
+        await self.commit(decisions.wake)
 
     async def idle(self) -> None:
         """A run ends without a closing drain: it failed, or was asked to stop between turns."""
@@ -154,21 +139,21 @@ class Conversation:
 
         def decide(state: SessionState) -> Iterable[Event]:
             if state.request is not None or state.open_calls:
-                return _cancelled(state, hold_queue=hold_queue)
+                return cancelled(state, hold_queue=hold_queue)
             return (Idled(),) if state.running else ()
 
         await self.commit(decide)
 
     async def cancel(self, *, hold_queue: bool) -> None:
         """The turn ends at a client's word; the inbox stays as it is."""
-        await self.commit(lambda state: _cancelled(state, hold_queue=hold_queue))
+        await self.commit(lambda state: cancelled(state, hold_queue=hold_queue))
 
     async def finish_call(self) -> None:
         """A single call is over: a request without a reply never happened, and no tool will run."""
 
         def decide(state: SessionState) -> Iterable[Event]:
-            yield from _voided(state)
-            yield from _unfinished(state, ToolStatus.CANCELLED)
+            yield from voided(state)
+            yield from unfinished(state, ToolStatus.CANCELLED)
             yield Idled()
 
         await self.commit(decide)
@@ -181,7 +166,7 @@ class Conversation:
         """
 
         def decide(state: SessionState) -> Iterable[Event]:
-            yield from _unfinished(state, ToolStatus.UNKNOWN, except_for=may_repeat)
+            yield from unfinished(state, ToolStatus.UNKNOWN, except_for=may_repeat)
             yield from (PermissionReplied(request_id=request_id) for request_id in state.permissions)
             if state.running:
                 yield Idled()
@@ -198,27 +183,21 @@ class Conversation:
         opened: list[Opened] = []
 
         def decide(state: SessionState) -> Iterable[Event]:
-            left, turn = state.request, state.live.turn + 1
-            if left is not None and left.route and left.messages == len(state.messages):
-                plan = build(state, left)
-                if plan.route == left.route:
-                    opened.append(Opened(turn, left.attempt + 1, plan))
-                    return lifecycle.repeat_request(turn, attempt=left.attempt + 1)
-            plan = build(state, None)
-            opened.append(Opened(turn, 1, plan))
-            return (
-                *_voided(state),
-                *lifecycle.open_request(
-                    turn, plan.shown, plan.left_out, plan.unusable, route=plan.route, fragments=plan.fragments
-                ),
-            )
+            opened.append(decisions.open_request(state, build))
+            return opened[-1].events
 
         await self.commit(decide)
         return opened[-1]
 
-    async def retry_request(self, opened: Opened, *, attempt: int) -> None:
-        """The same request leaves once more."""
-        await self.commit(lambda _: lifecycle.repeat_request(opened.turn, attempt=attempt))
+    async def retry_request(self, opened: Opened, *, attempt: int) -> bool:
+        """The same request leaves once more; False where somebody has voided the turn meanwhile."""
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            if state.request is None or state.request.turn != opened.turn:
+                return ()
+            return lifecycle.repeat_request(opened.turn, attempt=attempt)
+
+        return bool(await self.commit(decide))
 
     async def close_turn(self, reply: Reply) -> bool:
         """The reply is in: the turn counts, and what it has shown ages, before tools add more.
@@ -236,13 +215,13 @@ class Conversation:
 
     async def void_turn(self) -> None:
         """The open request came to nothing."""
-        await self.commit(_voided)
+        await self.commit(voided)
 
     # Tools.
 
     async def record(self, call: ToolCall, status: ToolStatus, text: str, *, truncated: bool = False) -> None:
         """One call has ended; a second result for it is not recorded."""
-        result = _result(call, result_message(call, status, text, truncated=truncated))
+        result = recorded(call, result_message(call, status, text, truncated=truncated))
         await self.commit(lambda state: (result,) if call.id in state.open_calls else ())
 
     def open_calls(self) -> list[ToolCall]:
@@ -264,7 +243,7 @@ class Conversation:
 
         Nothing happens where there was nothing to compact, or where the conversation is no longer `before`.
         """
-        archived = _archived(before, after)
+        archived = decisions.archived(before, after)
 
         def decide(state: SessionState) -> Iterable[Event]:
             if state.request is not None or state.open_calls or list(before) != state.messages:
@@ -284,12 +263,16 @@ class Conversation:
         minted: list[Reminder] = []
 
         def decide(state: SessionState) -> Iterable[Event]:
-            _refuse_closed(state)
             minted.append(mint(draft, reminder_id=reminder_id, source=source, fired_at_turn=state.next_turn))
-            return lifecycle.inject(state.live, minted[-1], provenance)
+            return decisions.inject(state, minted[-1], provenance, self.limits)
 
         events = await self.commit(decide)
         return minted[-1], len(events) - 1
+
+    def has_room(self, draft: Draft, *, beside: int) -> bool:
+        """Whether one more may become live, when so many others do."""
+        live = live_beside(self.state.live, IN_PROCESS, draft.dedupe_key)
+        return live + self.state.inbox.count_in(Room.REMINDERS) + beside < self.limits.pending_per_session
 
     def note(self, event: Event) -> None:
         """Let the next commit write down what changes no state (an evaluation, for instance): it is worth none itself."""
@@ -298,40 +281,3 @@ class Conversation:
     async def write_notes(self) -> None:
         """Do not wait for another commit: none may follow."""
         await self.commit(lambda _: ())
-
-
-def _refuse_closed(state: SessionState) -> None:
-    if state.closed:
-        raise UnknownSession("the session is closed and accepts nothing more")
-
-
-def _result(call: ToolCall, message: Message) -> ResultRecorded:
-    return ResultRecorded(call_id=call.id, status=message["status"], message=message)
-
-
-def _archived(before: Sequence[Message], after: Sequence[Message]) -> int:
-    """How many messages at the beginning were replaced: all but the tail that both have."""
-    if list(before) == list(after):
-        return 0
-    kept = 0
-    while kept < min(len(before), len(after)) and before[-1 - kept] == after[-1 - kept]:
-        kept += 1
-    return max(1, len(before) - kept)
-
-
-def _cancelled(state: SessionState, *, hold_queue: bool) -> Iterable[Event]:
-    yield from _voided(state)
-    yield from _unfinished(state, ToolStatus.CANCELLED)
-    yield Cancelled(hold_queue=hold_queue)
-
-
-def _voided(state: SessionState) -> Iterable[Event]:
-    return () if state.request is None else lifecycle.void_turn(state.request)
-
-
-def _unfinished(
-    state: SessionState, status: ToolStatus, *, except_for: Callable[[str], bool] = lambda _name: False
-) -> Iterable[Event]:
-    for call in map(read_call, state.open_calls.values()):
-        if not except_for(call.name):
-            yield _result(call, unfinished_message(call, status))

@@ -1,18 +1,12 @@
 """Hooks: code that is told what happens in a loop, may answer with reminders, and around tools with an action."""
 
-import asyncio
-import contextlib
-import contextvars
-import inspect
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from sideband.core.errors import InvalidOption, shown
 from sideband.core.hookevents import SessionEvent, WorkerEvent, read_hook_event
-from sideband.loop.problems import describe
-from sideband.loop.scope import OutOfTime, Scope
 
 HOOK_SECONDS: Final = 5.0
 
@@ -44,7 +38,11 @@ WHEN: Final[Mapping[SessionEvent, str]] = MappingProxyType(
 
 
 class HookContext(dict[str, Any]):
-    """What a hook is told; its entries can be read as attributes too, and one that is not there reads as None."""
+    """What a hook is told; its entries can be read as attributes too.
+
+    One that is not there reads as None, so that a hook on several events need not ask which of them it is told of. A
+    name that is misspelt reads as None too: `context["name"]` says so.
+    """
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the entry is
         if name.startswith("__"):
@@ -79,20 +77,22 @@ class Hooks:
         self, pattern: str, *, pre: HookFunction | None = None, post: HookFunction | None = None
     ) -> None:
         """Around every call of a tool whose name matches the pattern (`*` and `?` as in file names)."""
-        self.tool.append(ToolHook(pattern, pre, post))
+        self.tool.append(ToolHook(_pattern(pattern), _function(pre, "pre"), _function(post, "post")))
 
     def register_step_hook(self, *, pre: HookFunction | None = None, post: HookFunction | None = None) -> None:
         """Around one iteration of a loop."""
-        self.step.append(AroundHook("*", pre, post))
+        self.step.append(AroundHook("*", _function(pre, "pre"), _function(post, "post")))
 
     def register_persona_hook(
         self, pattern: str, *, pre: HookFunction | None = None, post: HookFunction | None = None
     ) -> None:
         """Around the run of every agent whose name matches the pattern."""
-        self.persona.append(AroundHook(pattern, pre, post))
+        self.persona.append(AroundHook(_pattern(pattern), _function(pre, "pre"), _function(post, "post")))
 
     def register_session_hook(self, event: str, function: HookFunction) -> None:
         """Whenever this happens in a session."""
+        if not callable(function):
+            raise InvalidOption(f"a hook must be a function, not {shown(function)}", field="function", value=function)
         self.session.setdefault(read_hook_event(event), []).append(function)
 
     def clear(self) -> None:
@@ -109,60 +109,17 @@ class Hooks:
         return [hook for hook in self.persona if fnmatchcase(name, hook.pattern)]
 
 
-class HookFailure(Exception):
-    """A hook or a provider raised or took too long; the loop goes on."""
-
-
-async def call(function: Callable[..., Any], *args: object, seconds: float | None = HOOK_SECONDS) -> object:
-    """What the function returns. One that is no coroutine runs beside the loop, so that it cannot stop it."""
-    try:
-        return await Scope().inside(_answer(function, *args), seconds=seconds)
-    except OutOfTime:
-        raise HookFailure(f"{name_of(function)} took longer than {seconds or 0:g} s") from None
-    except HookFailure:
-        raise
-    # A program ends by its own word, not by that of a hook.
-    except (Exception, SystemExit) as error:
-        raise _raised(function, error) from error
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    """The name under which a hook is reported."""
-    return getattr(function, "__qualname__", type(function).__qualname__)
-
-
-async def _answer(function: Callable[..., Any], *args: object) -> object:
-    if inspect.iscoroutinefunction(function):
-        return await function(*args)
-    returned = await _beside(function, *args)
-    return await returned if isinstance(returned, Awaitable) else returned
-
-
-async def _beside(function: Callable[..., Any], *args: object) -> object:
-    """Run in a thread that the end of the program does not wait for: it may hang for ever."""
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
-
-    def settle(value: object, error: BaseException | None) -> None:
-        if not outcome.done():
-            outcome.set_result((value, error))
-
-    def work() -> None:
-        told: tuple[object, BaseException | None]
-        try:
-            told = function(*args), None
-        except BaseException as error:  # noqa: BLE001 - handed on to whoever waits
-            told = None, error
-        # The loop may be gone by now; then nobody waits for this.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, *told)
-
-    threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
-    value, error = await outcome
-    if error is not None:
-        raise _raised(function, error) from error
+def _pattern(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidOption(
+            f"pattern must be a name, in which * and ? stand for others, not {shown(value)}",
+            field="pattern",
+            value=value,
+        )
     return value
 
 
-def _raised(function: Callable[..., Any], error: BaseException) -> HookFailure:
-    return HookFailure(f"{name_of(function)} raised {describe(error)}")
+def _function(value: HookFunction | None, field: str) -> HookFunction | None:
+    if value is not None and not callable(value):
+        raise InvalidOption(f"{field} must be a function, not {shown(value)}", field=field, value=value)
+    return value

@@ -26,7 +26,7 @@ class Idler:
         self._scope.end()
 
     async def wait(self) -> None:
-        """Return when there is an interrupt, a message to deliver, the daemon's own time has come, or it has ended.
+        """Return when there is an interrupt, a message to deliver, the daemon's own time has come, or all has ended.
 
         An interrupt makes the session run again in the commit that takes it; a message will, when it is delivered.
         """
@@ -36,12 +36,14 @@ class Idler:
             timed_out = await self._scope.inside(self._timed_out())
         except Ended:
             return
+        if self._talk.state.closed:
+            return
         if timed_out:
             waited = int((self._wake_seconds or 0) * 1000)
             await self._teller.tell(SessionEvent.SESSION_IDLE, wake_interval_ms=waited)
         await self._talk.drain(Seam.DAEMON_IDLE_POST, starting=True)
         if timed_out:
-            await self._talk.started()
+            await self._talk.wake()
 
     async def _timed_out(self) -> bool:
         """Whether only the time was up."""
@@ -68,4 +70,6 @@ class Idler:
 
     def _has_reason(self) -> bool:
         state = self._talk.state
+        if state.closed:
+            return True
         return bool(any(map(wakes_daemon, state.inbox.items())) or (state.inbox.waiting(None) and not state.queue_held))

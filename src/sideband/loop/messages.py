@@ -78,9 +78,27 @@ def text_of(message: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content)
 
 
+def is_content(content: object) -> bool:
+    """Whether a message can have it: a text, or blocks, of which those with a text have one that is a text."""
+    if isinstance(content, str):
+        return True
+    return isinstance(content, list | tuple) and all(
+        isinstance(block, dict) and isinstance(block.get("text", ""), str) for block in content
+    )
+
+
 def storable(text: str) -> str:
     """The text without halves of characters, which a name of a file may contain and no journal can hold."""
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def storable_tree(value: Any) -> Any:  # noqa: ANN401 - whatever JSON is made of
+    """The same for every text in a value, the keys included."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable_tree(key): storable_tree(entry) for key, entry in value.items()}
+    return [storable_tree(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _sender(item: InboxItem) -> str:

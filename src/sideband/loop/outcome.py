@@ -8,6 +8,9 @@ from sideband.core.effects import ReplaceResult
 from sideband.loop.scope import Scope
 from sideband.ports import ToolCall, ToolOutput, ToolStatus
 
+# Said of a call that was told to stop and did not.
+STUBBORN: Final = " It did not stop when it was told to, and was left where it stood."
+
 # A result longer than this is shortened before it can fill a context or a journal.
 MAX_RESULT_CHARACTERS: Final = 1_000_000
 
@@ -31,7 +34,8 @@ class Running(msgspec.Struct, eq=False):
     outcome: Outcome | None = None
 
     def applied(self, what: str) -> None:
-        self.changes.append(what)
+        # Nobody else looks at it before the call has failed, and then it has to be a text.
+        self.changes.append(str(what))
 
     def done_for_good(self) -> str:
         """What a call that gave no result of its own has to say for itself; empty where it noted nothing."""
@@ -40,15 +44,15 @@ class Running(msgspec.Struct, eq=False):
 
 def ended(call: ToolCall, status: ToolStatus, text: str) -> Outcome:
     """A call that has no output of its own."""
-    return Outcome(call=call, status=status, output=ToolOutput(text=text, is_error=True))
+    return Outcome(call=call, status=status, output=shortened(ToolOutput(text=text, is_error=True)))
 
 
-def cancelled(call: ToolCall, running: Running) -> Outcome:
+def cancelled(call: ToolCall, running: Running, *, given_up: bool = False) -> Outcome:
     """A call that was cancelled; one whose tool was through already, and only hooks behind it were not, keeps its end."""
     if running.outcome is not None:
         return running.outcome
     changes = running.done_for_good() or " It has reported no change until then."
-    return ended(call, ToolStatus.CANCELLED, f"Cancelled.{changes}")
+    return ended(call, ToolStatus.CANCELLED, f"Cancelled.{STUBBORN if given_up else ''}{changes}")
 
 
 def payload(outcome: Outcome) -> dict[str, Any]:
@@ -73,7 +77,7 @@ def is_output(output: object) -> TypeGuard[ToolOutput]:
         return False
     text: object = output.text
     size: object = output.original_bytes
-    return isinstance(text, str) and (size is None or isinstance(size, int))
+    return isinstance(text, str) and (size is None or (isinstance(size, int) and size >= 0))
 
 
 def shortened(output: ToolOutput) -> ToolOutput:
@@ -90,8 +94,11 @@ def with_result(output: ToolOutput, action: ReplaceResult) -> ToolOutput:
     match action.result:
         case str() as text:
             pass
-        case ToolOutput(text=text, original_bytes=size):
-            sizes.append(size)
+        case ToolOutput() as output_of_its_own:
+            if not is_output(output_of_its_own):
+                raise TypeError("the parts of an output are a text and a size")
+            text = output_of_its_own.text
+            sizes.append(output_of_its_own.original_bytes)
         case other:
             text = msgspec.json.encode(other).decode()
     if action.dropped_bytes is not None:

@@ -8,12 +8,13 @@ import msgspec
 
 from sideband.core.items import InboxItem
 from sideband.core.usage import Usage
-from sideband.loop.asking import OnRestart
 from sideband.loop.budget import Budget
 from sideband.loop.conversation import Conversation
 from sideband.loop.hooks import HOOK_SECONDS, Hooks
 from sideband.loop.problems import Problem
+from sideband.loop.sending import OnRestart
 from sideband.loop.telling import Surroundings
+from sideband.loop.tenure import Tenure
 from sideband.ports import Clock, Compactor, Model, OnText, Permission, Tool, Watcher
 from sideband.providers.context import Provider
 from sideband.render.view import SystemText
@@ -28,6 +29,7 @@ class LoopStatus(StrEnum):
     CANCELLED = "cancelled"
     SUSPENDED = "suspended"
     FAILED = "failed"
+    LEASE_LOST = "lease_lost"
 
 
 class Step(StrEnum):
@@ -94,6 +96,7 @@ class LoopParts(NamedTuple):
     watcher: Watcher | None = None
     on_text: OnText | None = None
     on_restart: OnRestart | None = None
+    tenure: Tenure | None = None
 
     def schemas(self) -> list[dict[str, Any]]:
         """What a request tells the model of the tools."""

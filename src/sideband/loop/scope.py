@@ -1,55 +1,33 @@
 """The part of a run that a client may end without ending the run."""
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
+
+from sideband.loop.problems import Forsaken
+from sideband.loop.stepping import Stay, stepped
 
 _Value = TypeVar("_Value")
 
 
-class Ended(Exception):
+class Stopped(Exception):
+    """What was awaited did not come to its own end; `given_up` where it would not stop and is not waited for."""
+
+    def __init__(self, *, given_up: bool = False) -> None:
+        super().__init__()
+        self.given_up = given_up
+
+
+class Ended(Stopped):
     """What was awaited was ended from outside."""
 
 
-class OutOfTime(Exception):
+class OutOfTime(Stopped):
     """It took longer than it may. Not a TimeoutError: the code that was awaited may raise one of its own."""
-
-
-class Forsaken(Exception):
-    """What was awaited gave up as if it had been cancelled, though nobody cancelled it."""
-
-
-class _Stay(msgspec.Struct, eq=False):
-    """A task inside a scope; what `asyncio.timeout` does, apart from when it is time.
-
-    `cancelling` is how often the task had been cancelled when it entered.
-    """
-
-    task: "asyncio.Task[Any]"
-    cancelling: int
-    cancelled: bool = False
-    handle: asyncio.Handle | None = None
-
-    def end(self) -> None:
-        """End it soon, not now: the task may be the caller, and past its last await."""
-        if self.handle is None:
-            self.handle = self.task.get_loop().call_soon(self.cancel)
-
-    def cancel(self) -> None:
-        """Cancel the task, once; only the event loop calls this."""
-        if not self.cancelled:
-            self.cancelled = True
-            self.task.cancel()
-
-    def leave(self) -> bool:
-        """Whether the task was cancelled here and nowhere else; it goes on as if it had not been."""
-        if self.handle is not None:
-            self.handle.cancel()
-        cancelled, self.cancelled = self.cancelled, False
-        return cancelled and self.task.uncancel() <= self.cancelling
 
 
 class Alarm:
@@ -61,17 +39,17 @@ class Alarm:
 
     def __init__(self, *, keeps_timer: bool = False) -> None:
         self._keeps_timer = keeps_timer
-        self._due: dict[_Stay, float] = {}
+        self._due: dict[Stay, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = inf
 
-    def set(self, stay: _Stay, when: float, loop: asyncio.AbstractEventLoop) -> None:
+    def set(self, stay: Stay, when: float, loop: asyncio.AbstractEventLoop) -> None:
         self._due[stay] = when
         if when < self._rings_at:
             self.off()
             self._rings_at, self._timer = when, loop.call_at(when, self._ring)
 
-    def lift(self, stay: _Stay) -> None:
+    def lift(self, stay: Stay) -> None:
         self._due.pop(stay, None)
         if not (self._keeps_timer or self._due):
             self.off()
@@ -99,7 +77,11 @@ class Scope(msgspec.Struct, eq=False):
     _alarm: Alarm = msgspec.field(default_factory=Alarm)
     ended: bool = False
     # Nearly always one at most.
-    _stays: list[_Stay] = []
+    _stays: list[Stay] = []
+
+    def beside(self) -> Self:
+        """Another one with the same alarm, which is not ended when this one is."""
+        return type(self)(self._alarm)
 
     def end(self) -> None:
         """End what is awaited now, and refuse what would be awaited next."""
@@ -108,32 +90,61 @@ class Scope(msgspec.Struct, eq=False):
             stay.end()
 
     async def inside(self, work: Coroutine[Any, Any, _Value], *, seconds: float | None = None) -> _Value:
-        """What `work` returns, or `Ended`, or `OutOfTime`; it runs in the task that awaits it."""
+        """What `work` returns or raises; or `Ended`, or `OutOfTime`, also where it comes back after its time.
+
+        Told to stop, it has a little while to do so, and then it is left where it stands. Whatever it raises is an
+        `Exception`, unless somebody really cancels the task, or interrupts the program. It runs in the task that awaits
+        it.
+        """
         if self.ended:
             work.close()
             raise Ended
         loop = asyncio.get_running_loop()
+        due = inf if seconds is None else loop.time() + seconds
+        stay: Stay | None = None
+        try:
+            try:
+                awaited = work.send(None)
+            except StopIteration as end:
+                # Over at once, as so much is: there was nothing to end.
+                value: _Value = end.value
+            else:
+                stay = self._stay(loop, due)
+                try:
+                    value = await stepped(work, awaited, stay)
+                finally:
+                    self._stays.remove(stay)
+                    self._alarm.lift(stay)
+        except BaseException as error:
+            self._explain(error, stay, late=seconds is not None and loop.time() >= due)
+            raise
+        if stay is not None and stay.leave():
+            raise asyncio.CancelledError
+        if seconds is not None and loop.time() >= due and not self.ended:
+            raise OutOfTime
+        return value
+
+    def _stay(self, loop: asyncio.AbstractEventLoop, due: float) -> Stay:
         task = asyncio.current_task(loop)
         assert task is not None  # noqa: S101 - this is a coroutine of asyncio
-        stay = _Stay(task, task.cancelling())
+        stay = Stay(task, task.cancelling())
         self._stays.append(stay)
-        if seconds is not None:
-            self._alarm.set(stay, loop.time() + seconds, loop)
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if stay.leave():
-                raise self._why() from None
-            # Passed on as it is, it would end a run that nobody wanted to end.
-            if task.cancelling():
-                raise
-            raise Forsaken("cancelled by its own doing") from None
-        finally:
-            self._stays.remove(stay)
-            if seconds is not None:
-                self._alarm.lift(stay)
-            if stay.cancelled or stay.handle is not None:
-                stay.leave()
+        if due < inf:
+            self._alarm.set(stay, due, loop)
+        if self.ended:
+            # It has done so itself, before it waited for anything.
+            stay.end()
+        return stay
 
-    def _why(self) -> Exception:
-        return Ended() if self.ended else OutOfTime()
+    def _explain(self, error: BaseException, stay: Stay | None, *, late: bool) -> None:
+        """Raise what the error means to whoever awaited it, unless it means just what it says."""
+        if stay is not None:
+            if stay.closed:
+                return
+            if stay.leave():
+                raise asyncio.CancelledError from error
+        if late or (stay is not None and stay.cancels):
+            raise (Ended if self.ended else OutOfTime)(given_up=stay is not None and stay.given_up) from error
+        interrupted = isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+        if not (isinstance(error, Exception) or interrupted):
+            raise Forsaken("it gave up as if that were for it to decide") from error

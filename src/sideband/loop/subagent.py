@@ -55,6 +55,7 @@ _OUTCOMES: Final[Mapping[LoopStatus, WorkerEvent]] = MappingProxyType(
         LoopStatus.CANCELLED: WorkerEvent.WORKER_CANCELLED,
         LoopStatus.SUSPENDED: WorkerEvent.WORKER_SUSPENDED,
         LoopStatus.FAILED: WorkerEvent.WORKER_FAILED,
+        LoopStatus.LEASE_LOST: WorkerEvent.WORKER_FAILED,
     }
 )
 

@@ -1,27 +1,29 @@
 """Telling hooks and providers what happens, and making live what they answer."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import msgspec
 
 from sideband.core.draft import Draft
-from sideband.core.effects import Effects, read_effects
-from sideband.core.errors import ReminderError
+from sideband.core.effects import Effects, action_of, read_effects
+from sideband.core.errors import ReminderError, TooManyPending, shown
+from sideband.core.failures import LeaseLost
 from sideband.core.hookevents import SessionEvent, WorkerEvent
 from sideband.core.inbox import check_body_size
 from sideband.core.reminder import Reminder, Source
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Trust
 from sideband.loop.conversation import Conversation
-from sideband.loop.hooks import HOOK_SECONDS, AroundHook, HookContext, HookFailure, HookFunction, Hooks, call, name_of
+from sideband.loop.foreign import Failed, ask, name_of, read
+from sideband.loop.hooks import HOOK_SECONDS, AroundHook, HookContext, HookFunction, Hooks
 from sideband.loop.problems import Problem
+from sideband.loop.scope import Scope
+from sideband.ports import ToolOutput
 from sideband.providers.context import Provider, ProviderContext, WorkspaceAnchor
-from sideband.providers.evaluation import Evaluation, evaluate_one, failure, read_result, within_budget
+from sideband.providers.evaluation import OVER_BUDGET, Evaluation, evaluate_one, failure, read_result, within_budget
 from sideband.recall.facts import FactBook
-
-# Where the reminders stand in what a hook answers; the rest of it is its action.
-_REMINDERS: Final = frozenset({"reminder", "effects", "body"})
 
 
 class Answer(NamedTuple):
@@ -43,7 +45,10 @@ class Surroundings(NamedTuple):
 
 
 class Teller:
-    """Tells one run's hooks and providers; what fails is reported by name and stops nothing."""
+    """Tells one run's hooks and providers; what fails is reported by name and stops nothing.
+
+    All of them are awaited in `scope`, so that whoever ends it need not wait for them.
+    """
 
     def __init__(
         self,
@@ -54,11 +59,13 @@ class Teller:
         report: Callable[[Problem], None],
         *,
         seconds: float = HOOK_SECONDS,
+        scope: Scope | None = None,
     ) -> None:
         self._talk = talk
         self._hooks = hooks
         self._seconds = seconds
         self.report = report
+        self.scope = scope or Scope()
         self._subscribers: dict[str, list[tuple[Provider, ProviderContext]]] = {}
         for provider in providers:
             for event in provider.subscribes_to:
@@ -85,19 +92,31 @@ class Teller:
     async def _ask_all(
         self, hooks: Iterable[HookFunction], event: SessionEvent | WorkerEvent, payload: Mapping[str, Any]
     ) -> list[Any]:
-        answers = [await self.ask(hook, event.value, payload) for hook in tuple(hooks)]
-        return [answer.action for answer in answers if answer.action is not None]
+        actions: list[Any] = []
+        for hook in tuple(hooks):
+            action = (await self.ask(hook, event.value, payload)).action
+            if action is None:
+                continue
+            actions.append(action)
+            # Around tools there is more to decide; of all that is told here, only a compaction can be kept from.
+            if event is not SessionEvent.PRE_COMPACT or not blocks(action):
+                self.report(Problem(_where(hook, event), f"nothing is done here about {shown(action)}"))
+        return actions
 
-    async def ask(self, hook: HookFunction, event: str, payload: Mapping[str, Any]) -> Answer:
+    # Hooks.
+
+    async def ask(
+        self, hook: HookFunction, event: str, payload: Mapping[str, Any], *, scope: Scope | None = None
+    ) -> Answer:
         """Call one hook and make live the reminders it answers with."""
-        where = f"hook {name_of(hook)} on {event}"
-        context = HookContext(payload, event=event, session_id=self._talk.session_id)
+        where = _where(hook, event)
+        context = HookContext(_own(payload), event=event, session_id=self._talk.session_id)
         try:
-            returned = await call(hook, context, seconds=self._seconds)
-        except HookFailure as error:
+            returned = await ask(hook, context, scope=scope or self.scope, seconds=self._seconds)
+            effects = read(self._read, returned, event, where)
+        except Failed as error:
             self.report(Problem(where, str(error)))
             return Answer((), None)
-        effects = self._read(returned, event, where)
         live = [await self._inject(draft, Source.HOOK, name_of(hook), where) for draft in effects.reminders]
         return Answer(tuple(injected for injected in live if injected is not None), effects.action)
 
@@ -110,21 +129,28 @@ class Teller:
 
     def _read(self, returned: object, event: str, where: str) -> Effects:
         try:
-            return read_effects(returned, Surface.HOOK, event=event, limits=self._talk.limits)
+            effects = read_effects(returned, Surface.HOOK, event=event, limits=self._talk.limits)
         except ReminderError as error:
+            # Who denies a call and words the reminder badly has denied it all the same.
             self.report(Problem(where, str(error)))
-        if not isinstance(returned, Mapping):
-            return Effects((), None)
-        # Who denies a call and words the reminder badly has denied it all the same.
-        rest = {key: value for key, value in returned.items() if key not in _REMINDERS}
-        return read_effects(rest, Surface.HOOK, event=event, limits=self._talk.limits)
+            return Effects((), action_of(returned))
+        if (
+            isinstance(returned, Mapping)
+            and "body" in returned
+            and effects.action is not None
+            and not effects.reminders
+        ):
+            self.report(Problem(where, 'a body beside a decision is none: write {"reminder": {…}, "then": {…}}'))
+        return effects
 
     async def _inject(self, draft: Draft, source: Source, provider_id: str, where: str) -> tuple[Reminder, int] | None:
         try:
             return await self._talk.inject(draft, source=source, provider_id=provider_id)
-        except ReminderError as error:
+        except (ReminderError, LeaseLost) as error:
             self.report(Problem(where, str(error)))
             return None
+
+    # Providers.
 
     async def _evaluate(self, subscribers: Sequence[tuple[Provider, ProviderContext]], payload: dict[str, Any]) -> None:
         evaluations: list[Evaluation] = []
@@ -137,31 +163,42 @@ class Teller:
                 fired, returned = True, self._of_a_size(returned)
             evaluations.append(returned)
         for evaluation in within_budget(evaluations) if fired else evaluations:
-            self._talk.note(evaluation.event)
             if evaluation.drafts or evaluation.event.error is not None:
                 await self._heed(evaluation)
+            else:
+                self._talk.note(evaluation.event)
 
     async def _heed(self, evaluation: Evaluation) -> None:
-        """Report how a provider failed, or make live what it wants said."""
+        """Report how a provider failed, or make live what it wants said and there is room for."""
         where = f"provider {evaluation.provider_id} on {evaluation.event.event_name}"
-        if evaluation.event.error is not None:
-            self.report(Problem(where, evaluation.event.error))
+        kept: list[Draft] = []
         for draft in evaluation.drafts:
+            if self._talk.has_room(draft, beside=len(kept)):
+                kept.append(draft)
+        event = evaluation.event
+        if len(kept) < len(evaluation.drafts):
+            most = self._talk.limits.pending_per_session
+            self.report(Problem(where, str(TooManyPending(most, most, scope="session"))))
+            event = msgspec.structs.replace(event, fired=bool(kept), skipped=OVER_BUDGET)
+        self._talk.note(event)
+        if event.error is not None:
+            self.report(Problem(where, event.error))
+        for draft in kept:
             await self._inject(draft, Source.STDLIB_PROVIDER, evaluation.provider_id, where)
 
     async def _guarded(self, provider: Provider, shared: ProviderContext) -> Evaluation:
         context = msgspec.structs.replace(
             shared,
-            payload=dict(shared.payload),
-            options=dict(shared.options),
-            config=dict(shared.config),
+            payload=_own(shared.payload),
+            options=_own(shared.options),
+            config=_own(shared.config),
             profile=dict(shared.profile or {}),
         )
         try:
-            returned = await call(provider.evaluate, context, seconds=self._seconds)
-        except HookFailure as error:
+            returned = await ask(provider.evaluate, context, scope=self.scope, seconds=self._seconds)
+            return read(read_result, provider.id, context.event, returned)
+        except (Failed, ReminderError) as error:
             return failure(provider.id, context.event, str(error))
-        return read_result(provider.id, context.event, returned)
 
     def _of_a_size(self, evaluation: Evaluation) -> Evaluation:
         """Too long a body is a failure of its provider: what is noted as fired will be live."""
@@ -171,6 +208,31 @@ class Teller:
         except ReminderError as error:
             return failure(evaluation.provider_id, evaluation.event.event_name, str(error))
         return evaluation
+
+
+def blocks(action: object) -> bool:
+    """Whether an action keeps from happening what it was asked about."""
+    return isinstance(action, Mapping) and bool(action.get("block"))
+
+
+def _where(hook: HookFunction, event: str) -> str:
+    return f"hook {name_of(hook)} on {event}"
+
+
+def _own(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A payload for somebody who may change it: the next one is told what happened, not what became of that."""
+    return {key: _copied(value) for key, value in payload.items()}
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401 - whatever a tool put there
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, ToolOutput):
+        return msgspec.structs.replace(value, data=_copied(value.data))
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - what cannot be copied is shared
+        return value
 
 
 def _context(talk: Conversation, around: Surroundings, provider_id: str, event: str) -> ProviderContext:

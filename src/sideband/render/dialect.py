@@ -116,12 +116,12 @@ class Dialect(ABC):
 
     def write(self, tape: Tape, message: Mapping[str, Any]) -> None:
         """One more message. What no wire accepts is mended: a call without a result, a result without its call."""
-        role = message["role"]
-        if role == "tool" and message["tool_call_id"] in tape.pending:
-            del tape.pending[message["tool_call_id"]]
+        role, pending = message["role"], tape.pending
+        if role == "tool" and message["tool_call_id"] in pending:
+            del pending[message["tool_call_id"]]
             self.result(tape, message)
             return
-        if tape.pending:
+        if pending:
             self.settle(tape)
         if role == ASSISTANT:
             self._answer(tape, message)
@@ -142,12 +142,12 @@ class Dialect(ABC):
 
     def put(self, tape: Tape, fragment: Fragment) -> None:
         """A fragment, behind all there is."""
-        form = fragment.form
+        form, levels = fragment.form, tape.levels
         if form is _MESSAGE and fragment.role != USER:
             self.entry(tape, fragment.role, fragment.text)
-        elif form is _RESULT and tape.levels[-1].name == RESULT:
+        elif form is _RESULT and levels[-1].name == RESULT:
             self.fold(tape, fragment.text)
-        elif self._user_is_open(tape):
+        elif len(levels) > MESSAGE and levels[MESSAGE].name == USER:
             tape.add(CONTENT, self.piece(fragment.text))
             tape.last_role = USER
         else:

@@ -31,25 +31,27 @@ class History:
         self._fragments: Sequence[Fragment] = ()
         self._joined = 0
 
-    def goes_on_with(self, view: RequestView) -> bool:
+    def goes_on_with(self, view: RequestView, fragments: Sequence[Fragment]) -> bool:
         """Whether a view has the same head, begins with all that is on the tape, and puts nothing in the middle of it."""
-        fragments = view.ledger.on(self.route).fragments
+        joined = self._joined
         return (
             self._system == (view.system, view.system_after)
             and self._tools == tuple(view.tools)
             and _begins(view.messages, self._messages, self._written)
-            and _begins(fragments, self._fragments, self._joined)
-            and (len(fragments) == self._joined or fragments[self._joined].anchor >= self._written)
+            and _begins(fragments, self._fragments, joined)
+            and (len(fragments) == joined or fragments[joined].anchor >= self._written)
         )
 
     def follow(self, messages: Sequence[Mapping[str, Any]], fragments: Sequence[Fragment]) -> None:
         """Write what has come since: messages, and fragments where they stood when they were answered."""
-        for place in range(self._written, len(messages)):
+        count, write, tape = len(messages), self._dialect.write, self.tape
+        for place in range(self._written, count):
             if self._joined < len(fragments):
                 self._join(fragments, place)
-            self._dialect.write(self.tape, messages[place])
-        self._join(fragments, len(messages))
-        self._messages, self._written = messages, len(messages)
+            write(tape, messages[place])
+        if self._joined < len(fragments):
+            self._join(fragments, count)
+        self._messages, self._written = messages, count
         self._fragments = fragments
 
     def _join(self, fragments: Sequence[Fragment], place: int) -> None:
@@ -64,4 +66,4 @@ def _begins(items: Sequence[_Item], known: Sequence[_Item], count: int) -> bool:
     """Whether the first `count` are those we know. A list that only ever grows need not be compared."""
     if len(items) < count:
         return False
-    return items is known or list(items[:count]) == list(known[:count])
+    return items is known or not count or list(items[:count]) == list(known[:count])

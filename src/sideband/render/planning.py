@@ -73,7 +73,8 @@ class _End(NamedTuple):
     """What holds at one kind of end of a conversation.
 
     Text joins an open turn in this form and role; where none is open it begins one. A finite reminder of the session's
-    own side, and a finite notice, stand as long as these scopes say.
+    own side, and a finite notice, stand as long as these scopes say. What is not kept is the same in the next request
+    that ends alike: `known` are such texts, by reminder.
     """
 
     tail: Tail
@@ -82,6 +83,7 @@ class _End(NamedTuple):
     role: str
     own: Scope
     notice: Scope
+    known: dict[str, Piece]
 
 
 class _Read(NamedTuple):
@@ -108,7 +110,6 @@ class Planner:
         self._tags = not self._as_developer and (profile.prefers_xml_scaffolding or profile.wire is Wire.ANTHROPIC)
         self._reader = Reader(profile, always=Shape.DEVELOPER_MESSAGE if self._own_items else None)
         self._ends = {role: self._end(tail) for role, tail in TAILS.items()}
-        self._known: dict[str, tuple[_End, Piece]] = {}
 
     # Deciding beforehand.
 
@@ -124,9 +125,9 @@ class Planner:
         text = self._finite_text(tail, form)
         own = self._finite_message() if self._as_developer else text
         if not (self._clears and is_open):
-            return _End(tail, is_open, form, role, own, text)
+            return _End(tail, is_open, form, role, own, text, {})
         # Volatile text can stand neither before the entry, which is history, nor behind it, where no user may speak.
-        return _End(tail, is_open, form, role, Scope.CLEARING, Scope.KEPT)
+        return _End(tail, is_open, form, role, Scope.CLEARING, Scope.KEPT, {})
 
     def _finite_text(self, tail: Tail, form: Form) -> Scope:
         profile = self._profile
@@ -151,7 +152,11 @@ class Planner:
 
     def plan(self, view: RequestView, route: str) -> Planned:
         """What this request says beside its messages."""
-        messages, live, ledger = view.messages, view.live, view.ledger.on(route)
+        return self.plan_behind(view, view.ledger.on(route))
+
+    def plan_behind(self, view: RequestView, ledger: Ledger) -> Planned:
+        """The same, where it is known what the route has said before."""
+        messages, live = view.messages, view.live
         anchor = len(messages)
         if view.again is not None:
             return Planned(view.again, _shown_again(view.again, live, ledger), anchor=anchor)
@@ -176,23 +181,24 @@ class Planner:
 
     def _read(self, live: LiveIndex, ledger: Ledger, end: _End) -> _Read:
         read = _Read([], [], [], [])
-        standing, handle, known = ledger.standing, ledger.next_handle, self._known
+        standing, handle, known, passing = ledger.standing, ledger.next_handle, end.known, read.passing
         for item in live:
             reminder_id = item.reminder.id
-            stands = standing.get(reminder_id)
-            if stands is not None:
-                read.carried.append(Shown(reminder_id, stands.role, carried=True))
+            if standing and reminder_id in standing:
+                read.carried.append(Shown(reminder_id, standing[reminder_id].role, carried=True))
                 continue
             before = known.get(reminder_id)
-            if before is not None and before[0] is end and before[1].item is item:
-                read.passing.append(before[1])
+            if before is not None and before.item is item:
+                passing.append(before)
                 continue
             piece = self._piece(item, live, end, handle)
             if isinstance(piece, DropReason):
                 read.unusable.append(Unusable(reminder_id, piece))
             elif piece.handle is None:
-                read.passing.append(piece)
-                self._remember(end, piece)
+                passing.append(piece)
+                if len(known) == _REMEMBERED:
+                    known.clear()
+                known[reminder_id] = piece
             else:
                 read.kept.append(piece)
                 handle += 1
@@ -202,22 +208,22 @@ class Planner:
         look = self._reader.look(item)
         if isinstance(look, DropReason):
             return look
-        finite = end.notice if look.is_notice else end.own
-        scope = _KEPT if item.reminder.ttl_turns is None else finite
-        number, turns = (handle, live.remaining(item)) if scope is _KEPT else (None, None)
-        text = _text(item, look, number, turns)
+        reminder = item.reminder
+        if look.is_notice:
+            scope, role = end.notice, end.role
+        else:
+            scope, role = end.own, _DEVELOPER if self._as_developer else end.role
+        if scope is _KEPT or reminder.ttl_turns is None:
+            scope, number = _KEPT, handle
+            text = _text(item, look, handle, live.remaining(item))
+        else:
+            number = None
+            text = _text(item, look)
         tokens = estimate(text)
         if self._reader.is_too_large(tokens):
             return DropReason.TOO_LARGE
-        role = _DEVELOPER if self._as_developer and not look.is_notice else end.role
-        shown = Shown(item.reminder.id, _SYSTEM if scope is _CLEARING else role)
+        shown = Shown(reminder.id, _SYSTEM if scope is _CLEARING else role)
         return Piece(item, look, shown, text, tokens, scope, number)
-
-    def _remember(self, end: _End, piece: Piece) -> None:
-        """What is not kept is the same in the next request, if that ends alike."""
-        if len(self._known) == _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[piece.item.id] = (end, piece)
 
     def _fragments(self, pieces: Sequence[Piece], ended: Sequence[int], end: _End, anchor: int) -> tuple[Fragment, ...]:
         """In the order in which they stand: what takes back, what is kept, what is volatile, what clears itself."""
@@ -278,7 +284,9 @@ def _entry(pieces: Sequence[Piece], anchor: int) -> Fragment:
     )
 
 
-def _text(item: LiveItem, look: Look, handle: int | None, turns: int | None) -> str:
+def _text(item: LiveItem, look: Look, handle: int | None = None, turns: int | None = None) -> str:
+    if handle is None and look.is_tagged and not look.is_notice:
+        return tagged(item.reminder)
     stated = turns if turns is not None and turns > 1 else None
     if look.is_tagged:
         # On a route with plain shapes a peer could otherwise write what reads like one, inside its own frame.

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import msgspec
+
 from sideband.core.events import DropReason
 from sideband.core.ledger import Scope
 from sideband.core.lifecycle import Shown
@@ -38,7 +40,8 @@ class Look(NamedTuple):
     lost: RoleHint | None
 
 
-class Piece(NamedTuple):
+# A record rather than a tuple with names, since one is made for every reminder; no cycle leads through it.
+class Piece(msgspec.Struct, frozen=True, gc=False):
     """New text of a request, for one reminder; `handle` is its number where it is kept."""
 
     item: LiveItem
@@ -61,10 +64,12 @@ class Reader:
 
     def look(self, item: LiveItem) -> Look | DropReason:
         """How a reminder is shown, or why it cannot be."""
-        if not _is_readable(item.reminder.body):
+        reminder = item.reminder
+        body = reminder.body
+        if not body or body.isspace() or not (body.isascii() or _can_be_written(body)):
             return DropReason.INVALID
         looks = self._looks[item.provenance.trust]
-        return DropReason.CAPABILITY_MISMATCH if looks is None else looks[item.reminder.role_hint]
+        return DropReason.CAPABILITY_MISMATCH if looks is None else looks[reminder.role_hint]
 
     def is_too_large(self, tokens: int) -> bool:
         """Whether a text of that size is more than this route shows in any request."""
@@ -102,12 +107,8 @@ def _looks(profile: Profile, trust: Trust, always: Shape | None) -> Mapping[Role
     return looks
 
 
-def _is_readable(body: str) -> bool:
-    """Whether there is something to read; half a character cannot be written down."""
-    if not body or body.isspace():
-        return False
-    if body.isascii():
-        return True
+def _can_be_written(body: str) -> bool:
+    """Half a character cannot."""
     try:
         body.encode()
     except UnicodeEncodeError:

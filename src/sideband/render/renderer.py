@@ -7,12 +7,12 @@ from typing import Any, Final
 import msgspec
 
 from sideband.core.errors import InvalidOption
-from sideband.core.ledger import Fragment, Scope
+from sideband.core.ledger import Fragment, Ledger, Scope
 from sideband.core.lifecycle import Shown, Unusable
 from sideband.render.dialect import RESULT, Head, Opening, Settings
 from sideband.render.history import History
 from sideband.render.layout import Kind, Layout, Part, marked_at, spliced
-from sideband.render.planning import Advised, Placed, Planned, SeedPlan, Slot, default_placement, plan, plan_seed
+from sideband.render.planning import Advised, Placed, Planned, Planner, SeedPlan, Slot, default_placement, plan_seed
 from sideband.render.profile import Placement, Profile
 from sideband.render.tape import Tape, encode
 from sideband.render.view import RequestView
@@ -85,6 +85,7 @@ class Renderer:
         self.placement = default_placement(profile) if placement is None else placement
         self._settings = Settings(model, max_output_tokens, stream, dict(parameters or {}))
         self._dialect = dialect_for(profile)
+        self._planner = Planner(profile, self.placement)
         self._signed = encode([self._settings, profile, self.placement])
         self._histories: dict[str, History] = {}
 
@@ -92,8 +93,8 @@ class Renderer:
         """The request for this view."""
         if self.placement is Placement.SEED:
             return self._render_seed(view)
-        history = self._history(view)
-        return self._finished(history, plan(self.profile, self.placement, view, history.route))
+        history, ledger = self._history(view)
+        return self._finished(history, self._planner.plan_behind(view, ledger))
 
     def _finished(self, history: History, planned: Planned | SeedPlan, *marked: int) -> Rendered:
         """The history, what this request says behind it, and the breakpoints; `marked` blocks ask for one too."""
@@ -147,17 +148,22 @@ class Renderer:
 
     # What is remembered.
 
-    def _history(self, view: RequestView) -> History:
-        """The tape of this conversation, up to its last message."""
-        history = self._histories.pop(view.session_id, None)
-        if history is None or not history.goes_on_with(view):
+    def _history(self, view: RequestView) -> tuple[History, Ledger]:
+        """The tape of this conversation, up to its last message, and what was said beside it on this route."""
+        histories, session_id = self._histories, view.session_id
+        # The one used last stands last.
+        history = histories.pop(session_id, None)
+        if history is not None:
+            ledger = view.ledger.on(history.route)
+        if history is None or not history.goes_on_with(view, ledger.fragments):
             head = self._dialect.head(self._opening(view, view.system, view.system_after))
             history = History(self._dialect, view, head, self._route(head))
-        history.follow(view.messages, view.ledger.on(history.route).fragments)
-        self._histories[view.session_id] = history
-        if len(self._histories) > MAX_SESSIONS:
-            del self._histories[next(iter(self._histories))]
-        return history
+            ledger = view.ledger.on(history.route)
+        history.follow(view.messages, ledger.fragments)
+        histories[session_id] = history
+        if len(histories) > MAX_SESSIONS:
+            del histories[next(iter(histories))]
+        return history, ledger
 
     def _opening(self, view: RequestView, *system: str) -> Opening:
         return Opening(self._settings, "\n\n".join(filter(None, system)), tuple(view.tools), view.session_id)

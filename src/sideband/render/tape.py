@@ -44,9 +44,11 @@ class Tape:
         "pending",
     )
 
-    def __init__(self, levels: Sequence[Level] = (ROOT,), *, fresh: bool = True, marking: bool = False) -> None:
+    def __init__(
+        self, levels: Sequence[Level] = (ROOT,), *, fresh: bool = True, marking: bool = False, base: int = 0
+    ) -> None:
         self.data = bytearray()
-        self.base = 0
+        self.base = base
         self.levels = [*levels]
         self.fresh = fresh
         self.marking = marking
@@ -57,9 +59,9 @@ class Tape:
 
     def fork(self) -> "Tape":
         """An empty tape that goes on where this one ends; nothing written to it changes this one."""
-        copy = Tape(self.levels, fresh=self.fresh, marking=self.marking)
-        copy.base = len(self.data)
-        copy.pending = self.pending.copy()
+        copy = Tape(self.levels, fresh=self.fresh, marking=self.marking, base=len(self.data))
+        if self.pending:
+            copy.pending = self.pending.copy()
         return copy
 
     @property
@@ -74,11 +76,15 @@ class Tape:
     @property
     def closers(self) -> bytes:
         """What would close all that is open."""
-        return b"".join([level.closer for level in reversed(self.levels)])
+        return b"".join([level.closer for level in self.levels[::-1]])
 
     def add(self, depth: int, piece: bytes, *, markable: bool = True) -> None:
         """One more piece into what is open at this depth; what is open inside it is closed first."""
-        data = self._at(depth)
+        data, levels = self.data, self.levels
+        if len(levels) == depth and not self.fresh:
+            data += levels[-1].between
+        else:
+            self._at(depth)
         if markable and self.marking:
             self.marks.append(self.base + len(data) + 1)
         self.blocks += 1
@@ -101,7 +107,8 @@ class Tape:
         data = self._at(depth)
         start = self.base + len(data)
         self.levels += levels
-        data += opening + levels[-1].between.join(pieces)
+        data += opening
+        data += pieces[0] if len(pieces) == 1 else levels[-1].between.join(pieces)
         if markable and self.marking:
             last = self.base + len(data) - len(pieces[-1])
             self.marks.append((last if mark is None else start + mark) + 1)

@@ -1,8 +1,11 @@
 """A session as a program holds it: tell it things, ask what waits, take things back."""
 
+import itertools
+import os
+import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sideband.core import drain, inbox, lifecycle
 from sideband.core.errors import SessionBusy, UnknownMessage, shown
@@ -23,6 +26,7 @@ from sideband.loop.conversation import Conversation
 from sideband.loop.messages import user_content
 from sideband.loop.problems import Problem
 from sideband.loop.telling import Surroundings, Teller
+from sideband.loop.tenure import Tenure, take
 from sideband.ports import Journal, Logged
 from sideband.runtime.registries import HOOKS
 
@@ -37,6 +41,10 @@ class Accepted(NamedTuple):
     deduped_count: int
 
 
+# Handles on sessions, counted: each holds its leases for itself, and none takes them from another.
+_HANDLES: Final = itertools.count(1)
+
+
 class Session:
     """One conversation of one agent. Every method is one commit; what it answers is so from then on."""
 
@@ -45,6 +53,7 @@ class Session:
         self.talk = Conversation(journal, session_id, new_id=new_id, limits=limits)
         self.run: AgentRun | None = None
         self._calling = False
+        self._handle = next(_HANDLES)
 
     @property
     def busy(self) -> bool:
@@ -54,7 +63,12 @@ class Session:
     def refuse_busy(self) -> None:
         """Raise where something runs on it already."""
         if self.busy:
-            raise SessionBusy(f"session {shown(self.id)} is in use by a loop or a call", field="session", value=self.id)
+            raise SessionBusy(
+                f"session {shown(self.id)} is in use by a loop or a call; await it to its end, or leave it with "
+                "`async with run:` or `await run.aclose()`",
+                field="session",
+                value=self.id,
+            )
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -65,6 +79,10 @@ class Session:
             yield
         finally:
             self._calling = False
+
+    async def attend(self) -> Tenure:
+        """Take the session on lease, for a run or a call; `SessionBusy` where another process or handle has it."""
+        return await take(self.talk, f"{socket.gethostname()}:{os.getpid()}:{self._handle}")
 
     async def remind(self, body: str, **options: Any) -> Accepted:  # noqa: ANN401 - checked by the parser
         """Accept a reminder; the next seam that takes its mode makes it live.
@@ -88,7 +106,7 @@ class Session:
             answers.append(accepted)
             return accepted.events
 
-        await self.talk.commit(decide)
+        await self.talk.accept(decide)
         return Accepted(answers[-1].reminder_id, answers[-1].deduped_count)
 
     async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
@@ -96,14 +114,15 @@ class Session:
         blocks = _blocks(content)
         wanted = read_inject_mode(mode)
         message_id = self.talk.new_id()
-        await self.talk.commit(
+        await self.talk.accept(
             lambda state: inbox.accept_message(
                 state.inbox,
                 blocks,
                 wanted,
                 IN_PROCESS,
                 new_id=message_id,
-                running=state.running,
+                # What a process that died has left running reaches nobody.
+                running=state.running and state.attended,
                 closed=state.closed,
                 limits=self.talk.limits,
             )
@@ -134,13 +153,13 @@ class Session:
             answers.append(revocation.status)
             return revocation.events
 
-        await self.talk.commit(decide)
+        await self.talk.accept(decide)
         return answers[-1]
 
     async def replace(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
         """Exchange the content of a waiting message; its id, mode and place stay."""
         blocks = _blocks(content)
-        await self.talk.commit(lambda state: inbox.replace_message(state.inbox, message_id, blocks, IN_PROCESS))
+        await self.talk.accept(lambda state: inbox.replace_message(state.inbox, message_id, blocks, IN_PROCESS))
 
     async def clear(
         self,
@@ -151,13 +170,19 @@ class Session:
     ) -> int:
         """End every live reminder that matches all that is given; how many those were."""
         selector = lifecycle.Selector(id=id, tag=tag, dedupe_key=dedupe_key)
-        return len(await self.talk.commit(lambda state: lifecycle.clear(state.live, selector)))
+        return len(await self.talk.accept(lambda state: lifecycle.clear(state.live, selector)))
 
     async def cancel(self) -> bool:
-        """End the running turn; the inbox stays as it is. False where nothing runs."""
-        if self.run is None or self.run.over:
+        """End the running turn; the inbox stays as it is. False where nothing runs.
+
+        A run that nobody drives at the moment is over when this returns; any other soon after.
+        """
+        run = self.run
+        if run is None or run.over:
             return False
-        self.run.cancel()
+        run.cancel()
+        if not run.driven:
+            await run.finish()
         return True
 
     async def events(self, *, kind_prefix: str = "", after: int = 0) -> AsyncGenerator[Logged, None]:
@@ -190,7 +215,8 @@ class Session:
         with self.calling():
             if not self.talk.state.closed:
                 await self._farewell(problems).tell(SessionEvent.SESSION_END)
-            await self.talk.commit(
+                await self.talk.write_notes()
+            await self.talk.accept(
                 lambda state: () if state.closed else drain.close(state.inbox, state.live, request=state.request)
             )
         return tuple(problems)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from math import inf, isinf
 from typing import Final, NamedTuple
 
 from sideband.core.errors import SessionBusy, shown
@@ -13,9 +14,8 @@ from sideband.core.topic import KINDS
 from sideband.ports import Committed, Decision, Lease, Logged
 
 SUBSCRIBER_EVENTS: Final = 1_000
-
-
-LEASE_SECONDS: Final = 30.0
+# When a lease lapses that never does, in milliseconds.
+NEVER: Final = 2**63 - 1
 
 
 def now_ms() -> int:
@@ -30,10 +30,21 @@ class _Subscriber(NamedTuple):
 
 
 class MemoryStore:
-    """Decisions run on the state itself; nothing awaits between reading it and applying what was decided."""
+    """Decisions run on the state itself; nothing awaits between reading it and applying what was decided.
 
-    def __init__(self, *, now_ms: Callable[[], int] = now_ms) -> None:
+    Leases do not lapse, unless they are to (`lease_seconds`): whoever holds one is there as long as the memory is.
+    """
+
+    def __init__(
+        self,
+        *,
+        now_ms: Callable[[], int] = now_ms,
+        subscriber_events: int = SUBSCRIBER_EVENTS,
+        lease_seconds: float = inf,
+    ) -> None:
         self.journal: list[Logged] = []
+        self._lease_seconds = lease_seconds
+        self._subscriber_events = subscriber_events
         self._now_ms = now_ms
         self._leases: dict[str, Lease] = {}
         self._tokens: dict[str, int] = {}
@@ -62,11 +73,18 @@ class MemoryStore:
     async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         """Run the decision and apply what it decided, all or nothing; an error of the decision changes nothing."""
         state = self.state(session_id)
-        if lease is not None or self._leases:
+        if lease is not None and self._leases.get(session_id) is lease:
+            state.attended = True
+        elif lease is not None or self._leases:
             self._attend(state, session_id, lease)
         events = tuple(decide(state))
         if events:
-            fold(events, state)
+            try:
+                fold(events, state)
+            except BaseException:
+                # It may have been applied in part.
+                self._restore(state, session_id)
+                raise
             journal, behind = self.journal, len(self.journal)
             for sequence, event in enumerate(events, behind + 1):
                 journal.append(Logged(sequence=sequence, session_id=session_id, event=event))
@@ -77,6 +95,12 @@ class MemoryStore:
                 for logged in journal[behind:]:
                     self._tell(logged)
         return Committed(events=events, sequence=len(self.journal))
+
+    def _restore(self, state: SessionState, session_id: str) -> None:
+        """Let a state be what the journal says again, for everybody who holds it."""
+        known = fold(logged.event for logged in self.journal if logged.session_id == session_id)
+        known.attended = state.attended
+        vars(state).update(vars(known))
 
     # Leases.
 
@@ -111,9 +135,10 @@ class MemoryStore:
             self.state(lease.session_id).attended = False
 
     def _lease(self, session_id: str, holder: str, token: int) -> Lease:
-        expires_at = self._now_ms() + int(LEASE_SECONDS * 1_000)
+        seconds = self._lease_seconds
+        expires_at = NEVER if isinf(seconds) else self._now_ms() + int(seconds * 1_000)
         lease = self._leases[session_id] = Lease(
-            session_id=session_id, holder=holder, token=token, seconds=LEASE_SECONDS, expires_at=expires_at
+            session_id=session_id, holder=holder, token=token, seconds=seconds, expires_at=expires_at
         )
         return lease
 
@@ -152,7 +177,7 @@ class MemoryStore:
         for subscriber in tuple(self._subscribers):
             if not subscriber.wanted(logged):
                 continue
-            if len(subscriber.waiting) >= SUBSCRIBER_EVENTS:
+            if len(subscriber.waiting) >= self._subscriber_events:
                 self._subscribers.remove(subscriber)
             else:
                 subscriber.waiting.append(logged)

@@ -38,20 +38,20 @@ class Bridge:
             )
             return answers[-1].events
 
-        await self._talk.commit(decide)
+        await self._talk.accept(decide)
         return Accepted(ReminderId(answers[-1].reminder_id), answers[-1].deduped_count)
 
     async def inject(self, content: Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
         blocks = [dict(block) for block in content]
         message_id = self._talk.new_id()
-        await self._talk.commit(
+        await self._talk.accept(
             lambda state: inbox.accept_message(
                 state.inbox,
                 blocks,
                 InjectMode(mode),
                 self._who,
                 new_id=message_id,
-                running=state.running,
+                running=state.running and state.attended,
                 closed=state.closed,
             )
         )
@@ -68,13 +68,13 @@ class Bridge:
             answers.append(revocation.status)
             return revocation.events
 
-        await self._talk.commit(decide)
+        await self._talk.accept(decide)
         return answers[-1]
 
     async def replace(self, message_id: str, content: Sequence[Mapping[str, Any]]) -> None:
         blocks = [dict(block) for block in content]
-        await self._talk.commit(lambda state: inbox.replace_message(state.inbox, message_id, blocks, self._who))
+        await self._talk.accept(lambda state: inbox.replace_message(state.inbox, message_id, blocks, self._who))
 
     async def clear(self, **selected: str) -> int:
         selector = lifecycle.Selector(**selected)
-        return len(await self._talk.commit(lambda state: lifecycle.clear(state.live, selector, self._who)))
+        return len(await self._talk.accept(lambda state: lifecycle.clear(state.live, selector, self._who)))

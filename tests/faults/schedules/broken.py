@@ -21,7 +21,8 @@ from sideband.core.events import (
 from sideband.core.items import InboxItem, QueuedMessage
 from sideband.core.seams import Mode, Seam
 from sideband.core.state import SessionState, apply
-from sideband.loop.conversation import Build, Conversation, Opened
+from sideband.loop.conversation import Conversation
+from sideband.loop.decisions import Build, Opened
 from sideband.loop.dispatch import Dispatcher
 from sideband.loop.messages import reply_message, result_message
 from sideband.loop.outcome import Outcome
@@ -266,7 +267,7 @@ class ClosesBehindARun(Session):
 
     async def close(self) -> tuple[Problem, ...]:
         self.refuse_busy()
-        await self.talk.commit(lambda state: () if state.closed else close(state.inbox, state.live))
+        await self.talk.accept(lambda state: () if state.closed else close(state.inbox, state.live))
         return ()
 
 

@@ -1,11 +1,13 @@
 """Whatever a hook returns is read or refused, and nothing else happens."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.core.draft import Draft
 from sideband.core.effects import (
     ACTION_KEYS,
+    LOOKALIKES,
     Deny,
     Phase,
     ReplaceArgs,
@@ -14,7 +16,7 @@ from sideband.core.effects import (
     read_effects,
     read_tool_action,
 )
-from sideband.core.errors import ReminderError
+from sideband.core.errors import InvalidOption, ReminderError
 from sideband.core.surfaces import Surface
 
 names = st.sampled_from(
@@ -43,7 +45,7 @@ def test_any_action_is_read_or_refused(action: object, phase: Phase) -> None:
     try:
         read = read_tool_action(action, phase)
     except ReminderError:
-        assert phase is Phase.AFTER
+        assert action is not None
         return
     assert read is None or isinstance(read, ReplaceResult if phase is Phase.AFTER else Deny | ReplaceArgs)
 
@@ -51,7 +53,36 @@ def test_any_action_is_read_or_refused(action: object, phase: Phase) -> None:
 @given(st.dictionaries(names, st.sampled_from([None, True, False, "x", {}, 1])))
 def test_a_call_is_denied_exactly_when_a_deny_says_so(action: dict[str, object]) -> None:
     denied = action.get("deny") is not None and action["deny"] is not False
-    assert isinstance(read_tool_action(action, Phase.BEFORE), Deny) is denied
+    try:
+        read = read_tool_action(action, Phase.BEFORE)
+    except ReminderError:
+        read = None
+    assert isinstance(read, Deny) is denied
+
+
+@pytest.mark.parametrize("word", sorted(LOOKALIKES | {"block", "result"}))
+def test_a_word_that_decides_nothing_before_a_tool_is_refused_and_not_passed_over(word: str) -> None:
+    with pytest.raises(InvalidOption, match=word):
+        read_tool_action(action_of({word: "deny"}), Phase.BEFORE)
+
+
+@pytest.mark.parametrize("action", ["deny", ["deny"], {"args": [1]}, {"deny": False, "args": 5}, True], ids=repr)
+def test_an_action_in_a_form_that_there_is_not_is_refused(action: object) -> None:
+    with pytest.raises(InvalidOption, match="'deny' or 'args'"):
+        read_tool_action(action, Phase.BEFORE)
+    with pytest.raises(InvalidOption, match="'result'"):
+        read_tool_action({"deny": "too late"}, Phase.AFTER)
+
+
+@pytest.mark.parametrize("action", [None, {}, {"deny": False}, {"deny": None}], ids=repr)
+def test_who_wants_nothing_is_not_refused(action: object) -> None:
+    assert read_tool_action(action, Phase.BEFORE) is None
+
+
+def test_a_denial_is_a_denial_wherever_it_stands() -> None:
+    assert action_of({"then": {"args": {"a": 1}}, "deny": "frozen"}) == {"deny": "frozen"}
+    assert action_of({"then": {"args": {"a": 1}}, "deny": False}) == {"args": {"a": 1}}
+    assert action_of({"then": {"deny": "frozen"}, "args": {"a": 1}}) == {"deny": "frozen"}
 
 
 def test_an_action_is_read_also_where_the_reminder_beside_it_is_refused() -> None:

@@ -1,7 +1,6 @@
 """One run, however it is driven: to the end, step by step, or iterated over."""
 
 import asyncio
-import gc
 
 import pytest
 
@@ -12,7 +11,18 @@ from sideband.loop.run import LoopStatus, Step
 from sideband.ports import Committed, Decision, FileChange, Lease, ModelError, Reply
 from sideband.render.view import RequestView
 from sideband.testing import MemoryStore
-from tests.loop_builders import AScene, ATool, a_call, a_reply, others, same_state, unanswered_calls, until, vars_of
+from tests.loop_builders import (
+    AScene,
+    ATool,
+    a_call,
+    a_reply,
+    hang,
+    others,
+    same_state,
+    unanswered_calls,
+    until,
+    vars_of,
+)
 
 
 def an_eventful_scene() -> AScene:
@@ -195,7 +205,6 @@ def test_leaving_an_iteration_early_ends_the_run() -> None:
         run = await scene.begin()
         async for _ in run:
             break
-        gc.collect()
         await others()
         assert run.over
         assert run.result is None
@@ -221,7 +230,6 @@ def test_an_error_in_the_body_of_an_iteration_ends_the_run() -> None:
         run = await scene.begin()
         with pytest.raises(ZeroDivisionError):
             await stumble(run)
-        gc.collect()
         await others()
         assert run.over
 
@@ -268,6 +276,140 @@ def test_closing_a_run_that_is_over_changes_nothing() -> None:
         assert len(scene.journal) == before
 
     asyncio.run(main())
+
+
+def test_whoever_leaves_an_iteration_inside_the_context_of_a_run_can_begin_another_at_once() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"), "Done.")
+
+    async def main() -> None:
+        async with await scene.begin() as run:
+            async for _ in run:
+                break
+        assert (await scene.play("Again.")).status is LoopStatus.COMPLETED
+
+    asyncio.run(main())
+
+
+def test_a_session_that_is_in_use_says_how_to_leave_the_run() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        async with await scene.begin() as run:
+            await run.step()
+            with pytest.raises(SessionBusy, match="async with run"):
+                await scene.begin()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("leave", ["aclose", "context"])
+def test_a_run_that_somebody_else_drives_is_cancelled_by_leaving_it(leave: str) -> None:
+    scene = AScene(ATool(do=hang))
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        run = await scene.begin()
+        driving = asyncio.create_task(run.finish())
+        await others()
+        if leave == "aclose":
+            await run.aclose()
+        else:
+            async with run:
+                pass
+        assert run.over
+        assert (await driving).status is LoopStatus.CANCELLED
+
+    asyncio.run(main())
+    assert scene.results() == [("c1", "cancelled")]
+    assert same_state(scene)
+
+
+def test_two_who_drive_a_run_to_its_end_get_the_same_result() -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        run = await scene.begin()
+        one, other = await asyncio.gather(run.finish(), run.finish())
+        assert one is other
+
+    asyncio.run(main())
+    assert len(scene.model.requests) == 1
+
+
+def test_two_who_step_through_a_run_get_a_step_each() -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+
+    async def main() -> list[str]:
+        async with await scene.begin() as run:
+            steps = await asyncio.gather(run.step(), run.step(), run.step())
+        return [step.name for step in steps if step is not None]
+
+    assert asyncio.run(main()) == ["turn", "tools", "turn"]
+
+
+@pytest.mark.parametrize("how", ["step", "finish"])
+def test_a_hook_cannot_drive_the_run_it_is_told_by(how: str) -> None:
+    scene = AScene()
+    runs: list[AgentRun] = []
+
+    async def hook(_context: object) -> None:
+        await getattr(runs[0], how)()
+
+    scene.hooks.register_session_hook("post_turn", hook)
+
+    async def main() -> None:
+        runs.append(await scene.begin())
+        result = await runs[0].finish()
+        assert result.status is LoopStatus.COMPLETED
+        assert "not driven from inside" in result.problems[0].message
+
+    asyncio.run(main())
+
+
+def test_a_hook_that_closes_its_run_ends_it_once_it_has_answered() -> None:
+    scene = AScene()
+    runs: list[AgentRun] = []
+
+    async def hook(_context: object) -> None:
+        await runs[0].aclose()
+
+    scene.hooks.register_session_hook("post_turn", hook)
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        runs.append(await scene.begin())
+        assert (await runs[0].finish()).status is LoopStatus.CANCELLED
+
+    asyncio.run(main())
+    assert scene.results() == [("c1", "cancelled")]
+
+
+# Nothing to say.
+
+
+def test_a_run_on_an_empty_session_is_over_without_a_request() -> None:
+    scene = AScene()
+    result = asyncio.run(scene.play(None))
+    assert (result.status, result.turns, scene.model.requests) == (LoopStatus.COMPLETED, 0, [])
+    assert not scene.state.running
+
+
+@pytest.mark.parametrize("how", ["inbox", "hook"])
+def test_a_run_on_a_session_that_has_only_reminders_says_them(how: str) -> None:
+    scene = AScene()
+
+    async def main() -> None:
+        if how == "inbox":
+            await scene.session.remind("a fact")
+        else:
+            scene.hooks.register_persona_hook("*", pre=lambda _: {"body": "a fact"})
+        await scene.play(None)
+
+    asyncio.run(main())
+    assert scene.requests_with("a fact") == [1]
 
 
 # What hooks around a run are told.
@@ -325,4 +467,6 @@ def test_a_watcher_that_fails_is_reported_and_stops_nothing() -> None:
     scene = AScene()
     result = asyncio.run(scene.play(watcher=Failing()))
     assert result.status is LoopStatus.COMPLETED
-    assert result.problems == (("watcher", "OSError: the disk is gone"),)
+    ((where, message, _),) = result.problems
+    assert where == "watcher"
+    assert message.endswith("Failing.changes raised OSError: the disk is gone")

@@ -1,19 +1,22 @@
 """One turn: sent, streamed, tried again where that helps, and given up where it does not."""
 
 import asyncio
+from typing import Any
 
+import msgspec
 import pytest
 
-from sideband.core.events import Fired, RequestCommitted, TurnCommitted, TurnVoided
-from sideband.core.lifecycle import Selector, clear
+from sideband.core.events import DropReason, Fired, RequestCommitted, TurnCommitted, TurnVoided
+from sideband.core.lifecycle import Selector, Shown, Unusable, clear
 from sideband.core.usage import Usage
-from sideband.loop.asking import MAX_ATTEMPTS
-from sideband.loop.run import LoopStatus
+from sideband.loop.problems import Problem
+from sideband.loop.run import LoopResult, LoopStatus
+from sideband.loop.sending import MAX_ATTEMPTS
 from sideband.models.scripted import Line
 from sideband.ports import Committed, Decision, Lease, ModelError, OnText, Plan, Reply, ToolCall
 from sideband.render.view import RequestView
-from sideband.testing import MemoryStore, run_schedule
-from tests.loop_builders import AScene, a_call, a_reply, hang, unanswered_calls
+from sideband.testing import FakeClock, MemoryStore, ScriptedModel, run_schedule
+from tests.loop_builders import AScene, ATool, a_call, a_reply, a_session, hang, same_state, unanswered_calls
 
 
 def raising(error: Exception) -> Line:
@@ -132,6 +135,29 @@ def test_a_slow_model_is_a_time_out() -> None:
     assert (result.status, result.text) == (LoopStatus.COMPLETED, "Done.")
 
 
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+def test_a_turn_that_somebody_else_has_ended_is_not_revived_by_trying_again(how: str) -> None:
+    tool, heard = ATool(), list[int]()
+    scene = AScene(tool)
+    scene.says(ModelError("busy", status=503), a_reply("work"), "never said")
+
+    class Meanwhile(FakeClock):
+        async def sleep(self, _seconds: float) -> None:
+            if how == "cancelled":
+                await scene.session.talk.cancel(hold_queue=True)
+            else:
+                await a_session(store=scene.store).close()
+
+    def restarted(attempt: int, _error: ModelError) -> None:
+        heard.append(attempt)
+
+    result = asyncio.run(scene.play(clock=Meanwhile(), on_restart=restarted))
+    assert (result.status, result.turns, len(scene.model.requests)) == (LoopStatus.CANCELLED, 0, 1)
+    assert (tool.calls, heard) == ([], [])
+    assert [event.attempt for event in scene.events(RequestCommitted)] == [1]
+    assert same_state(scene)
+
+
 # Failing for good.
 
 
@@ -196,7 +222,14 @@ def test_a_request_that_cannot_be_built_is_not_on_record() -> None:
             "cannot be kept",
             id="arguments-no-journal-can-hold",
         ),
-        pytest.param(Reply(text="x" * 10_000_001), "10,000,001 characters", id="far-too-long"),
+        pytest.param(Reply(text="x" * 10_000_001), "10,000,132 bytes", id="far-too-long"),
+        pytest.param(a_reply(a_call(text="x" * 10_000_001)), "bytes", id="arguments-that-are-far-too-long"),
+        pytest.param(a_reply(a_call(call_id="x" * 1_025)), "a name or an id of 4 and 1,025 characters", id="a-long-id"),
+        pytest.param(a_reply(a_call("x" * 257)), "a name or an id of 257 and 2 characters", id="a-long-name"),
+        pytest.param(a_reply(*["work"] * 257), "257 calls at once", id="far-too-many-calls"),
+        pytest.param(
+            Reply(usage=Usage(prompt_tokens=1, written_tokens=-5)), "less than no tokens", id="less-than-no-tokens"
+        ),
     ],
 )
 def test_a_reply_that_cannot_be_kept_is_a_failure(answer: object, complaint: str) -> None:
@@ -205,6 +238,58 @@ def test_a_reply_that_cannot_be_kept_is_a_failure(answer: object, complaint: str
     result = asyncio.run(scene.play())
     assert result.status is LoopStatus.FAILED
     assert complaint in str(result.error)
+
+
+def test_what_no_json_can_hold_of_a_call_is_replaced() -> None:
+    scene = AScene(ATool("work"))
+    scene.says(a_reply(a_call("work", "a\ud800", **{"\ud800": ["\ud800", 1]})))
+    asyncio.run(scene.play())
+    assert scene.tools[0].calls == [{"?": ["?", 1]}]
+    assert scene.results() == [("a?", "ok")]
+    assert msgspec.json.encode(scene.state.messages)
+
+
+class Planning(ScriptedModel):
+    """Plans nonsense."""
+
+    def __init__(self, planned: Any) -> None:  # noqa: ANN401 - nonsense is the point
+        super().__init__()
+        self._planned = planned
+
+    def plan(self, _view: RequestView) -> Plan:
+        if isinstance(self._planned, BaseException):
+            raise self._planned
+        plan: Plan = self._planned
+        return plan
+
+
+@pytest.mark.parametrize(
+    ("planned", "complaint"),
+    [
+        pytest.param(None, "NoneType is no plan", id="nothing"),
+        pytest.param(Plan(shown=None), "NoneType", id="nothing-that-it-shows"),  # type: ignore[arg-type]
+        pytest.param(Plan(shown=(1,)), "it shows 1", id="a-number-that-it-shows"),  # type: ignore[arg-type]
+        pytest.param(Plan(shown=(Shown("gone", "user"),)), "not live", id="what-is-not-there"),
+        pytest.param(Plan(left_out=("gone",)), "not live", id="leaves-out-what-is-not-there"),
+        pytest.param(Plan(unusable=(Unusable("gone", DropReason.INVALID),)), "not live", id="drops-what-is-not-there"),
+        pytest.param(Plan(unusable=("gone",)), "Unusables", id="what-is-no-reason"),  # type: ignore[arg-type]
+        pytest.param(Plan(fragments=("text",)), "Fragments", id="what-is-no-fragment"),  # type: ignore[arg-type]
+        pytest.param(Plan(advice=("003",)), "Advices", id="what-is-no-advice"),  # type: ignore[arg-type]
+        pytest.param(SystemExit(3), "SystemExit: 3", id="an-exit"),
+    ],
+)
+def test_a_plan_that_is_none_is_a_failure_before_anything_is_on_record(planned: object, complaint: str) -> None:
+    scene = AScene()
+
+    async def main() -> LoopResult:
+        await scene.session.remind("a fact")
+        return await scene.play(model=Planning(planned))
+
+    result = asyncio.run(main())
+    assert result.status is LoopStatus.FAILED
+    assert str(result.error).startswith("no request could be built")
+    assert complaint in str(result.error)
+    assert scene.events(RequestCommitted) == []
 
 
 def test_calls_with_the_same_id_get_a_result_each() -> None:
@@ -291,6 +376,28 @@ def test_a_listener_that_fails_is_reported_once_and_costs_no_reply() -> None:
     assert (result.status, result.text) == (LoopStatus.COMPLETED, "Done.")
     assert heard == ["Do", "2", "Do"]
     assert result.problems == (
-        ("on_restart", "BrokenPipeError: nobody there"),
-        ("on_text", "BrokenPipeError: nobody there"),
+        Problem("on_restart", "BrokenPipeError: nobody there"),
+        Problem("on_text", "BrokenPipeError: nobody there"),
     )
+
+
+@pytest.mark.parametrize("model_seconds", [600, 1], ids=["a-patient-run", "a-run-in-a-hurry"])
+def test_a_listener_that_hangs_is_reported_and_nobody_takes_it_for_a_slow_model(model_seconds: float) -> None:
+    scene = AScene()
+    scene.says("Hello.", "never said")
+    result = run_schedule(1, lambda: scene.play(on_text=hang, model_seconds=model_seconds))
+    assert (result.status, result.text, len(scene.model.requests)) == (LoopStatus.COMPLETED, "Hello.", 1)
+    assert result.problems == (Problem("on_text", f"hang took longer than {min(5, model_seconds / 2):g} s"),)
+
+
+def test_a_coroutine_that_is_told_of_a_restart_is_awaited() -> None:
+    heard: list[int] = []
+
+    async def restarted(attempt: int, _error: ModelError) -> None:
+        await asyncio.sleep(0)
+        heard.append(attempt)
+
+    scene = AScene()
+    scene.says(ModelError("busy", status=503), "Done.")
+    asyncio.run(scene.play(on_restart=restarted))
+    assert heard == [2]

@@ -11,6 +11,7 @@ from sideband.core.reminder import Reminder
 from sideband.core.transcript import Transcript
 from sideband.loop.agent import AgentRun
 from sideband.loop.compaction import Custom, KeepLast, Summarize
+from sideband.loop.problems import Problem
 from sideband.loop.run import LoopStatus, Step
 from sideband.ports import Message
 from sideband.render.view import RequestView
@@ -285,6 +286,20 @@ def test_without_a_compactor_it_does_not() -> None:
         pytest.param(lambda *_: ["text"], "must return messages", id="no-messages"),
         pytest.param(lambda *_: [{"content": "by whom?"}], "must return messages", id="messages-of-nobody"),
         pytest.param(lambda *_: {"summary": "s"}, "must return messages", id="another-mapping"),
+        pytest.param(
+            lambda *_: [{"role": "system", "content": None}], "must return messages", id="messages-that-say-nothing"
+        ),
+        pytest.param(lambda *_: [{"role": "oracle", "content": "?"}], "must return messages", id="an-unknown-role"),
+        pytest.param(
+            lambda *_: [{"role": "user", "content": [{"type": "text", "text": 5}]}],
+            "must return messages",
+            id="a-text-that-is-none",
+        ),
+        pytest.param(
+            lambda *_: [{"role": "user", "content": "x", "at": object()}],
+            "that a journal can hold",
+            id="what-no-journal-can-hold",
+        ),
     ],
 )
 def test_a_compactor_that_fails_is_reported_and_nothing_has_changed(compactor: object, words: str) -> None:
@@ -292,7 +307,7 @@ def test_a_compactor_that_fails_is_reported_and_nothing_has_changed(compactor: o
     run, archived = compacting(scene, compactor)
     assert run.result is not None
     assert (archived, run.result.status, scene.events(Compacted)) == (0, LoopStatus.COMPLETED, [])
-    ((where, message),) = run.result.problems
+    ((where, message, _),) = run.result.problems
     assert where == "compactor"
     assert words in message
 
@@ -302,7 +317,7 @@ def test_a_compactor_that_hangs_is_given_up_when_a_model_would_be() -> None:
     scene.says(a_reply("work", tokens=95), context_window=100)
     result = run_schedule(1, lambda: scene.play(compactor=hang, model_seconds=60))
     assert result.status is LoopStatus.COMPLETED
-    assert result.problems == (("compactor", "it took longer than 60 s"),)
+    assert result.problems == (Problem("compactor", "Custom.compact took longer than 60 s"),)
     assert scene.events(Compacted) == []
 
 

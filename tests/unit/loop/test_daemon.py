@@ -11,7 +11,7 @@ from sideband.core.seams import Seam
 from sideband.loop.agent import AgentRun
 from sideband.loop.run import LoopResult, LoopStatus, Step
 from sideband.testing import FakeClock
-from tests.loop_builders import AScene, a_reply, others, same_state, until
+from tests.loop_builders import AScene, a_reply, a_session, others, same_state, until
 
 Act = Callable[[AScene, AgentRun], Awaitable[None]]
 
@@ -209,7 +209,60 @@ def test_a_clock_that_fails_does_not_pass_for_a_timer() -> None:
     assert not scene.state.running
 
 
+def test_a_message_that_comes_while_idleness_is_told_is_in_the_very_next_request() -> None:
+    scene = AScene()
+
+    async def hook(_context: object) -> None:
+        await scene.session.prompt("Also this.")
+
+    scene.hooks.register_session_hook("session_idle", hook)
+
+    async def act(scene: AScene, _run: AgentRun) -> None:
+        scene.clock.advance(90)
+
+    _, result = idling(act, scene=scene, wake_seconds=90)
+    assert (scene.requests_with("Also this."), result.turns) == ([2], 2)
+
+
+def test_a_daemon_with_nothing_to_say_waits_whatever_the_time() -> None:
+    scene = AScene()
+    scene.clock = FakeClock(patient=True)
+
+    async def main() -> LoopResult:
+        run = await scene.begin(None, daemon=True, wake_seconds=60)
+        driving = asyncio.create_task(run.finish())
+        for _ in range(3):
+            await others()
+            scene.clock.advance(60)
+        await others()
+        assert scene.model.requests == []
+        await scene.session.prompt("Now.")
+        await others()
+        run.stop()
+        return await driving
+
+    result = asyncio.run(main())
+    assert (result.turns, scene.requests_with("Now.")) == (1, [1])
+
+
 # How it ends.
+
+
+@pytest.mark.parametrize("wake_seconds", [None, 60])
+def test_a_daemon_whose_session_is_closed_elsewhere_ends(wake_seconds: float | None) -> None:
+    scene = AScene()
+    scene.clock = FakeClock(patient=True)
+
+    async def main() -> LoopResult:
+        run = await scene.begin(daemon=True, wake_seconds=wake_seconds)
+        driving = asyncio.create_task(run.finish())
+        await others()
+        await a_session(store=scene.store).close()
+        return await driving
+
+    result = asyncio.run(main())
+    assert (result.status, scene.kinds[-1]) == (LoopStatus.CANCELLED, "Closed")
+    assert same_state(scene)
 
 
 @pytest.mark.parametrize(

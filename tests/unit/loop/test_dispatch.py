@@ -8,6 +8,7 @@ import pytest
 from sideband.loop.outcome import MAX_RESULT_CHARACTERS
 from sideband.loop.run import LoopStatus, Step
 from sideband.ports import ToolContext, ToolOutput
+from sideband.testing import run_schedule
 from tests.loop_builders import AScene, ATool, a_call, a_reply, hang, others, unanswered_calls, until
 
 
@@ -69,9 +70,9 @@ def test_a_call_that_takes_too_long_times_out_alone_and_says_what_it_did() -> No
 
     scene = AScene(ATool("slow", do), ATool("quick"))
     scene.says(a_reply("slow", "quick"))
-    asyncio.run(scene.play(tool_seconds=0.001))
+    run_schedule(1, lambda: scene.play(tool_seconds=60))
     assert dict(scene.results()) == {"c1": "timed_out", "c2": "ok"}
-    assert scene.result_text("c1") == "Timed out after 0.001 s. Already done for good: wrote a.py."
+    assert scene.result_text("c1") == "Timed out after 60 s. Already done for good: wrote a.py."
 
 
 def test_one_call_can_be_cancelled_and_its_siblings_and_the_run_live_on() -> None:
@@ -145,6 +146,93 @@ def test_a_tool_that_is_through_keeps_its_result_whatever_is_cancelled_behind_it
     assert scene.result_text() == "done"
 
 
+# Tools that do not stop.
+
+
+async def stubborn(*_: object) -> None:
+    while True:
+        try:
+            await hang()
+        except asyncio.CancelledError:
+            continue
+
+
+async def late(*_: object) -> str:
+    try:
+        await hang()
+    except asyncio.CancelledError:
+        return "late"
+    return ""
+
+
+def test_a_tool_that_comes_back_after_its_time_has_timed_out() -> None:
+    scene = AScene(ATool(do=late))
+    scene.says(a_reply("work"))
+    run_schedule(1, lambda: scene.play(tool_seconds=60))
+    assert (scene.results(), scene.result_text()) == ([("c1", "timed_out")], "Timed out after 60 s.")
+
+
+@pytest.mark.parametrize("siblings", [0, 1], ids=["alone", "beside-another"])
+def test_a_tool_that_does_not_stop_at_its_time_is_left_to_itself_and_reported(siblings: int) -> None:
+    scene = AScene(ATool("slow", stubborn), ATool("quick"))
+    scene.says(a_reply("slow", *["quick"] * siblings), "Done.")
+    result = run_schedule(1, lambda: scene.play(tool_seconds=60))
+    assert (result.status, result.text) == (LoopStatus.COMPLETED, "Done.")
+    assert dict(scene.results())["c1"] == "timed_out"
+    assert "did not stop when it was told to" in scene.result_text()
+    ((where, message, _),) = result.problems
+    assert where == "tool slow"
+    assert "was left where it stood. ('c1')" in message
+
+
+@pytest.mark.parametrize("how", ["run", "call", "task"])
+@pytest.mark.parametrize("calls", [1, 2], ids=["alone", "beside-another"])
+def test_a_tool_that_does_not_stop_keeps_nobody_from_cancelling(how: str, calls: int) -> None:
+    scene = AScene(ATool("slow", stubborn))
+    scene.says(a_reply(*["slow"] * calls), "Done.")
+
+    async def main() -> None:
+        run = await scene.begin(tool_seconds=60)
+        driving = asyncio.create_task(run.finish())
+        await others()
+        match how:
+            case "run":
+                run.cancel()
+            case "call":
+                assert run.cancel_call("c1")
+            case _:
+                driving.cancel()
+        await asyncio.wait([driving])
+
+    run_schedule(1, main)
+    assert dict(scene.results())["c1"] == "cancelled"
+    assert unanswered_calls(scene.state.messages) == []
+    assert (scene.state.running, scene.session.busy) == (False, False)
+
+
+# How long a tool may take.
+
+
+@pytest.mark.parametrize(
+    ("own", "limit"),
+    [
+        pytest.param(600, 600, id="what-the-tool-says-itself"),
+        pytest.param(0.5, 0.5, id="also-where-that-is-less"),
+        pytest.param(None, 60, id="nothing"),
+        pytest.param(0, 60, id="no-time-at-all"),
+        pytest.param(True, 60, id="a-truth"),
+        pytest.param("long", 60, id="a-word"),
+    ],
+)
+def test_a_tool_may_say_how_long_it_takes(own: object, limit: float) -> None:
+    tool = ATool("slow", hang)
+    tool.seconds = own  # type: ignore[attr-defined]
+    scene = AScene(tool)
+    scene.says(a_reply("slow"))
+    run_schedule(1, lambda: scene.play(tool_seconds=60))
+    assert scene.result_text() == f"Timed out after {limit:g} s."
+
+
 # What tools give back.
 
 
@@ -172,6 +260,10 @@ def test_whatever_a_tool_returns_its_call_has_one_result(returned: object, statu
     assert scene.result_text().endswith(text)
 
 
+class Odd(BaseException):
+    pass
+
+
 class Unprintable(Exception):
     def __str__(self) -> str:
         raise RuntimeError
@@ -181,7 +273,10 @@ class Unprintable(Exception):
     ("error", "text"),
     [
         pytest.param(TimeoutError("the server was slow"), "TimeoutError: the server was slow", id="a-time-out"),
-        pytest.param(asyncio.CancelledError(), "cancelled by its own doing", id="a-cancellation-of-its-own"),
+        pytest.param(asyncio.CancelledError(), "CancelledError", id="a-cancellation-of-its-own"),
+        pytest.param(SystemExit(3), "SystemExit: 3", id="an-exit"),
+        pytest.param(GeneratorExit(), "GeneratorExit", id="the-end-of-a-generator"),
+        pytest.param(Odd("x"), "Odd: x", id="one-of-no-known-family"),
         pytest.param(Unprintable(), "Unprintable: (its message cannot be read)", id="one-that-cannot-be-printed"),
         pytest.param(ValueError("x" * 20_000), "x" * 100, id="a-very-long-one"),
     ],
@@ -213,6 +308,54 @@ def test_without_any_tools_there_are_none_to_name() -> None:
     scene.says(a_reply("work"))
     asyncio.run(scene.play(tools=()))
     assert scene.result_text().endswith("Tools: none.")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("deny", id="why-a-hook-denied-it"),
+        pytest.param("refuse", id="why-it-was-refused"),
+        pytest.param("applied", id="what-it-has-done-already"),
+    ],
+)
+def test_a_call_without_an_output_says_no_more_than_one_with_an_output_may(how: str) -> None:
+    def do(_args: object, context: ToolContext) -> None:
+        context.applied("x" * 2_000_000)
+        raise ValueError
+
+    class Refusing:
+        async def ask(self, _call: object) -> str:
+            return "x" * 2_000_000
+
+    scene = AScene(ATool(do=do))
+    scene.says(a_reply("work"))
+    if how == "deny":
+        scene.hooks.register_tool_hook("*", pre=lambda _: {"deny": "x" * 2_000_000})
+    asyncio.run(scene.play(permission=Refusing() if how == "refuse" else None))
+    (result,) = [message for message in scene.state.messages if message["role"] == "tool"]
+    assert (len(result["content"]), result["truncated"]) == (MAX_RESULT_CHARACTERS, True)
+
+
+@pytest.mark.parametrize("end", ["error", "cancel"])
+def test_what_a_tool_notes_is_told_as_a_text_whatever_it_is(end: str) -> None:
+    def do(_args: object, context: Any) -> object:  # noqa: ANN401 - a tool's own
+        context.applied(5)
+        if end == "error":
+            raise ValueError("x")
+        return hang()
+
+    scene = AScene(ATool(do=do))
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        run = await scene.begin()
+        driving = asyncio.create_task(run.finish())
+        await others()
+        run.cancel()
+        await driving
+
+    asyncio.run(main())
+    assert scene.result_text().endswith("Already done for good: 5.")
 
 
 def test_a_gigantic_result_is_shortened_and_says_so() -> None:

@@ -9,7 +9,7 @@ from sideband.core.events import Checkpoint, ResultRecorded
 from sideband.core.inbox import accept
 from sideband.core.seams import MAX_SKIPPED_BATCHES, Mode, Seam
 from sideband.core.trust import Provenance, Trust
-from sideband.loop.run import LoopStatus
+from sideband.loop.run import LoopResult, LoopStatus
 from sideband.ports import Reply
 from sideband.render.view import RequestView
 from tests.builders import a_draft
@@ -105,12 +105,46 @@ def test_the_tokens_of_an_interrupted_turn_are_counted() -> None:
     assert (result.turns, result.usage.prompt_tokens, result.usage.output_tokens) == (2, 100, 2)
 
 
-def test_an_interrupt_suspends_no_budget() -> None:
-    scene = AScene()
-    scene.says(interrupting(scene, a_reply("work")), "never asked for")
-    result = asyncio.run(scene.play(max_turns=1))
-    assert (result.status, result.turns) == (LoopStatus.MAX_TURNS, 1)
-    assert [pending.state for pending in asyncio.run(scene.session.pending())] == ["live"]
+@pytest.mark.parametrize("end", ["budget", "suspension"])
+def test_an_interrupt_in_the_last_turn_skips_its_batch_and_waits_for_the_next_run(end: str) -> None:
+    tool = ATool()
+    scene = AScene(tool)
+
+    async def main() -> LoopResult:
+        run = await scene.begin(max_turns=1 if end == "budget" else None)
+
+        async def line(_view: RequestView) -> Reply:
+            await scene.session.remind("Stop: the deploy is frozen.", mode="interrupt_immediate")
+            if end == "suspension":
+                run.suspend()
+            return a_reply("work")
+
+        scene.model._script[:] = [line]
+        result = await run.finish()
+        assert [pending.state for pending in await scene.session.pending()] == ["queued"]
+        scene.says("Understood.")
+        await scene.play(None)
+        return result
+
+    result = asyncio.run(main())
+    status = LoopStatus.MAX_TURNS if end == "budget" else LoopStatus.SUSPENDED
+    assert (result.status, result.turns, [item.id for item in result.undelivered]) == (status, 1, ["main-2"])
+    assert (tool.calls, scene.results()) == ([], [("c1", "interrupted")])
+    assert scene.events(Checkpoint)[0] == Checkpoint(turn=1, seam=Seam.PRE_TOOL_DISPATCH, ids=(), dispatch_skipped=True)
+    assert scene.requests_with("the deploy is frozen") == [1]
+
+
+def test_in_the_last_turn_what_may_wait_skips_nothing() -> None:
+    tool = ATool()
+    scene = AScene(tool)
+
+    async def line(_view: RequestView) -> Reply:
+        await scene.session.remind("by the way", mode="finish_step")
+        return a_reply("work")
+
+    scene.says(line)
+    asyncio.run(scene.play(max_turns=1))
+    assert len(tool.calls) == 1
 
 
 def test_after_three_skipped_batches_in_a_row_an_interrupt_waits_for_the_tools() -> None:

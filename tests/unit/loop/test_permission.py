@@ -62,6 +62,39 @@ def test_who_cannot_be_asked_does_not_allow() -> None:
     assert not scene.state.permission_open
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(1)], ids=repr)
+def test_who_gives_up_when_it_is_asked_does_not_allow(error: BaseException) -> None:
+    def fail(_call: ToolCall) -> None:
+        raise error
+
+    scene = AScene()
+    scene.says(a_reply("work"))
+    result = asyncio.run(scene.play(permission=Asked(fail)))
+    assert (result.status, scene.results()) == (LoopStatus.COMPLETED, [("c1", "denied")])
+    assert f"raised {type(error).__name__}" in scene.result_text()
+
+
+@pytest.mark.parametrize("answer", [False, True, 0, {}], ids=repr)
+def test_who_says_anything_but_nothing_does_not_allow(answer: object) -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+    asyncio.run(scene.play(permission=Asked(lambda _call: answer)))
+    assert scene.result_text() == f"Permission refused: {answer}"
+
+
+def test_who_is_asked_may_answer_without_being_awaited() -> None:
+    class Strict:
+        def ask(self, call: ToolCall) -> str:
+            call.args["path"] = "elsewhere"
+            return "no"
+
+    scene = AScene()
+    scene.says(a_reply(a_call(path="a")))
+    asyncio.run(scene.play(permission=Strict()))
+    assert scene.result_text() == "Permission refused: no"
+    assert scene.state.messages[1]["tool_calls"][0]["args"] == {"path": "a"}
+
+
 def test_asking_and_the_answer_are_told_and_on_record() -> None:
     scene = AScene()
     scene.says(a_reply("work"))

@@ -20,7 +20,8 @@ from sideband.core.reminder import Reminder, ReminderId
 from sideband.core.seams import InjectMode
 from sideband.core.state import SessionState
 from sideband.core.trust import IN_PROCESS
-from sideband.loop.conversation import Conversation, Opened
+from sideband.loop.conversation import Conversation
+from sideband.loop.decisions import Opened
 from sideband.ports import Plan
 from sideband.testing import CountingIds, MemoryStore
 

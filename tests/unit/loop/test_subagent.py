@@ -253,7 +253,7 @@ def test_a_parents_hook_can_only_watch() -> None:
     async def main() -> None:
         worker = await family.spawn()
         await worker.work()
-        ((where, message),) = worker.problems
+        ((where, message, _),) = worker.problems
         assert where.endswith("meddles on worker_spawned")
         assert message.startswith("HARN-RMD-008")
 

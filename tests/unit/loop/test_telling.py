@@ -2,12 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sideband.core.errors import NoRunningTurn, TooManyProviders
+from sideband.core.errors import TooManyProviders, UnknownSession
 from sideband.core.events import Event, Injected, ProviderEvaluated
 from sideband.core.hookevents import WorkerEvent
 from sideband.core.reminder import Source
@@ -17,6 +17,7 @@ from sideband.ports import ToolCall
 from sideband.providers.context import ProviderContext, WorkspaceAnchor
 from sideband.recall.facts import FactBook
 from sideband.runtime.facts import store_fact
+from sideband.testing import run_schedule
 from tests.loop_builders import AScene, a_reply, hang
 
 if TYPE_CHECKING:
@@ -33,10 +34,20 @@ def a_scene_with(*providers: Evaluate, event: str = "post_turn") -> AScene:
     return scene
 
 
-def play(scene: AScene, **options: Any) -> LoopResult:  # noqa: ANN401 - those of agent_run
+def virtually(main: Coroutine[Any, Any, LoopResult]) -> LoopResult:
+    """Where time passes only when everybody waits: a limit is reached by whoever hangs, and by nobody else."""
+    return run_schedule(1, lambda: main)
+
+
+def play(
+    scene: AScene,
+    *,
+    runs: Callable[[Coroutine[Any, Any, LoopResult]], LoopResult] = asyncio.run,
+    **options: Any,  # noqa: ANN401 - those of agent_run
+) -> LoopResult:
     # The canonical ones are tested elsewhere; here they would only add to the journal.
     options.setdefault("reminders", {"providers": [f"-{provider.id}" for provider in scene.providers.providers[:8]]})
-    return asyncio.run(scene.play(**options))
+    return runs(scene.play(**options))
 
 
 def evaluations(scene: AScene) -> list[Event]:
@@ -100,12 +111,14 @@ def test_a_provider_that_fails_is_reported_and_the_others_still_run(provider: Ev
     scene = AScene()
     scene.providers.register(id="bad", subscribes_to=["post_turn"], evaluate=provider)
     scene.providers.register(id="good", subscribes_to=["post_turn"], evaluate=speaks)
-    result = play(scene, hook_seconds=0.001)
+    result = play(scene, runs=virtually, hook_seconds=0.001)
     assert result.status is LoopStatus.COMPLETED
     bad, good = scene.events(ProviderEvaluated)
     assert (bad.fired, good.fired, good.error) == (False, True, None)
     assert words in str(bad.error)
-    assert result.problems == (("provider bad on post_turn", bad.error),)
+    assert [(problem.where, problem.message) for problem in result.problems] == [
+        ("provider bad on post_turn", bad.error)
+    ]
     assert [event.reminder.body for event in scene.events(Injected)] == ["I was asked."]
 
 
@@ -116,11 +129,11 @@ def test_a_provider_that_blocks_its_thread_is_given_up() -> None:
         door.wait()
 
     scene = a_scene_with(blocks, speaks)
-    result = play(scene, hook_seconds=0.001)
+    result = play(scene, hook_seconds=0.2)
     door.set()
-    ((where, message),) = result.problems
+    ((where, message, _),) = result.problems
     assert where == "provider blocks on post_turn"
-    assert message.endswith("blocks took longer than 0.001 s")
+    assert message.endswith("blocks took longer than 0.2 s")
     assert len(scene.events(Injected)) == 1
 
 
@@ -152,6 +165,80 @@ def test_what_does_not_fit_into_the_budget_of_a_pass_is_skipped_and_said_so() ->
         ("third", True, None),
     ]
     assert [event.reminder.body[0] for event in scene.events(Injected)] == ["a", "b", "d"]
+
+
+def test_what_there_is_no_room_for_is_skipped_and_said_so() -> None:
+    async def talks(_ctx: ProviderContext) -> object:
+        return [{"body": f"fact {number}"} for number in range(200)]
+
+    async def renews(_ctx: ProviderContext) -> object:
+        return {"body": "the same again", "dedupe_key": "k"}
+
+    scene = a_scene_with(renews, talks)
+    scene.says(a_reply("work"), a_reply("work"))
+    result = play(scene)
+    assert [(event.fired, event.skipped) for event in scene.events(ProviderEvaluated)] == [
+        (True, None),
+        (True, None),
+        (True, None),
+        (True, "budget"),
+        (True, None),
+        (False, "budget"),
+    ]
+    assert len(scene.state.live) == 256
+    (problem,) = result.problems
+    assert (problem.where, problem.times) == ("provider talks on post_turn", 2)
+    assert "256 items of this session are pending" in problem.message
+
+
+def test_a_hook_makes_no_more_live_than_a_session_may_have() -> None:
+    async def talks(_context: object) -> object:
+        return [{"body": f"fact {number}"} for number in range(300)]
+
+    scene = AScene()
+    scene.hooks.register_session_hook("session_start", talks)
+    result = play(scene)
+    assert len(scene.state.live) == 256
+    (problem,) = result.problems
+    assert (problem.times, "256 items of this session are pending" in problem.message) == (44, True)
+
+
+class Hostile(dict[str, object]):
+    """Raises whatever is done with it."""
+
+    def __contains__(self, key: object) -> bool:
+        raise RuntimeError("contains")
+
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("iter")
+
+    def items(self) -> Any:  # noqa: ANN401 - nothing
+        raise RuntimeError("items")
+
+
+def test_an_answer_that_cannot_be_read_is_a_problem_of_whoever_gave_it() -> None:
+    async def odd(_told: object) -> object:
+        return Hostile(body="x")
+
+    scene = a_scene_with(odd, speaks)
+    scene.hooks.register_session_hook("post_turn", odd)
+    result = play(scene)
+    assert [problem.where.split()[0] for problem in result.problems] == ["hook", "provider"]
+    assert all("cannot be read: RuntimeError" in problem.message for problem in result.problems)
+    assert scene.requests_with("I was asked.") == []
+    assert len(scene.state.live) == 1
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError(), GeneratorExit()], ids=repr)
+def test_a_provider_ends_neither_the_run_nor_the_program(error: BaseException) -> None:
+    async def quits(_ctx: ProviderContext) -> None:
+        raise error
+
+    scene = a_scene_with(quits, speaks)
+    result = play(scene)
+    assert result.status is LoopStatus.COMPLETED
+    assert f"raised {type(error).__name__}" in result.problems[0].message
+    assert len(scene.events(Injected)) == 1
 
 
 @pytest.mark.parametrize("off", [False, {"enabled": False}], ids=["false", "enabled-false"])
@@ -256,15 +343,18 @@ def test_what_was_noted_survives_a_commit_that_was_refused() -> None:
     scene = AScene()
     noted = ProviderEvaluated(provider_id="p", event_name="post_turn", fired=False)
 
+    def refuse(_state: object) -> list[Event]:
+        raise UnknownSession("no")
+
     async def main() -> None:
         scene.session.talk.note(noted)
         assert scene.journal == []
-        with pytest.raises(NoRunningTurn):
-            await scene.session.inject("now", mode="steer")
+        with pytest.raises(UnknownSession):
+            await scene.session.talk.commit(refuse)
         assert scene.journal == []
-        await scene.session.remind("next")
+        await scene.session.talk.start_with("next")
         assert scene.journal[0] == noted
-        assert scene.kinds == ["ProviderEvaluated", "Queued"]
+        assert scene.kinds == ["ProviderEvaluated", "InjectAccepted", "Started", "InjectDelivered"]
 
     asyncio.run(main())
 
@@ -276,7 +366,7 @@ def test_a_hook_that_returns_a_list_of_anything_else_is_reported(returned: objec
 
     scene = AScene()
     scene.hooks.register_session_hook("post_turn", hook)
-    ((where, message),) = play(scene).problems
+    ((where, message, _),) = play(scene).problems
     assert where.endswith("hook on post_turn")
     assert "HARN-RMD-001" in message
 

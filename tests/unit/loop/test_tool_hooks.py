@@ -1,7 +1,7 @@
 """Hooks around tool calls: what they may add, refuse and replace; and the receipts of it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -146,6 +146,77 @@ def test_a_result_that_cannot_be_written_down_is_reported_and_not_used() -> None
     result = play(scene)
     assert scene.result_text() == "done"
     assert "cannot be written as text" in result.problems[0].message
+
+
+def _cycle() -> list[object]:
+    cycle: list[object] = []
+    cycle.append(cycle)
+    return cycle
+
+
+class Hostile(Mapping[str, object]):
+    """Has keys, and raises where it is asked for what they stand for."""
+
+    def __init__(self, *keys: str) -> None:
+        self._keys = keys
+
+    def __getitem__(self, key: str) -> object:
+        raise RuntimeError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param(_cycle(), id="a-cycle"),
+        pytest.param(ToolOutput(text=["a"]), id="an-output-without-a-text"),  # type: ignore[arg-type]
+        pytest.param(ToolOutput(text="a", original_bytes="9"), id="a-size-that-is-no-number"),  # type: ignore[arg-type]
+        pytest.param(ToolOutput(text="a", original_bytes=-9), id="a-size-below-nothing"),
+        pytest.param({(1, 2): 3}, id="a-key-that-is-no-text"),
+    ],
+)
+def test_a_result_that_is_none_is_reported_and_not_used(result: object) -> None:
+    scene = around(post=answering({"result": result}))
+    played = play(scene)
+    assert (scene.results(), scene.result_text()) == ([("c1", "ok")], "done")
+    assert "cannot be written as text" in played.problems[0].message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({"args": {"a": _cycle()}}, id="arguments-that-are-a-cycle"),
+        pytest.param({"args": Hostile("a")}, id="arguments-that-cannot-be-read"),
+        pytest.param(Hostile("args"), id="an-answer-that-cannot-be-read"),
+        pytest.param(Hostile("body"), id="a-reminder-that-cannot-be-read"),
+        pytest.param({"decision": "deny"}, id="another-word-for-a-denial"),
+        pytest.param({"then": "deny"}, id="a-denial-in-a-word"),
+        pytest.param({"block": True}, id="what-only-a-compaction-can-be"),
+    ],
+)
+def test_an_answer_about_which_nothing_can_be_done_is_reported_and_the_call_is_made(answer: object) -> None:
+    scene = around(pre=answering(answer))
+    result = play(scene, a_call(path="a"))
+    assert (scene.tools[0].calls, scene.results()) == ([{"path": "a"}], [("c1", "ok")])
+    assert len(result.problems) == 1
+
+
+def test_a_denial_beside_another_action_is_a_denial() -> None:
+    scene = around(pre=answering({"reminder": {"body": "x"}, "then": {"args": {"q": 1}}, "deny": "frozen"}))
+    play(scene)
+    assert (scene.tools[0].calls, scene.result_text()) == ([], "Denied: frozen")
+
+
+def test_a_body_beside_a_denial_is_no_reminder_and_that_is_said() -> None:
+    scene = around(pre=answering({"body": "Fridays are frozen.", "deny": "frozen"}))
+    result = play(scene)
+    assert (scene.tools[0].calls, len(scene.state.live)) == ([], 0)
+    assert "a body beside a decision is none" in result.problems[0].message
 
 
 def test_a_hook_that_shortens_a_result_says_by_how_much_and_the_model_is_told() -> None:

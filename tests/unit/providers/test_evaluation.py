@@ -10,7 +10,7 @@ from sideband.core.errors import InvalidOption
 from sideband.core.events import ProviderEvaluated
 from sideband.core.hookevents import SessionEvent, WorkerEvent
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.evaluation import BUDGET_BYTES, Evaluation, evaluate, failure, read_result, within_budget
+from sideband.providers.evaluation import BUDGET_BYTES, Evaluation, evaluate_one, failure, read_result, within_budget
 from tests.unit.providers.contexts import a_context
 
 
@@ -27,6 +27,12 @@ def a_provider(name: str, answer: object = None, *events: SessionEvent | WorkerE
 
 def on_idle(provider_id: str) -> ProviderContext:
     return a_context("session_idle", config={"id": provider_id})
+
+
+def a_pass(*providers: Provider, budget_bytes: int = BUDGET_BYTES) -> tuple[Evaluation, ...]:
+    """What becomes of these providers when the session is idle."""
+    evaluations = [evaluate_one(provider, on_idle(provider.id)) for provider in providers]
+    return within_budget(evaluations, budget_bytes=budget_bytes)
 
 
 def bodies(evaluations: tuple[Evaluation, ...]) -> list[list[str]]:
@@ -51,7 +57,7 @@ def a_body(size: int) -> dict[str, str]:
     ],
 )
 def test_what_a_provider_may_return(returned: object, expected: list[str]) -> None:
-    (evaluation,) = evaluate([a_provider("mine", returned)], on_idle)
+    (evaluation,) = a_pass(a_provider("mine", returned))
     assert bodies((evaluation,)) == [expected]
     assert evaluation.provider_id == "mine"
     assert evaluation.event == ProviderEvaluated(
@@ -75,7 +81,7 @@ def test_what_a_provider_may_return(returned: object, expected: list[str]) -> No
 )
 def test_a_provider_that_fails_is_reported_and_the_others_still_run(answer: object, error: str) -> None:
     providers = [a_provider("first", {"body": "a"}), a_provider("broken", answer), a_provider("last", {"body": "b"})]
-    evaluations = evaluate(providers, on_idle)
+    evaluations = a_pass(*providers)
     assert bodies(evaluations) == [["a"], [], ["b"]]
     assert evaluations[1].event.error is not None
     assert evaluations[1].event.error.startswith(error)
@@ -83,24 +89,9 @@ def test_a_provider_that_fails_is_reported_and_the_others_still_run(answer: obje
     assert [evaluation.event.error for evaluation in evaluations[::2]] == [None, None]
 
 
-def test_only_the_subscribers_of_the_event_are_evaluated_and_each_exactly_once() -> None:
-    seen: list[str] = []
-
-    def noting(ctx: ProviderContext) -> None:
-        seen.append(ctx.config["id"])
-
-    providers = [
-        Provider(id="idle", subscribes_to=(SessionEvent.SESSION_IDLE, SessionEvent.POST_TURN), evaluate=noting),
-        Provider(id="turn", subscribes_to=(SessionEvent.POST_TURN,), evaluate=noting),
-        Provider(id="also", subscribes_to=(SessionEvent.SESSION_IDLE,), evaluate=noting),
-    ]
-    assert [evaluation.provider_id for evaluation in evaluate(providers, on_idle)] == ["idle", "also"]
-    assert seen == ["idle", "also"]
-
-
 def test_a_resumed_worker_may_be_reminded() -> None:
     provider = a_provider("mine", {"body": "a"}, WorkerEvent.WORKER_RESUMED)
-    (evaluation,) = evaluate([provider], lambda _: a_context("worker_resumed"))
+    evaluation = evaluate_one(provider, a_context("worker_resumed"))
     assert bodies((evaluation,)) == [["a"]]
     assert evaluation.event.event_name == "worker_resumed"
 
@@ -119,7 +110,7 @@ class TestWaiting:
             ran.append(1)
 
         provider = Provider(id="mine", subscribes_to=(SessionEvent.SESSION_IDLE,), evaluate=later)
-        (evaluation,) = evaluate([provider], on_idle)
+        (evaluation,) = a_pass(provider)
         assert evaluation.event.error is not None
         assert evaluation.event.error.startswith("HARN-RMD-006: a provider that has to be awaited")
         assert ran == []
@@ -135,27 +126,27 @@ class TestWaiting:
 class TestBudget:
     def test_two_bodies_of_240_do_not_fit_into_300_bytes(self) -> None:
         providers = [a_provider("first", a_body(240)), a_provider("second", a_body(240))]
-        first, second = evaluate(providers, on_idle, budget_bytes=300)
+        first, second = a_pass(*providers, budget_bytes=300)
         assert (first.event.fired, first.event.skipped) == (True, None)
         assert (second.event.fired, second.event.skipped, second.drafts) == (False, "budget", ())
 
     def test_a_later_smaller_one_may_still_fit(self) -> None:
         providers = [a_provider(f"p{size}", a_body(size)) for size in (240, 240, 60)]
-        assert [bool(found) for found in bodies(evaluate(providers, on_idle, budget_bytes=300))] == [True, False, True]
+        assert [bool(found) for found in bodies(a_pass(*providers, budget_bytes=300))] == [True, False, True]
 
     def test_what_fits_of_a_list_is_kept_and_the_rest_reported(self) -> None:
-        (evaluation,) = evaluate([a_provider("p", [a_body(200), a_body(200), a_body(100)])], on_idle, budget_bytes=300)
+        (evaluation,) = a_pass(a_provider("p", [a_body(200), a_body(200), a_body(100)]), budget_bytes=300)
         assert [len(draft.body) for draft in evaluation.drafts] == [200, 100]
         assert (evaluation.event.fired, evaluation.event.skipped) == (True, "budget")
 
     def test_a_body_may_take_all_there_is(self) -> None:
-        (evaluation,) = evaluate([a_provider("p", a_body(BUDGET_BYTES))], on_idle)
+        (evaluation,) = a_pass(a_provider("p", a_body(BUDGET_BYTES)))
         assert evaluation.event.skipped is None
-        (evaluation,) = evaluate([a_provider("p", a_body(BUDGET_BYTES + 1))], on_idle)
+        (evaluation,) = a_pass(a_provider("p", a_body(BUDGET_BYTES + 1)))
         assert evaluation.event.skipped == "budget"
 
     def test_bytes_are_counted_and_not_characters(self) -> None:
-        (evaluation,) = evaluate([a_provider("p", {"body": "日本"})], on_idle, budget_bytes=5)
+        (evaluation,) = a_pass(a_provider("p", {"body": "日本"}), budget_bytes=5)
         assert evaluation.event.skipped == "budget"
 
     def test_a_failure_stays_a_failure(self) -> None:
@@ -165,7 +156,7 @@ class TestBudget:
     @given(st.lists(st.lists(st.integers(1, 50), max_size=4), max_size=6), st.integers(0, 200))
     def test_the_bodies_of_a_pass_never_exceed_the_budget(self, sizes: list[list[int]], budget: int) -> None:
         providers = [a_provider(f"p{index}", [a_body(size) for size in row]) for index, row in enumerate(sizes)]
-        evaluations = evaluate(providers, on_idle, budget_bytes=budget)
+        evaluations = a_pass(*providers, budget_bytes=budget)
         assert sum(len(body) for found in bodies(evaluations) for body in found) <= budget
         for row, evaluation in zip(sizes, evaluations, strict=True):
             assert (evaluation.event.skipped == "budget") is (len(evaluation.drafts) < len(row))
@@ -188,14 +179,3 @@ def test_whatever_a_provider_returns_it_is_read_or_reported(returned: object) ->
     evaluation = read_result("mine", "session_idle", returned)
     assert not (evaluation.drafts and evaluation.event.error)
     assert evaluation.event.fired is bool(evaluation.drafts)
-
-
-def test_the_context_is_asked_for_by_the_id_of_the_provider() -> None:
-    asked: list[str] = []
-
-    def noting(provider_id: str) -> ProviderContext:
-        asked.append(provider_id)
-        return on_idle(provider_id)
-
-    evaluate([a_provider("first"), a_provider("second")], noting)
-    assert asked == ["first", "second"]

@@ -7,7 +7,8 @@ import pytest
 from sideband.core.errors import InvalidOption, TooManyProviders, UnknownOption
 from sideband.core.hookevents import CANONICAL_PROVIDERS, PROVIDER_EVENTS
 from sideband.providers.context import ProviderContext
-from sideband.providers.registry import CANONICAL, Registry, config_for
+from sideband.providers.options import config_for
+from sideband.providers.registry import CANONICAL, Registry
 
 DEFAULT = list(CANONICAL_PROVIDERS)
 

@@ -16,11 +16,14 @@ from sideband.core.errors import (
 from sideband.core.events import Compacted, Fired, ProviderEvaluated, TurnCommitted, TurnVoided
 from sideband.core.limits import Limits
 from sideband.loop.compaction import Custom, KeepLast, Summarize
+from sideband.loop.problems import Problem
 from sideband.loop.run import LoopStatus
-from sideband.ports import FileChange, ModelError, RequestView
-from sideband.runtime.agents import agent_loop, agent_run, llm_call, read_compactor, read_model
+from sideband.ports import FileChange, ModelError, OnText, Plan, Reply
+from sideband.render.view import RequestView
+from sideband.runtime.agents import agent_loop, agent_run, llm_call, read_compactor
+from sideband.runtime.models import read_model
 from sideband.runtime.registries import HOOKS, PROVIDERS
-from sideband.testing import FakeClock, ScriptedModel
+from sideband.testing import FakeClock, ScriptedModel, run_schedule
 from tests.loop_builders import AScene, ATool, a_reply, a_session, hang, others, unanswered_calls
 
 
@@ -49,6 +52,14 @@ def test_a_model_object_is_itself() -> None:
         pytest.param({"compactor": "shred"}, InvalidOption, id="a-compactor-nobody-knows"),
         pytest.param({"reminders": {"typo": 1}}, UnknownOption, id="an-unknown-option-for-reminders"),
         pytest.param({"reminders": "yes"}, InvalidOption, id="no-option-for-reminders"),
+        pytest.param({"compactor": 5}, InvalidOption, id="no-compactor-at-all"),
+        pytest.param({"permission": 5}, InvalidOption, id="nobody-to-ask"),
+        pytest.param({"watcher": 5}, InvalidOption, id="nobody-who-watches"),
+        pytest.param({"tools": [ATool("a"), ATool("b"), ATool("a")]}, InvalidOption, id="two-tools-of-one-name"),
+        pytest.param({"tools": [ATool("")]}, InvalidOption, id="a-tool-without-a-name"),
+        pytest.param({"model": ScriptedModel(context_window="8k")}, InvalidOption, id="a-window-in-words"),  # type: ignore[arg-type]
+        pytest.param({"model": ScriptedModel(context_window=0)}, InvalidOption, id="a-window-of-nothing"),
+        pytest.param({"model": ScriptedModel(context_window=True)}, InvalidOption, id="a-window-that-is-true"),
     ],
 )
 def test_a_run_that_is_refused_has_changed_nothing(options: dict[str, Any], error: type[ReminderError]) -> None:
@@ -66,7 +77,7 @@ def test_a_run_whose_prompt_is_refused_has_changed_nothing() -> None:
     session = a_session(limits=Limits(pending_per_session=1))
 
     async def main() -> None:
-        await session.remind("full")
+        await session.prompt("full")
         with pytest.raises(TooManyPending):
             await agent_run("Mend it.", session=session, model="scripted:")
         assert not session.busy
@@ -161,7 +172,7 @@ def test_an_empty_summary_takes_the_place_of_nothing() -> None:
     scene = AScene()
     scene.says(*[a_reply("work", tokens=95)] * 4, " ", "Done.", context_window=100)
     result = asyncio.run(scene.play(compactor="summarize"))
-    assert result.problems == (("compactor", "ModelError: the model gave no summary"),)
+    assert result.problems == (Problem("compactor", "Summarize.compact raised ModelError: the model gave no summary"),)
     assert scene.events(Compacted) == []
 
 
@@ -234,18 +245,58 @@ def test_a_call_is_tried_again_like_any_other() -> None:
     assert (reply.text, clock.monotonic()) == ("Done.", 0.5)
 
 
-def test_a_call_whose_listener_fails_fails_with_it() -> None:
+@pytest.mark.parametrize("with_session", [False, True], ids=["alone", "in-a-session"])
+def test_a_listener_that_fails_costs_a_call_no_reply_and_is_logged(
+    with_session: bool,  # noqa: FBT001 - a column
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def fails(_text: str) -> None:
         raise BrokenPipeError("nobody there")
 
     scene = AScene()
+    session = scene.session if with_session else None
+    reply = asyncio.run(llm_call("Hi.", session=session, model=scene.model, on_text=fails))
+    assert reply.text == "Done."
+    assert [record.getMessage() for record in caplog.records] == ["on_text: BrokenPipeError: nobody there"]
+    assert len(scene.events(TurnCommitted)) == with_session
 
-    async def main() -> None:
-        with pytest.raises(ModelError, match="on_text failed: BrokenPipeError: nobody there"):
-            await llm_call("Hi.", session=scene.session, model=scene.model, on_text=fails)
 
-    asyncio.run(main())
-    assert scene.events(TurnCommitted) == []
+# Without a session a call is sent with no less care.
+
+
+def test_a_call_without_a_session_is_tried_again_by_its_own_clock() -> None:
+    clock = FakeClock()
+    model = ScriptedModel([ModelError("busy", status=503), "Here."])
+    assert asyncio.run(llm_call("Hi.", model=model, clock=clock)).text == "Here."
+    assert clock.monotonic() == 0.5
+
+
+def test_a_call_without_a_session_has_so_much_time_and_no_more() -> None:
+    model = ScriptedModel([lambda _view: hang()] * 5)
+    with pytest.raises(ModelError, match="no reply within 60 s"):
+        run_schedule(1, lambda: llm_call("Hi.", model=model, model_seconds=60, clock=FakeClock()))
+
+
+def test_a_reply_that_is_none_is_a_failure_of_a_call_without_a_session() -> None:
+    class Broken(ScriptedModel):
+        async def complete(self, _plan: Plan, _on_text: OnText | None = None) -> Reply:
+            return 5  # type: ignore[return-value]  # nonsense is the point
+
+    with pytest.raises(ModelError, match="int, which is no reply"):
+        asyncio.run(llm_call("Hi.", model=Broken()))
+
+
+def test_a_call_in_a_session_that_somebody_else_cancels_says_so() -> None:
+    scene = AScene()
+
+    async def line(_view: RequestView) -> str:
+        await scene.session.talk.cancel(hold_queue=True)
+        return "too late"
+
+    scene.says(line)
+    with pytest.raises(ModelError, match="ended by somebody else"):
+        asyncio.run(llm_call("Hi.", session=scene.session, model=scene.model))
+    assert not scene.state.running
 
 
 def test_a_call_that_is_cancelled_leaves_an_idle_session() -> None:
@@ -290,3 +341,13 @@ def test_a_closed_session_takes_no_call() -> None:
 
     asyncio.run(main())
     assert scene.kinds == ["Closed"]
+
+
+def test_an_option_that_a_run_does_not_have_is_a_mistake_of_whoever_calls_it() -> None:
+    async def main() -> None:
+        with pytest.raises(TypeError, match="no option 'max_turn'"):
+            await agent_run("Go.", model="scripted:", max_turn=3)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="needs a model"):
+            await agent_run("Go.")  # type: ignore[call-arg]
+
+    asyncio.run(main())

@@ -24,11 +24,14 @@ from sideband.core.events import Deduped, Dropped, Expired, InjectRevoked, Queue
 from sideband.core.limits import Limits
 from sideband.core.pending import PendingState
 from sideband.core.reminder import Source
+from sideband.core.seams import Mode
 from sideband.core.transcript import Visibility
 from sideband.loop.problems import Problem
-from sideband.ports import RequestView
+from sideband.render.view import RequestView
+from sideband.runtime.agents import agent_loop
 from sideband.runtime.registries import HOOKS
-from tests.loop_builders import AScene, a_session, hang, others
+from sideband.testing import ScriptedModel
+from tests.loop_builders import AScene, a_reply, a_session, hang, others
 
 # Telling it things.
 
@@ -103,11 +106,28 @@ def test_a_full_inbox_refuses_and_evicts_nothing() -> None:
         await session.remind("two")
         with pytest.raises(TooManyPending):
             await session.remind("three")
+        await session.prompt("one")
+        await session.prompt("two")
         with pytest.raises(TooManyPending):
             await session.prompt("three")
         assert [entry.reminder.body for entry in await session.pending()] == ["one", "two"]
+        assert len(await session.waiting()) == 4
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_session_full_of_reminders_still_does_what_its_user_says(mode: Mode) -> None:
+    session = a_session(limits=Limits(pending_per_session=3))
+    model = ScriptedModel(["On it."])
+
+    async def main() -> None:
+        for number in range(3):
+            await session.remind(f"fact {number}", mode=mode)
+        assert (await agent_loop("Mend it.", session=session, model=model)).text == "On it."
+
+    asyncio.run(main())
+    assert "Mend it." in model.requests[0].text
 
 
 def test_a_message_is_text_or_blocks() -> None:
@@ -304,6 +324,35 @@ def test_a_session_in_use_is_not_closed() -> None:
     assert scene.kinds[-1] == "Closed"
 
 
+@pytest.mark.parametrize("steps", [0, 1])
+def test_cancelling_a_run_that_nobody_drives_ends_it(steps: int) -> None:
+    scene = AScene()
+    scene.says(a_reply("work"))
+
+    async def main() -> None:
+        run = await scene.begin()
+        for _ in range(steps):
+            await run.step()
+        assert await scene.session.cancel()
+        assert (scene.session.busy, scene.state.running, scene.state.open_calls) == (False, False, {})
+        assert run.result is not None
+        assert run.result.status == "cancelled"
+        assert await run.step() is None
+        assert not await scene.session.cancel()
+        await scene.session.close()
+
+    asyncio.run(main())
+    assert scene.results() == [("c1", "cancelled")] * steps
+
+
+@pytest.mark.parametrize("text", [5, None, ["a"]], ids=repr)
+def test_a_block_whose_text_is_none_is_refused_before_it_is_accepted(text: object) -> None:
+    session = a_session()
+    with pytest.raises(InvalidOption, match="the text of a block must be a text"):
+        asyncio.run(session.prompt([{"type": "text", "text": text}]))
+    assert list(session.talk.state.inbox.items()) == []
+
+
 def test_the_end_of_a_session_is_told_to_the_hooks_of_its_last_run() -> None:
     scene = AScene()
     told: list[str] = []
@@ -322,7 +371,7 @@ def test_the_end_of_a_session_is_told_to_the_hooks_of_its_last_run() -> None:
         await scene.play()
         return await scene.session.close()
 
-    ((where, message),) = asyncio.run(main())
+    ((where, message, _),) = asyncio.run(main())
     assert told == ["session_end"]
     assert where.endswith("fails on session_end")
     assert message.endswith("LookupError: lost")

@@ -1,11 +1,15 @@
 """Opening the place where sessions live."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from sideband.core.errors import InvalidOption, TooManyPending
+from sideband.core.failures import StoreClosed, StoreDamaged
 from sideband.core.limits import Limits
+from sideband.loop.messages import text_of
+from sideband.runtime.agents import agent_loop
 from sideband.runtime.store import Store, open_store
 from sideband.testing import CountingIds, MemoryStore
 
@@ -55,3 +59,93 @@ def test_limits_are_those_of_the_store() -> None:
 def test_an_address_that_leads_nowhere_is_refused() -> None:
     with pytest.raises(InvalidOption, match="no store can be opened at 'redis://x'"):
         open_store("redis://x")
+
+
+# Store files.
+
+
+def url_of(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def test_a_session_in_a_file_is_there_again_when_it_is_opened_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(url_of(tmp_path / "sideband.db")) as store:
+            session = await store.session("fix-login")
+            await session.remind("src/auth.py changed on disk", dedupe_key="file:src/auth.py", ttl_turns=2)
+            assert await store.session("fix-login") is session
+        with pytest.raises(StoreClosed):
+            await session.remind("too late")
+        with pytest.raises(StoreClosed):
+            _ = store.journal
+        async with store:
+            again = await store.session("fix-login")
+            assert again is not session
+            assert [entry.reminder.body for entry in await again.pending()] == ["src/auth.py changed on disk"]
+
+    asyncio.run(main())
+
+
+def test_an_agent_goes_on_in_another_process_where_it_was(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "sideband.db")
+
+    async def first() -> None:
+        async with open_store(url) as store:
+            session = await store.session("work")
+            await session.remind("The build is red.", ttl_turns=1)
+            await session.remind("Never force-push.")
+            result = await agent_loop("Mend the build.", session=session, model="scripted:Mended.", reminders=False)
+            assert (result.text, result.undelivered, result.problems) == ("Mended.", (), ())
+
+    async def second() -> None:
+        async with open_store(url) as store:
+            session = await store.session("work")
+            assert [entry.reminder.body for entry in await session.pending()] == ["Never force-push."]
+            await agent_loop("And the docs?", session=session, model="scripted:Those too.", reminders=False)
+            said = [text_of(message) for message in (await session.transcript()).messages]
+            assert said == ["Mend the build.", "Mended.", "And the docs?", "Those too."]
+            kinds = [logged.sequence async for logged in store.journal.history()]
+            assert kinds == list(range(1, len(kinds) + 1))
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_two_who_come_first_at_once_open_one_store(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = open_store(url_of(tmp_path / "sideband.db"))
+        one, other = await asyncio.gather(store.session("s"), store.session("s"))
+        assert one is other
+        await store.close()
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_path_behind_three_slashes_begins_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def main() -> None:
+        async with open_store("sqlite:///here.db") as store:
+            await (await store.session("s")).remind("a fact")
+
+    asyncio.run(main())
+    assert [path.name for path in tmp_path.iterdir()] == ["here.db"]
+
+
+@pytest.mark.parametrize("url", ["sqlite:", "sqlite://", "sqlite:///", "sqlite://here.db"])
+def test_a_file_that_is_not_named_is_refused(url: str) -> None:
+    with pytest.raises(InvalidOption, match="sqlite:///"):
+        open_store(url)
+
+
+def test_a_file_that_is_no_store_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a store, and rather long " * 100, encoding="utf-8")
+
+    async def main() -> None:
+        with pytest.raises(StoreDamaged, match=r"notes\.txt is damaged"):
+            await open_store(url_of(tmp_path / "notes.txt")).session()
+
+    asyncio.run(main())

@@ -76,4 +76,6 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 def _call_id(call_id: str) -> str:
     """The id with only what this wire allows in one: it may have come from another."""
+    if call_id.isascii() and call_id.isidentifier():
+        return call_id
     return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}", call_id) or "_"

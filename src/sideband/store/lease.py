@@ -1,0 +1,90 @@
+"""Leases as rows: who runs a session, until when, and by which token a run that was overtaken is known."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import apsw
+
+from sideband.core.errors import SessionBusy, shown
+from sideband.core.failures import LeaseLost
+from sideband.ports import Lease
+
+
+class Term(NamedTuple):
+    """The last lease of a session; `token` 0 where there never was one."""
+
+    token: int = 0
+    expires_at: int = 0
+
+
+class Terms(NamedTuple):
+    """On which terms a process takes leases: when that is, for how long, and where it can be woken."""
+
+    now: int
+    seconds: float
+    address: str
+
+    @property
+    def until(self) -> int:
+        return self.now + int(self.seconds * 1_000)
+
+
+def term(connection: apsw.Connection, session_id: str) -> Term:
+    """How it stands with a session."""
+    row = connection.execute("SELECT token, expires_at FROM lease WHERE session_id = ?", (session_id,)).get
+    return Term() if row is None else Term(*row)
+
+
+def acquire(
+    connection: apsw.Connection, session_id: str, holder: str, terms: Terms, *, is_dead: Callable[[str], bool]
+) -> Lease:
+    """Take a session that nobody has, whose lease has lapsed, or whose process has died."""
+    row = connection.execute(
+        "SELECT holder, address, token, expires_at FROM lease WHERE session_id = ?", (session_id,)
+    ).get
+    token = 1
+    if row is not None:
+        other, address, last, expires_at = row
+        if other != holder and expires_at > terms.now and not is_dead(address):
+            raise SessionBusy(
+                f"session {shown(session_id)} is run by {shown(other)}", field="session", value=session_id
+            )
+        token = last + 1
+    connection.execute(
+        "INSERT INTO lease (session_id, holder, address, token, expires_at) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (session_id) DO UPDATE SET holder = excluded.holder, address = excluded.address, "
+        "token = excluded.token, expires_at = excluded.expires_at",
+        (session_id, holder, terms.address, token, terms.until),
+    )
+    return Lease(session_id=session_id, holder=holder, token=token, seconds=terms.seconds, expires_at=terms.until)
+
+
+def renew(connection: apsw.Connection, lease: Lease, terms: Terms) -> Lease:
+    """The same for as long again."""
+    connection.execute(
+        "UPDATE lease SET expires_at = ? WHERE session_id = ? AND token = ?",
+        (terms.until, lease.session_id, lease.token),
+    )
+    if not connection.changes():
+        raise LeaseLost(lease.session_id)
+    return Lease(
+        session_id=lease.session_id,
+        holder=lease.holder,
+        token=lease.token,
+        seconds=terms.seconds,
+        expires_at=terms.until,
+    )
+
+
+def release(connection: apsw.Connection, lease: Lease) -> None:
+    """Nobody has it; the token rises, so that what was given back is good for nothing."""
+    connection.execute(
+        "UPDATE lease SET holder = '', address = '', token = token + 1, expires_at = 0 "
+        "WHERE session_id = ? AND token = ?",
+        (lease.session_id, lease.token),
+    )
+
+
+def bury(connection: apsw.Connection, address: str) -> None:
+    """The process at this address has died: its leases have lapsed."""
+    connection.execute("UPDATE lease SET expires_at = 0 WHERE address = ?", (address,))

@@ -1,0 +1,137 @@
+"""One session in one process: the state that decisions run on, and the state that the program sees.
+
+They are two because they belong to two owners. Whoever writes brings `ahead` up to date inside the transaction, decides
+on it, and is further than the journal until the commit is made. What the event loop reads is `seen`: it changes only
+after that, and never has to be taken back.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sideband.core import snapshot
+from sideband.core.events import Event
+from sideband.core.failures import StoreNewer
+from sideband.core.state import SessionState, apply, fold
+from sideband.ports import Decision, Logged
+from sideband.store.records import Record
+
+
+class Loaded(NamedTuple):
+    """A session as it was read: a snapshot (None: there is none), and what was logged behind it.
+
+    The snapshot holds all of the session up to sequence `snapshot_at`, the whole of this up to `at`. `tail_bytes` is the
+    length of what was logged behind the snapshot.
+    """
+
+    snapshot: bytes | None
+    snapshot_at: int
+    tail: Sequence[Logged]
+    tail_bytes: int
+    at: int
+
+    def restore(self) -> SessionState:
+        """A state of one's own, each time."""
+        try:
+            state = None if self.snapshot is None else snapshot.decode(self.snapshot)
+        except snapshot.UnknownSnapshot as error:
+            # It is as it was written, so somebody else must know how to read it.
+            raise StoreNewer(f"a newer Sideband has kept this session: {error}; upgrade sideband") from error
+        return fold((logged.event for logged in self.tail), state)
+
+
+class Replica:
+    """A session of which decisions are made here."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.at = 0
+        """The last sequence of the store up to which `ahead` surely has everything of the session."""
+        self._ahead: SessionState | None = None
+        self._seen: SessionState | None = None
+        self._seen_at = 0
+        self.tail_events = 0
+        self.tail_bytes = 0
+        self.snapshot_bytes = 0
+
+    # For whoever writes.
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether there is a state to decide on; not so at first, nor after a commit has failed."""
+        return self._ahead is not None
+
+    @property
+    def ahead(self) -> SessionState:
+        if self._ahead is None:
+            raise LookupError(f"session {self.session_id!r} has to be loaded first")
+        return self._ahead
+
+    def load(self, loaded: Loaded, state: SessionState | None = None) -> None:
+        """Decide on this from now on; `state` is what restoring it gives, where somebody has done that already."""
+        self._ahead = loaded.restore() if state is None else state
+        self.at = loaded.at
+        self.tail_events, self.tail_bytes = len(loaded.tail), loaded.tail_bytes
+        self.snapshot_bytes = len(loaded.snapshot or b"")
+
+    def catch_up(self, news: Iterable[Logged]) -> None:
+        """Others have logged this; what is known already is passed over."""
+        for logged in news:
+            if logged.sequence > self.at:
+                apply(self.ahead, logged.event)
+                self.at = logged.sequence
+                self.tail_events += 1
+
+    def decide(self, decide: Decision, *, attended: bool) -> tuple[Event, ...]:
+        """What the decision says of the state as it is now. Nothing changes: that takes `advance`."""
+        ahead = self.ahead
+        ahead.attended = attended
+        return tuple(decide(ahead))
+
+    def advance(self, records: Sequence[Record]) -> None:
+        """Decided in the open transaction: what is decided next has to know. `forget` if this cannot be applied."""
+        ahead = self.ahead
+        for entry in records:
+            apply(ahead, entry.event)
+            self.tail_bytes += len(entry.body)
+        self.tail_events += len(records)
+
+    def settle(self, at: int) -> None:
+        """The transaction is durable, and with it the store up to here."""
+        self.at = max(self.at, at)
+
+    def forget(self) -> None:
+        """The transaction was not made: what is ahead of the journal is wrong, and has to be loaded again."""
+        self._ahead = None
+        self.at = 0
+
+    def snapshot(self) -> bytes:
+        """All that the session knows at `at`."""
+        return snapshot.encode(self.ahead)
+
+    def snapped(self, size: int) -> None:
+        """A snapshot of so many bytes is durable."""
+        self.tail_events = self.tail_bytes = 0
+        self.snapshot_bytes = size
+
+    # For the event loop.
+
+    @property
+    def is_open(self) -> bool:
+        return self._seen is not None
+
+    @property
+    def seen(self) -> SessionState:
+        if self._seen is None:
+            raise LookupError(f"session {self.session_id!r} is not open; await open() first")
+        return self._seen
+
+    def show(self, state: SessionState, at: int) -> None:
+        """Begin to show the session, as it was at this sequence."""
+        self._seen, self._seen_at = state, at
+
+    def show_news(self, news: Iterable[Logged]) -> None:
+        """This is durable; what is shown already is passed over."""
+        for logged in news:
+            if logged.sequence > self._seen_at:
+                apply(self.seen, logged.event)
+                self._seen_at = logged.sequence

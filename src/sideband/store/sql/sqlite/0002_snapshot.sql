@@ -1,0 +1,8 @@
+-- The state of a session at one sequence, and how far its journal was pruned behind it.
+CREATE TABLE snapshot (
+    session_id TEXT PRIMARY KEY,
+    sequence INTEGER NOT NULL,
+    pruned_through INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL
+) STRICT;

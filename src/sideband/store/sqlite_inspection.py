@@ -1,0 +1,165 @@
+"""Looking into a store file."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import apsw
+
+from sideband.core.failures import StoreRefused
+from sideband.store import disk, schema
+from sideband.store.connection import connect
+from sideband.store.inspection import Entry, Held, Kept, Missing, Shelf, shelve, unexplained
+from sideband.store.records import checksum
+from sideband.store.torn import has_torn_midst
+
+BUSY_SECONDS: Final = 10.0
+_COUNTED: Final = """
+SELECT held.session_id, held.events, held.last, journal.word
+FROM (SELECT session_id, count(*) AS events, max(sequence) AS last FROM journal GROUP BY session_id) AS held
+JOIN journal ON journal.sequence = held.last
+"""
+_GAPS: Final = """
+SELECT before + 1, sequence - 1
+FROM (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) AS before FROM journal)
+WHERE sequence > before + 1
+"""
+
+
+class SqliteInspector:
+    """Reads with a connection of its own, which never writes; `inspect_sqlite` makes one."""
+
+    def __init__(self, path: Path, connection: apsw.Connection, *, now_ms: int) -> None:
+        self._path = path
+        self._connection = connection
+        self._now_ms = now_ms
+
+    @property
+    def place(self) -> str:
+        return str(self._path)
+
+    def begin(self) -> Self:
+        """See that it is a store, and hold on to how it is now."""
+        with self._explained():
+            self._connection.pragma("query_only", "on")
+            if self._connection.pragma("application_id") != schema.APPLICATION_ID:
+                raise StoreRefused(f"{self._path} is a SQLite file, but not a store of Sideband")
+            version = self._version()
+            schema.refuse_newer(version, self._path)
+            if version < schema.latest():
+                raise StoreRefused(
+                    f"{self._path} has tables of an older version; open it once with open_store() to bring them forward"
+                )
+        return self
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise schema.refusal(error, self._path) from error
+
+    def _version(self) -> int:
+        version: int = self._connection.pragma("user_version")
+        return version
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        """Whatever others write meanwhile, all that is read from now on is of one moment."""
+        with self._explained():
+            if not self._connection.in_transaction:
+                self._connection.execute("BEGIN")
+            yield self._connection
+
+    def facts(self) -> Mapping[str, int | str]:
+        with self._reading() as connection:
+            rows, last = connection.execute("SELECT count(*), coalesce(max(sequence), 0) FROM journal").get
+            return {
+                "file": self.place,
+                "bytes": self._path.stat().st_size,
+                "version of its tables": self._version(),
+                "events": rows,
+                "last sequence": last,
+            }
+
+    def faults(self) -> Iterable[str]:
+        with self._explained():
+            # The log cannot be asked for in a transaction.
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+            report: list[Any] = [*self._connection.execute("PRAGMA integrity_check(20)")]
+            # A line may be several; the first of those is a heading.
+            lines = [line for (text,) in report for line in text.splitlines()]
+            found = [line for line in lines if line != "ok" and not line.startswith("***")]
+            if has_torn_midst(self._connection, self._log):
+                found.append(f"a commit in {self._log.name} cannot be read, and others stand behind it")
+        return found
+
+    def missing(self) -> Sequence[Missing]:
+        with self._reading() as connection:
+            pruned = connection.execute("SELECT coalesce(max(pruned_through), 0) FROM snapshot").get
+            return unexplained(connection.execute(_GAPS), pruned_through=pruned)
+
+    def shelves(self) -> Sequence[Shelf]:
+        with self._reading() as connection:
+            snapshots: list[Any] = [*connection.execute("SELECT session_id, sequence, pruned_through FROM snapshot")]
+            leases: list[Any] = [*connection.execute("SELECT session_id, holder, token, expires_at FROM lease")]
+            counted: list[Any] = [*connection.execute(_COUNTED)]
+            return shelve(
+                counted,
+                {name: sequence for name, sequence, _ in snapshots},
+                {name: pruned for name, _, pruned in snapshots if pruned},
+                {
+                    name: Held(holder, token, until, has_lapsed=until <= self._now_ms)
+                    for name, holder, token, until in leases
+                    if holder
+                },
+            )
+
+    def kept(self, session_id: str) -> Kept | None:
+        with self._reading() as connection:
+            row = connection.execute(
+                "SELECT sequence, checksum, body FROM snapshot WHERE session_id = ?", (session_id,)
+            ).get
+        if row is None:
+            return None
+        sequence, expected, body = row
+        return Kept(sequence, body, is_whole=checksum(sequence, session_id, body) == expected)
+
+    def entries(self, session_id: str, *, after: int = 0) -> Iterator[Entry]:
+        with self._reading() as connection:
+            for sequence, word, expected, body in connection.execute(
+                "SELECT sequence, word, checksum, body FROM journal "
+                "WHERE session_id = ? AND sequence > ? ORDER BY sequence",
+                (session_id, after),
+            ):
+                yield Entry(sequence, word, body, is_whole=checksum(sequence, session_id, body) == expected)
+
+    @property
+    def _log(self) -> Path:
+        return Path(f"{self._path}{disk.WAL}")
+
+    def close(self) -> None:
+        # The last one to leave takes the log into the file. Not from here: where there is something in it, it stays.
+        is_used = self._log.exists() and self._log.stat().st_size > 0
+        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(is_used))
+        self._connection.close(force=True)
+
+
+@contextmanager
+def inspect_sqlite(path: str) -> Iterator[SqliteInspector]:
+    """Look into a file; one that is not there, or no store, is refused."""
+    place = disk.place_of(path)
+    if not place.exists():
+        raise StoreRefused(f"there is no store: {place} does not exist")
+    try:
+        connection = connect(place, busy_seconds=BUSY_SECONDS)
+    except apsw.Error as error:
+        raise schema.refusal(error, place) from error
+    inspector = SqliteInspector(place, connection, now_ms=time.time_ns() // 1_000_000)
+    try:
+        yield inspector.begin()
+    finally:
+        inspector.close()

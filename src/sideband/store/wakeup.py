@@ -1,0 +1,136 @@
+"""Waking other processes that have the same file open: a datagram to each, with nothing in it but that there is news.
+
+It is only ever a hint. Whoever misses one finds the news with the next look at the file.
+"""
+
+import errno
+import hashlib
+import os
+import secrets
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+DIRECTORY: Final = "-wake"
+OWNER_ONLY: Final = 0o700
+# What the address of such a socket may hold is fixed by the system: 104 bytes on some, 108 on others.
+LONGEST_PATH: Final = 100
+NAME_LETTERS: Final = 12
+TRIES: Final = 3
+SETTLED_NS: Final = 1_000_000_000
+
+
+def directory_for(store: Path) -> Path:
+    """Beside the file, or where that is too long a name, in the directory for such things."""
+    beside = store.with_name(store.name + DIRECTORY)
+    if len(os.fsencode(beside)) + 1 + NAME_LETTERS <= LONGEST_PATH:
+        return beside
+    name = hashlib.sha256(os.fsencode(store)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"sideband-{os.getuid()}-{name}"
+
+
+class Doorbell:
+    """The address of one process."""
+
+    def __init__(self, directory: Path, bell: socket.socket, address: str) -> None:
+        self.address = address
+        self._directory = directory
+        self._bell = bell
+        self._hand = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._hand.settimeout(0)
+        self._others: list[str] = []
+        self._changed = 0
+
+    @classmethod
+    def beside(cls, store: Path) -> "Doorbell | None":
+        """None where there is no such thing: then news is found by looking."""
+        if not hasattr(socket, "AF_UNIX"):
+            return None
+        directory, address = directory_for(store), secrets.token_hex(NAME_LETTERS // 2)
+        bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        bell.settimeout(0)
+        for _ in range(TRIES):
+            try:
+                _make_private(directory)
+                bell.bind(str(directory / address))
+                (directory / address).chmod(0o600)
+            except FileNotFoundError:
+                # The last one to leave has just taken the directory away.
+                continue
+            except OSError:
+                break
+            return cls(directory, bell, address)
+        bell.close()
+        return None
+
+    def fileno(self) -> int:
+        return self._bell.fileno()
+
+    def answer(self) -> None:
+        """Take all that has arrived; it says nothing but that somebody rang."""
+        try:
+            while self._bell.recv(1):
+                pass
+        except BlockingIOError:
+            pass
+
+    def ring_others(self) -> list[str]:
+        """Wake every other process; the addresses of those that have died."""
+        try:
+            self._look_around()
+        except OSError:
+            return []
+        return [name for name in self._others if self._is_refused(name, self._ring)]
+
+    def _look_around(self) -> None:
+        """Who is there; looked up again when somebody has come or gone, or may have within the grain of the clock."""
+        changed = self._directory.stat().st_mtime_ns
+        if changed != self._changed or time.time_ns() - changed < SETTLED_NS:
+            self._others = [bell.name for bell in self._directory.iterdir() if bell.name != self.address]
+            self._changed = changed
+
+    def _ring(self, path: str) -> None:
+        self._hand.sendto(b"!", path)
+
+    def is_dead(self, address: str) -> bool:
+        """Whether the process of this address surely runs no longer; where it cannot be reached, it may."""
+        if not address:
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hand:
+            return self._is_refused(address, hand.connect)
+
+    def _is_refused(self, address: str, attempt: Callable[[str], object]) -> bool:
+        try:
+            attempt(str(self._directory / address))
+        except OSError as error:
+            # Full means that it was rung before and has not looked yet; gone means that it was closed in good order.
+            return error.errno == errno.ECONNREFUSED
+        return False
+
+    def remove(self, address: str) -> None:
+        """Take down the address of a process that has died."""
+        (self._directory / address).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._bell.close()
+        self._hand.close()
+        self.remove(self.address)
+        try:
+            self._directory.rmdir()
+        except OSError:
+            # Others are there.
+            return
+
+
+def _make_private(directory: Path) -> None:
+    directory.mkdir(mode=OWNER_ONLY, exist_ok=True)
+    found = directory.lstat()
+    # In a directory that is open to all, somebody else may have been there first.
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "not ours", str(directory))
+    if stat.S_IMODE(found.st_mode) != OWNER_ONLY:
+        directory.chmod(OWNER_ONLY)

@@ -1,0 +1,141 @@
+"""The commands that read a store, started as a user starts them."""
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import apsw
+import pytest
+
+from sideband.core.failures import CursorExpired
+from tests.builders import a_draft
+from tests.programs import ROOT, run_sideband
+from tests.stored_agents import TASK, a_session, address, run
+from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, played, told
+
+
+async def fill(twin: Twin) -> None:
+    async with twin.open() as store:
+        session = await a_session(store, "worked")
+        await session.remind("The build is red.", dedupe_key="build", ttl_turns=1)
+        await session.remind("Never force-push.")
+        await run(session)
+        await Sender(store).send(a_draft(), session_id="waiting")
+
+
+@pytest.mark.requirement("cli:events:public-projection")
+def test_events_prints_the_public_form_of_every_event(durable: Twin) -> None:
+    played(lambda: fill(durable))
+    answer = run_sideband("events", address(durable), "--json")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    sequences = [line["sequence"] for line in lines]
+    assert sequences == sorted(set(sequences))
+    assert {line["session"] for line in lines} == {"worked", "waiting"}
+    assert all(line["payload"]["session_id"] == line["session"] for line in lines)
+    for body in ("The build is red.", "Never force-push.", TASK):
+        assert body not in answer.stdout
+    only = run_sideband(
+        "events", address(durable), "--json", "--session", "worked", "--kind", "transcript.reminder.f", "--after", "1"
+    )
+    chosen = [line for line in lines if line["session"] == "worked" and line["kind"] == "transcript.reminder.fired"]
+    assert [json.loads(line) for line in only.stdout.splitlines()] == chosen
+    assert len(chosen) == 2
+
+
+@pytest.mark.requirement("cli:events:follows-other-processes")
+def test_events_follows_what_other_processes_do(durable: Twin) -> None:
+    async def story() -> None:
+        async with durable.open() as store:
+            await Sender(store, name="before").send(a_draft())
+            arguments = ("-m", "sideband.cli", "events", address(durable), "--follow", "--json")
+            following = await asyncio.create_subprocess_exec(
+                sys.executable, *arguments, cwd=ROOT, stdout=PIPE, stderr=PIPE
+            )
+            assert following.stdout is not None
+            heard = [json.loads(await following.stdout.readline())]
+            for number in range(3):
+                await Sender(store, name=f"n{number}").send(a_draft())
+                heard.append(json.loads(await following.stdout.readline()))
+            following.send_signal(signal.SIGINT)
+            rest = await following.communicate()
+            assert (following.returncode, rest) == (0, (b"", b""))
+            assert [line["payload"]["reminder_id"] for line in heard] == ["before-1", "n0-1", "n1-1", "n2-1"]
+
+    played(story)
+
+
+@pytest.mark.requirement("cli:events:says-where-to-resume")
+def test_events_says_where_to_go_on_when_its_place_is_no_longer_kept(durable: Twin) -> None:
+    async def story() -> int:
+        assert isinstance(durable, SqliteTwin | PostgresTwin)
+        async with durable.open() as store:
+            await store.prune("worked", keep_events=2)
+            with pytest.raises(CursorExpired) as expired:
+                await told(store, after=1)
+            return expired.value.oldest
+
+    played(lambda: fill(durable))
+    oldest = played(story)
+    answer = run_sideband("events", address(durable), "--after", "1")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == f"error: events up to {oldest} are no longer all kept; go on with --after {oldest}\n"
+    assert run_sideband("events", address(durable), "--after", str(oldest)).returncode == 0
+
+
+@pytest.mark.requirement("cli:store:commands-make-no-store")
+@pytest.mark.parametrize(
+    "command", [("events",), ("events", "--follow"), ("sessions",), ("doctor", "--verify")], ids=" ".join
+)
+def test_a_command_that_reads_a_store_makes_none(command: tuple[str, ...], tmp_path: Path) -> None:
+    answer = run_sideband(*command, f"sqlite:///{tmp_path / 'nothing.db'}")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == f"error: there is no store: {tmp_path / 'nothing.db'} does not exist\n"
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.requirement("cli:sessions:lists-them")
+def test_sessions_lists_every_session_with_how_it_stands(durable: Twin) -> None:
+    played(lambda: fill(durable))
+    answer = run_sideband("sessions", address(durable), "--json")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    listed = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [(entry["session"], entry["state"], entry["turn"], entry["pending"]) for entry in listed] == [
+        ("waiting", "idle", 0, 1),
+        ("worked", "idle", 1, 1),
+    ]
+
+
+@pytest.mark.requirement("cli:doctor:verifies-a-store")
+def test_doctor_rebuilds_every_session_and_finds_nothing_wrong(durable: Twin) -> None:
+    played(lambda: fill(durable))
+    answer = run_sideband("doctor", "--verify", address(durable))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.splitlines()[-1] == "Everything is in order."
+    found = json.loads(run_sideband("doctor", "--json", "--verify", address(durable)).stdout)
+    assert found["sessions"]["rebuilt from the first event"] == 2
+
+
+@pytest.mark.requirement("cli:doctor:verifies-a-store")
+def test_doctor_names_every_row_that_was_changed_or_is_missing(durable: Twin) -> None:
+    played(lambda: fill(durable))
+    for statement in (
+        "UPDATE {0}journal SET checksum = 7 WHERE sequence = 2",
+        "DELETE FROM {0}journal WHERE sequence = 4",
+    ):
+        if isinstance(durable, PostgresTwin):
+            durable.execute(statement.format("sideband."))
+        else:
+            assert isinstance(durable, SqliteTwin)
+            connection = apsw.Connection(str(durable.path))
+            connection.execute(statement.format(""))
+            connection.close()
+    answer = run_sideband("doctor", "--verify", address(durable))
+    assert answer.returncode == 1
+    assert [line for line in answer.stdout.splitlines() if line.startswith("!")] == [
+        "! gap 1: row 4 is missing from the journal, and nothing was pruned there",
+        "! worked: row 2 was changed (session 'worked')",
+    ]

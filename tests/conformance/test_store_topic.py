@@ -1,0 +1,295 @@
+"""The journal of a store and the topic that observers see of it."""
+
+import ast
+import asyncio
+import json
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import pytest
+
+import sideband as sb
+from sideband.core.errors import ReminderError
+from sideband.core.events import Event, Injected, Queued
+from sideband.core.failures import CursorExpired, CursorLost
+from sideband.core.lifecycle import inject
+from sideband.core.state import fold
+from sideband.core.topic import KINDS
+from sideband.store.committing import SqliteSettings
+from sideband.store.feed import SUBSCRIBER_EVENTS
+from sideband.store.postgres_committing import PostgresSettings
+from sideband.testing import ScriptedModel
+from tests.builders import a_draft, a_reminder
+from tests.programs import ROOT, run_sideband
+from tests.stored_agents import a_session, address, run
+from tests.unit.core.test_snapshot import facts
+from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played, so_many, told, took
+
+# Put together here, so that no scanner takes this file for a leak.
+SECRET: Final = "ghp_" + "a1B2" * 8
+
+
+# Subscribing.
+
+
+@pytest.mark.requirement("events:subscribe:kind-prefix")
+@pytest.mark.parametrize(
+    "kind_prefix", ["transcript.", "transcript.reminder.", "transcript.reminder.fired", "nothing."]
+)
+def test_a_subscriber_gets_the_kinds_that_begin_so_and_no_others(twin: Twin, kind_prefix: str) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            session = await a_session(store)
+            await session.remind("a fact", ttl_turns=1)
+            await run(session)
+            entries = await told(store)
+            expected = [
+                entry.sequence
+                for entry in entries
+                if (kind := KINDS.get(type(entry.event))) is not None and kind.startswith(kind_prefix)
+            ]
+            assert [entry.sequence for entry in await told(store, kind_prefix=kind_prefix)] == expected
+            source = store.subscribe(kind_prefix=kind_prefix)
+            assert [entry.sequence for entry in await took(source, len(expected))] == expected
+            await source.aclose()
+            assert len(expected) < len(entries)
+
+    played(story)
+
+
+@pytest.mark.requirement("events:subscribe:after")
+@pytest.mark.parametrize("after", [0, 1, 7, 10])
+def test_a_subscriber_begins_behind_its_position_and_goes_on_with_what_comes(twin: Twin, after: int) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            await store.commit("s", so_many(10))
+            source = store.subscribe(after=after)
+            past = await took(source, 10 - after)
+            following = asyncio.ensure_future(anext(source))
+            await asyncio.sleep(0)
+            await store.commit("s", a_start)
+            assert [entry.sequence for entry in (*past, await following)] == list(range(after + 1, 12))
+            await source.aclose()
+
+    played(story)
+
+
+@pytest.mark.requirement("events:subscribe:slow-subscriber")
+def test_a_subscriber_that_is_too_far_behind_is_disconnected_with_its_cursor(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            source = store.subscribe()
+            waiting = asyncio.ensure_future(anext(source))
+            await store.commit("s", a_start)
+            assert (await waiting).sequence == 1
+            await store.commit("s", so_many(SUBSCRIBER_EVENTS))
+            assert len(await took(source, SUBSCRIBER_EVENTS)) == 1_000
+            await store.commit("s", so_many(SUBSCRIBER_EVENTS + 1))
+            assert len(await took(source, SUBSCRIBER_EVENTS)) == 1_000
+            with pytest.raises(CursorLost) as lost:
+                await anext(source)
+            assert (lost.value.reason, lost.value.seen) == ("cursor_lost", 2_001)
+            again = store.subscribe(after=lost.value.seen)
+            assert (await anext(again)).sequence == 2_002
+            await again.aclose()
+
+    played(story)
+
+
+@pytest.mark.requirement("events:subscribe:cursor-expired")
+def test_a_cursor_behind_which_something_was_pruned_is_expired(durable: Twin) -> None:
+    async def story() -> None:
+        assert isinstance(durable, SqliteTwin | PostgresTwin)
+        async with durable.open() as store:
+            await store.commit("s", so_many(10))
+            await store.prune("s", keep_events=4)
+            for after in (0, 5):
+                with pytest.raises(CursorExpired) as expired:
+                    await told(store, after=after)
+                assert (expired.value.reason, expired.value.oldest) == ("cursor_expired", 6)
+                with pytest.raises(CursorExpired):
+                    await anext(store.subscribe(after=after))
+            assert [entry.sequence for entry in await told(store, after=6)] == [7, 8, 9, 10]
+
+    played(story)
+
+
+@pytest.mark.requirement("events:log:absent-log-changes-nothing")
+def test_without_a_log_everything_works_and_nothing_is_emitted() -> None:
+    def work() -> tuple[object, ...]:
+        transcript = sb.Transcript(messages=({"role": "user", "content": "Fix it"},))
+        first = sb.inject_reminder(transcript, body="one", dedupe_key="k", ttl_turns=2)
+        second = sb.inject_reminder(first.transcript, body="two", dedupe_key="k", ttl_turns=2)
+        ended = sb.end_turn(second.transcript, turn=1)
+        cleared = sb.clear_reminders(ended.transcript, dedupe_key="k")
+        compacted = sb.transcript_compact(cleared.transcript, strategy="keep_last")
+        bodies = [reminder.body for reminder in ended.transcript.reminders]
+        return second.deduped_count, bodies, cleared.removed_count, compacted.transcript.messages
+
+    with sb.EventLog() as log:
+        told_of = work()
+    records = log.records()
+    assert records
+    assert work() == told_of
+    with pytest.raises(ReminderError):
+        sb.inject_reminder(sb.Transcript(), body="")
+    assert log.records() == records, "nobody listened any longer"
+
+
+@pytest.mark.requirement("events:log:absent-log-changes-nothing")
+def test_a_session_that_nobody_follows_behaves_like_one_that_is_followed(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            sender = Sender(store)
+            await sender.send(a_draft(), session_id="alone")
+            source = store.subscribe(session_id="followed")
+            await sender.send(a_draft(), session_id="followed")
+            assert isinstance((await anext(source)).event, Queued)
+            await source.aclose()
+            alone, followed = (store.state(name).inbox.items() for name in ("alone", "followed"))
+            assert [item.waits_in for item in alone] == [item.waits_in for item in followed]
+
+    played(story)
+
+
+# The journal.
+
+
+@pytest.mark.requirement("events:sequence:gap-free")
+def test_all_sessions_of_a_store_share_one_sequence_without_gaps(twin: Twin) -> None:
+    def fail(_state: object) -> tuple[()]:
+        raise LookupError
+
+    async def story() -> None:
+        async with twin.open() as store:
+            asked = [store.commit(f"s{number % 4}", a_start if number % 5 else fail) for number in range(40)]
+            await asyncio.gather(*asked, return_exceptions=True)
+        async with twin.open() as store:
+            assert (await store.commit("s0", a_start)).sequence == 33
+            assert [entry.sequence for entry in await told(store)] == list(range(1, 34))
+
+    played(story)
+
+
+@pytest.mark.requirement("events:journal:private-file")
+def test_the_file_of_a_journal_is_its_owners_alone(sqlite: SqliteTwin) -> None:
+    async def story() -> dict[str, int]:
+        async with sqlite.open() as store:
+            await store.commit("s", a_start)
+            return {path.name: stat.S_IMODE(path.stat().st_mode) for path in sqlite.path.parent.iterdir()}
+
+    modes = played(story)
+    assert modes["store.db"] == modes["store.db-wal"] == modes["store.db-shm"] == 0o600
+    assert all(not mode & 0o077 for mode in modes.values())
+    sqlite.path.chmod(0o644)
+    played(story)
+    assert stat.S_IMODE(sqlite.path.stat().st_mode) == 0o600
+
+
+def numbers(twin: Twin, query: str) -> list[int]:
+    """What a query finds in the tables of a store."""
+    if isinstance(twin, PostgresTwin):
+        return [row[0] for row in twin.execute(query.format(store="sideband."))]
+    assert isinstance(twin, SqliteTwin)
+    connection = apsw.Connection(str(twin.path))
+    found: list[Any] = [row[0] for row in connection.execute(query.format(store=""))]
+    connection.close()
+    return found
+
+
+@pytest.mark.requirement("events:journal:pruned-behind-a-snapshot")
+def test_the_journal_is_pruned_behind_a_snapshot_and_nothing_is_forgotten(durable: Twin) -> None:
+    small = (
+        SqliteSettings(snapshot_events=20, kept_events=5)
+        if isinstance(durable, SqliteTwin)
+        else PostgresSettings(snapshot_events=20, kept_events=5)
+    )
+
+    async def story() -> None:
+        assert isinstance(durable, SqliteTwin | PostgresTwin)
+        async with durable.open(small) as store:  # type: ignore[arg-type]  # its own
+            events: list[Event] = []
+            for number in range(40):
+                sent = await Sender(store, name=f"n{number}").send(a_draft(dedupe_key=f"k{number % 3}"))
+                events += sent.events
+            expected = facts(store.state("s"))
+            assert expected == facts(fold(events))
+        async with durable.open() as store:
+            await store.open("s")
+            assert facts(store.state("s")) == expected
+            assert 0 < len(numbers(durable, "SELECT sequence FROM {store}journal")) < len(events)
+
+    played(story)
+    (snapshot,) = numbers(durable, "SELECT sequence FROM {store}snapshot")
+    assert 1 < min(numbers(durable, "SELECT sequence FROM {store}journal")) <= snapshot
+
+
+# Secrets.
+
+
+async def tell_secrets(twin: Twin) -> None:
+    async with twin.open() as store:
+        session = await a_session(store)
+        await session.remind(f"The token is {SECRET}.", dedupe_key=f"token:{SECRET}", tags=[SECRET], ttl_turns=1)
+        await store.commit("s", lambda state: inject(state.live, a_reminder("live", dedupe_key=SECRET)))
+        await run(session)
+        events = [entry.event for entry in await told(store)]
+        assert any(isinstance(event, Injected) and SECRET in event.reminder.body for event in events), "kept in full"
+
+
+@pytest.mark.requirement("events:masking:exports")
+def test_an_export_masks_secrets_and_holds_no_body(durable: Twin, tmp_path: Path) -> None:
+    played(lambda: tell_secrets(durable))
+    path = tmp_path / "events.jsonl"
+    answer = run_sideband("events", address(durable), "--export", str(path))
+    assert answer.returncode == 0, answer.stderr
+    text = path.read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert {"transcript.reminder.queued", "transcript.reminder.fired", "transcript.reminder.expired"} <= {
+        line["kind"] for line in lines
+    }
+    for told_to_others in (text, answer.stdout, answer.stderr):
+        assert SECRET not in told_to_others
+        assert "The token is" not in told_to_others
+    assert "[masked]" in text
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.requirement("events:masking:exports")
+def test_a_log_masks_secrets() -> None:
+    with sb.EventLog(session_id="s") as log:
+        sb.inject_reminder(sb.Transcript(), body=f"The token is {SECRET}.", dedupe_key=SECRET, tags=[SECRET])
+    assert log.records()
+    assert SECRET not in str(log.records())
+
+
+@pytest.mark.requirement("events:masking:exports")
+def test_what_is_logged_of_a_failure_is_masked(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(text: str) -> None:
+        raise RuntimeError(f"cannot show {text}")
+
+    reply = asyncio.run(sb.llm_call("Say it.", model=ScriptedModel([f"It is {SECRET}."]), on_text=fail))
+    assert SECRET in reply.text
+    assert "cannot show It is [masked]" in caplog.text
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.requirement("events:masking:exports")
+def test_whoever_writes_to_a_logger_or_a_trace_masks_what_it_writes() -> None:
+    writers = {"logging", "opentelemetry", "structlog"}
+    for path in (ROOT / "src").rglob("*.py"):
+        imported = {name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) for name in _imported(node)}
+        if writers & {name.partition(".")[0] for name in imported}:
+            assert "sideband.core.masking" in imported, f"{path.name} tells what it has not masked"
+
+
+def _imported(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module=str(module)):
+            return [module]
+        case _:
+            return []

@@ -1,0 +1,5 @@
+"""The PostgreSQL server that some of these tests use ends with the process that started it."""
+
+from tests.postgres import no_server_stays
+
+__all__ = ["no_server_stays"]

@@ -1,0 +1,89 @@
+"""A whole small session, told by somebody who tries everything again that did not work."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from sideband.core.failures import OutcomeUnknown, StoreError
+from sideband.ports import Journal
+from sideband.runtime.agents import agent_loop
+from sideband.runtime.session import Session
+from sideband.runtime.store import Store
+from tests.faults.cast import RehearsedModel, Talker, WatchedCompactor, WorkTool
+from tests.faults.laws import broken, journal_of
+from tests.faults.witness import Witness
+
+SESSION: Final = "s"
+# What fails once may fail a second time on the way out of it, and hardly more often.
+TRIES: Final = 6
+Open: TypeAlias = Callable[[], Coroutine[Any, Any, Journal]]
+
+
+class Story:
+    """`failures` is all that somebody was told did not work; `open` gives a store, however often it is asked."""
+
+    def __init__(self, open: Open) -> None:  # noqa: A002 - that is what it does
+        self._open = open
+        self.witness = Witness()
+        self.failures: list[BaseException] = []
+        self.problems: list[str] = []
+
+    async def play(self) -> None:
+        """From the first reminder to the last word; then the store is looked at, and opened and looked at again."""
+        for do in (self._tell, self._look):
+            store: Journal = await self._tried(self._open)
+            try:
+                await do(store)
+            finally:
+                await store.close()
+
+    async def _tell(self, store: Journal) -> None:
+        session: Session = await self._tried(lambda: Store(store).session(SESSION))
+        talker = Talker(session, self.witness.hear, seed=1)
+        for number in (1, 2, 3):
+            await self._tried(partial(talker.remind, number))
+        await self._tried(lambda: self._prompt(session))
+        await self._tried(lambda: self._run(session))
+        await self._tried(lambda: talker.remind(4))
+        await self._tried(lambda: talker.revoke(4))
+        await self._tried(lambda: talker.clear(1))
+        await self._tried(session.close)
+        self.witness.hear("closed")
+        await self._look(store)
+
+    async def _tried(self, step: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401 - whatever it gives
+        for _ in range(TRIES):
+            # In a task of its own, which may be cancelled.
+            task = asyncio.ensure_future(step())
+            await asyncio.wait([task])
+            failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if not isinstance(failure, StoreError | asyncio.CancelledError):
+                return task.result()
+            self.failures.append(failure)
+        raise AssertionError(f"it never worked: {self.failures}")
+
+    async def _prompt(self, session: Session) -> None:
+        text = "Begin."
+        self.witness.hear("accepted", await session.prompt(text), text)
+
+    async def _run(self, session: Session) -> None:
+        say = self.witness.hear
+        result = await agent_loop(
+            None,
+            session=session,
+            model=RehearsedModel(session, say, turns=2),
+            tools=[WorkTool(session, say)],
+            compactor=WatchedCompactor(),
+            reminders=False,
+        )
+        self.problems += [problem.message for problem in result.problems]
+        assert result.error is None, result.error
+
+    async def _look(self, store: Journal) -> None:
+        events = await self._tried(lambda: journal_of(store, SESSION))
+        assert broken(events, self.witness) == []
+        if not any(isinstance(failure, asyncio.CancelledError | OutcomeUnknown) for failure in self.failures):
+            # Whoever was told that nothing happened could say it again.
+            said = [event for event in events if type(event).__name__ in ("Queued", "InjectAccepted")]
+            assert len(said) == len(self.witness.accepted)

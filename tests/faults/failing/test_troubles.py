@@ -1,0 +1,72 @@
+"""Whatever fails, wherever it does: it is said, nothing is half done, and the session goes on from there."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import apsw
+import pytest
+
+from tests.faults.failing.story import Story
+from tests.faults.failing.troubles import (
+    AnswerLost,
+    Busy,
+    Cancelled,
+    CancelledOnAFile,
+    CancelledOnAServer,
+    Disconnected,
+    DiskTrouble,
+    QuestionLost,
+    Trouble,
+    Unavailable,
+)
+from tests.faults.sizes import size
+
+Make = Callable[[Path, int], Trouble]
+TROUBLES: Final[Mapping[str, Make]] = {
+    "the-disk-is-full": lambda directory, at: DiskTrouble(directory, at, apsw.FullError),
+    "the-disk-is-broken": lambda directory, at: DiskTrouble(directory, at, apsw.IOError),
+    "the-file-is-taken": Busy,
+    "the-store-cannot": Unavailable,
+    "cancelled-in-memory": Cancelled,
+    "cancelled-on-a-file": CancelledOnAFile,
+    "cancelled-on-a-server": CancelledOnAServer,
+    "the-connection-is-lost": Disconnected,
+    "the-question-is-lost": QuestionLost,
+    "the-answer-is-lost": AnswerLost,
+}
+# Where a story takes its time, beside the other tests not every moment is tried.
+SLOW: Final = frozenset(
+    {"cancelled-on-a-server", "the-connection-is-lost", "the-question-is-lost", "the-answer-is-lost"}
+)
+STRIDE: Final = size("SIDEBAND_FAULT_STRIDE", small=5, soak=1)
+FAR_BEYOND: Final = 2_000
+
+
+async def played(make: Make, directory: Path, at: int) -> Story | None:
+    """The story with the trouble at this moment; None where the story was over before."""
+    trouble = make(directory, at)
+    story = Story(trouble.open)
+    try:
+        await asyncio.wait_for(story.play(), 60)
+    except BaseException as error:
+        error.add_note(f"the trouble came at {at}; failures {story.failures}, problems {story.problems}")
+        raise
+    finally:
+        await trouble.end()
+    return story if trouble.came else None
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_a_session_outlives_trouble_at_every_moment(name: str, tmp_path: Path) -> None:
+    told = 0
+    for at in count(1, STRIDE if name in SLOW else 1):
+        story = asyncio.run(played(TROUBLES[name], tmp_path, at))
+        if story is None:
+            break
+        told += bool(story.failures or story.problems)
+        assert at < FAR_BEYOND
+    # A server that comes back in time is not missed.
+    assert told > 0 or name in SLOW

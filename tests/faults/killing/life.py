@@ -1,0 +1,96 @@
+"""The life of a process that has a session: it goes on with what the one before it has left, until it is killed."""
+
+import asyncio
+import sys
+from typing import Final
+
+import msgspec
+
+from sideband.core.errors import SessionBusy
+from sideband.runtime.agents import agent_loop
+from sideband.runtime.session import Session
+from sideband.runtime.store import Store
+from tests.faults.cast import RehearsedModel, Talker, WatchedCompactor, WorkTool
+from tests.faults.killing.moments import HaltingDisk, Moment, Stop, StoppingJournal
+from tests.faults.places import opened
+
+SESSION: Final = "s"
+# How long a lease of somebody who was killed is waited for between two tries.
+PAUSE: Final = 0.02
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process is to do: `saying` are the numbers of what it says while it works; the `last` one ends the session.
+
+    A `quiet` one says nothing before it has gone on with the request that was left open, if there is one. One that does
+    not `live` only opens the store.
+    """
+
+    address: str
+    seed: int
+    saying: tuple[int, int] = (0, 0)
+    moment: Moment | None = None
+    count: int = 1
+    operations: int = 0
+    lives: bool = True
+    quiet: bool = False
+    last: bool = False
+
+
+def say(word: str, *what: object) -> None:
+    """In one piece, so that nobody hears half of it."""
+    sys.stdout.write(msgspec.json.encode([word, *what]).decode() + "\n")
+    sys.stdout.flush()
+
+
+async def live(order: Order) -> None:
+    """Do all of it; who is killed does less."""
+    # Without a disk of its own a process cannot be stopped in the middle of what it does.
+    disk = None if order.address.startswith("postgresql:") else HaltingDisk(say)
+    stop = Stop(order.moment, order.count, order.operations, say, disk)
+    if order.moment is Moment.ANYWHERE:
+        say("now")
+    if not order.lives and disk is not None:
+        disk.left = order.operations
+    async with opened(order.address, vfs="" if disk is None else disk.name) as journal:
+        say("opened")
+        if order.lives:
+            await _live(await Store(StoppingJournal(journal, stop)).session(SESSION), order, stop)
+
+
+async def _live(session: Session, order: Order, stop: Stop) -> None:
+    if order.quiet and session.talk.state.request is not None:
+        await _work(session, stop)
+    await asyncio.gather(_talk(session, order), _prompt(session, stop))
+    if order.last:
+        await session.close()
+        say("closed")
+
+
+async def _prompt(session: Session, stop: Stop) -> None:
+    text = "Go on."
+    say("accepted", await session.prompt(text), text)
+    await _work(session, stop)
+
+
+async def _talk(session: Session, order: Order) -> None:
+    talker = Talker(session, say, order.seed)
+    for number in range(*order.saying):
+        await talker.say_something(number)
+
+
+async def _work(session: Session, stop: Stop) -> None:
+    while True:
+        try:
+            await agent_loop(
+                None,
+                session=session,
+                model=RehearsedModel(session, say, stop.at),
+                tools=[WorkTool(session, say, stop.at)],
+                compactor=WatchedCompactor(stop.at),
+                reminders=False,
+            )
+        except SessionBusy:
+            await asyncio.sleep(PAUSE)
+        else:
+            return

@@ -1,0 +1,133 @@
+"""Where a process is stopped, so that it can be killed right there."""
+
+import asyncio
+import threading
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from sideband.core.events import (
+    Checkpoint,
+    Compacted,
+    Event,
+    InjectAccepted,
+    Queued,
+    RequestCommitted,
+    ResultRecorded,
+    TurnCommitted,
+)
+from sideband.core.state import SessionState
+from sideband.ports import Committed, Decision, Journal, Lease
+from tests.faults.cast import Say
+from tests.faults.disks import WatchedDisk
+from tests.faults.journals import PassingOn
+
+
+class Moment(StrEnum):
+    """The first ones are in the middle of a commit, the next ones between two of them."""
+
+    ACCEPT = "accept"
+    DRAIN = "drain"
+    REQUEST = "request"
+    TURN = "turn"
+    RESULT = "result"
+    COMPACTION = "compaction"
+    ANSWER = "answer"
+    RESULTS = "results"
+    COMPACTOR = "compactor"
+    ANYWHERE = "anywhere"
+
+
+# What a commit has to hold for the moment to have come.
+COMMITTING: Final[Mapping[Moment, type[Event] | tuple[type[Event], ...]]] = MappingProxyType(
+    {
+        Moment.ACCEPT: (Queued, InjectAccepted),
+        Moment.DRAIN: Checkpoint,
+        Moment.REQUEST: RequestCommitted,
+        Moment.TURN: TurnCommitted,
+        Moment.RESULT: ResultRecorded,
+        Moment.COMPACTION: Compacted,
+    }
+)
+NOW: Final = "now"
+
+
+class HaltingDisk(WatchedDisk):
+    """Once it is armed it does so many things more, says that the moment has come, and never does anything again."""
+
+    def __init__(self, say: Say) -> None:
+        super().__init__()
+        self._say = say
+        self.left: int | None = None
+
+    def _spend(self) -> None:
+        if self.left is not None:
+            if self.left == 0:
+                self._say(NOW)
+                threading.Event().wait()
+            self.left -= 1
+
+    def deleting(self, path: str) -> None:  # noqa: ARG002 - whatever it is
+        self._spend()
+
+    def writing(self, path: str, data: bytes, offset: int) -> None:  # noqa: ARG002 - whatever it is
+        self._spend()
+
+    def truncating(self, path: str, size: int) -> None:  # noqa: ARG002 - whatever it is
+        self._spend()
+
+    def syncing(self, path: str) -> None:  # noqa: ARG002 - whatever it is
+        self._spend()
+
+
+class Stop:
+    """Comes at the `count`th time that a moment is reached; inside a commit, `operations` of the disk later.
+
+    Where there is no disk to stop, the process goes on, and is killed on the run.
+    """
+
+    def __init__(self, moment: Moment | None, count: int, operations: int, say: Say, disk: HaltingDisk | None) -> None:
+        self._moment = moment
+        self._count = count
+        self._operations = operations
+        self._say = say
+        self._disk = disk
+
+    def _comes(self, moment: str) -> bool:
+        if moment == self._moment:
+            self._count -= 1
+        return moment == self._moment and self._count == 0
+
+    async def at(self, moment: str) -> None:
+        """A moment between two commits."""
+        if self._comes(moment):
+            self._say(NOW)
+            await asyncio.Event().wait()
+
+    def committing(self, events: Iterable[Event]) -> None:
+        """This was decided, and nothing of it is written yet."""
+        kinds = COMMITTING.get(self._moment) if self._moment is not None else None
+        if kinds is None or self._moment is None or not any(isinstance(event, kinds) for event in events):
+            return
+        if self._comes(self._moment):
+            if self._disk is None:
+                self._say(NOW)
+            else:
+                self._disk.left = self._operations
+
+
+class StoppingJournal(PassingOn):
+    """Tells what is being committed, from inside the commit."""
+
+    def __init__(self, behind: Journal, stop: Stop) -> None:
+        super().__init__(behind)
+        self._stop = stop
+
+    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
+        def watched(state: SessionState) -> Iterable[Event]:
+            events = tuple(decide(state))
+            self._stop.committing(events)
+            return events
+
+        return await super().commit(session_id, watched, lease=lease)

@@ -1,0 +1,68 @@
+"""Stores as earlier versions of the tables were, each with a few events."""
+
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from sideband.core.events import Event, Queued
+from sideband.core.items import QueuedReminder
+from sideband.core.seams import Mode
+from sideband.core.trust import IN_PROCESS
+from sideband.store import postgres_schema, schema
+from sideband.store.postgres_reading import row_sum
+from sideband.store.records import checksum, record
+from tests.builders import a_reminder
+from tests.faults.places import PostgresPlace, SqlitePlace
+
+EVENTS: Final = 8
+
+
+def past_events() -> list[Event]:
+    return [
+        Queued(item=QueuedReminder(reminder=a_reminder(f"r{n}"), mode=Mode.FINISH_STEP, provenance=IN_PROCESS))
+        for n in range(EVENTS)
+    ]
+
+
+def an_old_sqlite_store(directory: Path, version: int) -> SqlitePlace:
+    place = SqlitePlace(directory)
+    connection = apsw.Connection(place.address)
+    connection.pragma("application_id", schema.APPLICATION_ID)
+    connection.pragma("journal_mode", "wal")
+    for script in schema.migrations()[:version]:
+        connection.execute(script)
+    for sequence, event in enumerate(past_events(), start=1):
+        entry = record(event)
+        connection.execute(
+            "INSERT INTO journal (sequence, session_id, word, checksum, body) VALUES (?, 's', ?, ?, ?)",
+            (sequence, entry.word, checksum(sequence, "s", entry.body), entry.body),
+        )
+    connection.pragma("user_version", version)
+    connection.close()
+    return place
+
+
+def an_old_postgres_store(directory: Path, version: int) -> PostgresPlace:
+    place = PostgresPlace(directory)
+
+    def execute(statement: str, *values: object) -> None:
+        place.server.execute(statement, *values, database=place.name)
+
+    execute("CREATE SCHEMA sideband")
+    execute("CREATE TABLE sideband.version (version integer NOT NULL)")
+    execute("INSERT INTO sideband.version VALUES (%s)", version)
+    for script in postgres_schema.migrations()[:version]:
+        execute(script)
+    execute("UPDATE sideband.counter SET last = %s", EVENTS)
+    execute("INSERT INTO sideband.session (session_id) VALUES ('s')")
+    for sequence, event in enumerate(past_events(), start=1):
+        entry = record(event)
+        execute(
+            "INSERT INTO sideband.journal VALUES (%s, 's', %s, %s, %s)",
+            sequence,
+            entry.word,
+            row_sum("s", entry.body),
+            entry.body,
+        )
+    return place

@@ -1,0 +1,44 @@
+"""Processes that are killed in the middle of what they do: nothing that they have said is lost, and nothing is doubled."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.faults.killing.hunting import Hunt
+from tests.faults.killing.moments import Moment
+from tests.faults.places import PLACES
+from tests.faults.sizes import size
+
+KILLS: Final = size("SIDEBAND_KILLS", small=70, soak=2_000)
+# A session lives through all of them, and more than once through what a request has to outlive.
+MOMENTS: Final = (*Moment, Moment.ANSWER, Moment.ANSWER)
+
+
+def hunts() -> Iterator[object]:
+    for seed in range(-(-KILLS // (len(MOMENTS) * len(PLACES)))):
+        for name in PLACES:
+            yield pytest.param(name, seed, id=f"{name}-{seed}")
+
+
+@pytest.mark.requirement(
+    "store:durable:acknowledged-survives",
+    "store:durable:delivered-once",
+    "store:durable:ttl-is-monotone",
+    "store:durable:compaction-is-atomic",
+    "store:durable:idempotency-outlives-a-restart",
+)
+@pytest.mark.parametrize(("place", "seed"), [*hunts()])
+def test_a_session_outlives_every_process_that_is_killed_at_work(place: str, seed: int, tmp_path: Path) -> None:
+    moments = [*MOMENTS]
+    random.Random(seed).shuffle(moments)  # noqa: S311 - an order, no secret
+    where = PLACES[place](tmp_path)
+    hunt = Hunt(where.address, seed)
+    try:
+        asyncio.run(hunt.run(moments))
+    finally:
+        where.remove()
+    assert hunt.kills >= len(MOMENTS) // 2, f"only {hunt.kills} were killed; nobody came to {hunt.missed}"

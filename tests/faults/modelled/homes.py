@@ -1,0 +1,151 @@
+"""Stores whose process dies and comes back as often as one likes, in an event loop that outlives it."""
+
+import asyncio
+import itertools
+import shutil
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from sideband.core.failures import StoreError
+from sideband.ports import Journal
+from sideband.store.committing import SqliteSettings
+from sideband.store.memory import MemoryStore
+from sideband.store.postgres import open_postgres
+from sideband.store.postgres_committing import PostgresSettings
+from sideband.store.sqlite import open_sqlite
+from tests.faults.disks import WatchedDisk
+from tests.postgres import the_server
+
+_Value = TypeVar("_Value")
+SNAPSHOT_EVENTS: Final = 10
+# A file is left behind after so many sessions, so that none grows too long.
+SESSIONS_EACH: Final = 25
+
+
+class Home(Protocol):
+    """Where the sessions of one test live."""
+
+    async def open(self) -> Journal:
+        """The store, from its beginning or as a process that died has left it."""
+
+    async def crash(self, journal: Journal) -> Journal:
+        """The process dies, and another takes its place."""
+
+    async def leave(self) -> None:
+        """The test is over."""
+
+
+class MemoryHome:
+    """Nothing outlives a process: only who used the store is new."""
+
+    def __init__(self, _directory: Path) -> None:
+        self._store = MemoryStore()
+
+    async def open(self) -> Journal:
+        return self._store
+
+    async def crash(self, journal: Journal) -> Journal:
+        return journal
+
+    async def leave(self) -> None: ...
+
+
+class SqliteHome:
+    """A process that dies leaves its file, and the log beside it, as they are."""
+
+    def __init__(self, directory: Path) -> None:
+        self._quick = WatchedDisk(syncs=False)
+        self._directory = directory
+        self._numbers = itertools.count()
+        self._path = self._next_path()
+
+    def _next_path(self) -> Path:
+        return self._directory / f"store-{next(self._numbers)}.db"
+
+    async def open(self) -> Journal:
+        self._path = self._next_path()
+        return await self._open()
+
+    async def _open(self) -> Journal:
+        return await open_sqlite(
+            self._path, SqliteSettings(vfs=self._quick.name, snapshot_events=SNAPSHOT_EVENTS, kept_events=None)
+        )
+
+    async def crash(self, journal: Journal) -> Journal:
+        # What is done behind a commit is done when the next one is.
+        await journal.commit("nobody's", lambda _: ())
+        self._copy()
+        await journal.close()
+        return await self._open()
+
+    def _copy(self) -> None:
+        left, self._path = self._path, self._next_path()
+        for suffix in ("", "-wal"):
+            if Path(f"{left}{suffix}").exists():
+                shutil.copyfile(f"{left}{suffix}", f"{self._path}{suffix}")
+
+    async def leave(self) -> None:
+        self._quick.unregister()
+
+
+class PostgresHome:
+    """A process that dies loses its connections."""
+
+    def __init__(self, _directory: Path) -> None:
+        self._server = the_server()
+        self._name = self._server.take()
+
+    async def open(self) -> Journal:
+        return await open_postgres(
+            self._server.url(self._name), PostgresSettings(snapshot_events=SNAPSHOT_EVENTS, kept_events=None)
+        )
+
+    async def crash(self, journal: Journal) -> Journal:
+        await asyncio.to_thread(self._server.disconnect, self._name)
+        with suppress(StoreError):
+            await journal.close()
+        return await self.open()
+
+    async def leave(self) -> None:
+        await asyncio.to_thread(self._server.give_back, self._name)
+
+
+HOMES: Final[Mapping[str, Callable[[Path], Home]]] = {
+    "memory": MemoryHome,
+    "sqlite": SqliteHome,
+    "postgres": PostgresHome,
+}
+
+
+class House:
+    """A home for one example after the other; each has a session of its own."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._runner = asyncio.Runner()
+        self._names = itertools.count()
+        self.journal: Journal | None = None
+
+    def run(self, doing: Coroutine[Any, Any, _Value]) -> _Value:
+        return self._runner.run(doing)
+
+    def move_in(self) -> str:
+        """The name of a session that nobody has had."""
+        number = next(self._names)
+        if self.journal is None or number % SESSIONS_EACH == 0:
+            if self.journal is not None:
+                self.run(self.journal.close())
+            self.journal = self.run(self._home.open())
+        return f"s{number}"
+
+    def crash(self) -> None:
+        assert self.journal is not None
+        self.journal = self.run(self._home.crash(self.journal))
+
+    def leave(self) -> None:
+        if self.journal is not None:
+            self.run(self.journal.close())
+        self.run(self._home.leave())
+        self._runner.close()

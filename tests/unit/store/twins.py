@@ -1,0 +1,177 @@
+"""The stores that have to behave alike, and what tests of all of them are made of."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from sideband.core.draft import Draft
+from sideband.core.events import Event, Started
+from sideband.core.inbox import Accepted, accept
+from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.state import SessionState
+from sideband.core.trust import Provenance
+from sideband.ports import Decision, Journal, Logged
+from sideband.store.committing import SqliteSettings
+from sideband.store.memory import MemoryStore
+from sideband.store.postgres import PostgresStore, open_postgres
+from sideband.store.postgres_committing import PostgresSettings
+from sideband.store.sqlite import SqliteStore, open_sqlite
+from sideband.testing import FakeClock
+from tests.builders import counting_ids
+from tests.postgres import the_server
+from tests.sessions import CLIENT
+
+_Value = TypeVar("_Value")
+
+# No test waits for this long; one that would is wrong.
+PATIENCE: Final = 60.0
+
+
+class Twin(Protocol):
+    """One place, of which every process has a store of its own."""
+
+    def open(self) -> AbstractAsyncContextManager[Journal]:
+        """The store of one more process."""
+
+    async def let_leases_lapse(self, store: Journal) -> None:
+        """So much time passes that no lease of this place holds any longer."""
+
+    def remove(self) -> None:
+        """The test is over."""
+
+
+class MemoryTwin:
+    """There is only one process that can have it."""
+
+    def __init__(self, _directory: Path) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(now_ms=self.clock.now_ms, lease_seconds=30)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[MemoryStore]:
+        yield self.store
+        await self.store.close()
+
+    async def let_leases_lapse(self, _store: Journal) -> None:
+        self.clock.advance(3_600)
+
+    def remove(self) -> None:
+        """Nothing is left of it."""
+
+
+class SqliteTwin:
+    """A file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "store.db"
+        self.clock = FakeClock()
+        self.now_ms = self.clock.now_ms
+
+    @asynccontextmanager
+    async def open(self, settings: SqliteSettings | None = None) -> AsyncIterator[SqliteStore]:
+        store = await open_sqlite(self.path, settings or SqliteSettings(), now_ms=self.now_ms)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    async def let_leases_lapse(self, _store: Journal) -> None:
+        self.clock.advance(3_600)
+
+    def remove(self) -> None:
+        """Nothing is left of it."""
+
+
+class PostgresTwin:
+    """A database."""
+
+    def __init__(self, _directory: Path) -> None:
+        self.server = the_server()
+        self.name = self.server.take()
+        self.url = self.server.url(self.name)
+
+    @asynccontextmanager
+    async def open(self, settings: PostgresSettings | None = None) -> AsyncIterator[PostgresStore]:
+        store = await open_postgres(self.url, settings or PostgresSettings())
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    async def let_leases_lapse(self, _store: Journal) -> None:
+        self.execute("UPDATE sideband.session SET expires_at = expires_at - interval '1 hour'")
+
+    def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Do something in the database behind the back of every store."""
+        return self.server.execute(statement, *values, database=self.name)
+
+    def remove(self) -> None:
+        self.server.give_back(self.name)
+
+
+TWINS: Final[Mapping[str, Callable[[Path], Twin]]] = {
+    "memory": MemoryTwin,
+    "sqlite": SqliteTwin,
+    "postgres": PostgresTwin,
+}
+# Those that several processes may have open at once, and that outlive them all.
+DURABLE: Final = tuple(name for name in TWINS if name != "memory")
+
+
+def played(story: Callable[[], Coroutine[Any, Any, _Value]]) -> _Value:
+    """Run it to its end."""
+    return asyncio.run(asyncio.wait_for(story(), PATIENCE))
+
+
+async def took(source: AsyncGenerator[Logged, None], count: int) -> list[Logged]:
+    """The next so many."""
+    return [await anext(source) for _ in range(count)]
+
+
+async def told(store: Journal, **wanted: Any) -> list[Logged]:  # noqa: ANN401 - those of history
+    """All that the journal has to tell now."""
+    async with aclosing(store.history(**wanted)) as source:
+        return [logged async for logged in source]
+
+
+def a_start(_state: SessionState) -> Iterable[Event]:
+    return (Started(),)
+
+
+def so_many(count: int) -> Decision:
+    """A decision for that many events."""
+    return lambda _state: [Started()] * count
+
+
+class Witness:
+    """A decision that notes what it sees of the state, and says always the same."""
+
+    def __init__(self, look: Callable[[SessionState], object], *events: Event) -> None:
+        self.seen: list[object] = []
+        self._look = look
+        self._events = events
+
+    def __call__(self, state: SessionState) -> Iterable[Event]:
+        self.seen.append(self._look(state))
+        return self._events
+
+
+class Sender:
+    """Somebody who sends reminders, and keeps the answers."""
+
+    def __init__(self, store: Journal, provenance: Provenance = CLIENT, *, name: str = "r") -> None:
+        self.store = store
+        self.provenance = provenance
+        self.new_id = counting_ids(f"{name}-")
+        self.answers: list[Accepted] = []
+
+    async def send(self, draft: Draft, *, session_id: str = "s", limits: Limits = DEFAULT_LIMITS) -> Accepted:
+        def decide(state: SessionState) -> Iterable[Event]:
+            accepted = accept(state.inbox, draft, self.provenance, new_id=self.new_id(), limits=limits)
+            self.answers.append(accepted)
+            return self.answers[-1].events
+
+        await self.store.commit(session_id, decide)
+        return self.answers[-1]
