@@ -19,6 +19,7 @@ from sideband.core.surfaces import Surface
 from sideband.core.trust import IN_PROCESS
 from sideband.ports import Journal
 from sideband.runtime.ids import new_id
+from sideband.runtime.session import Session
 from sideband.store.sqlite import open_sqlite
 
 BODY: Final = "src/auth.py changed on disk; re-read it before editing. " * 5
@@ -59,23 +60,33 @@ def append_and_sync(path: Path, calls: int) -> list[int]:
 # The same with a store.
 
 
+async def a_session(store: Journal, session_id: str) -> Session:
+    """A session as a program holds it: what is measured begins with what it says, and ends with the answer."""
+    await store.open(session_id)
+    return Session(store, session_id, new_id=new_id, limits=ROOMY)
+
+
 async def one_by_one(store: Journal, calls: int) -> list[int]:
-    decide = accepting(a_draft())
+    session = await a_session(store, SESSION)
     spent: list[int] = []
     for _ in range(calls):
         start = perf_counter_ns()
-        await store.commit(SESSION, decide)
+        await session.remind(BODY, tags=["file"], ttl_turns=2)
         spent.append(perf_counter_ns() - start)
     return spent
 
 
-async def at_once(store: Journal, each: int) -> float:
-    """Nanoseconds per accept of so many senders, each of whom sends the next when the last was acknowledged."""
-    decide = accepting(a_draft())
+async def at_once(store: Journal, each: int, *, name: str = SESSION, sessions: int = 8) -> float:
+    """Nanoseconds per accept of so many senders, each of whom sends the next when the last was acknowledged.
+
+    They share so many sessions, called by that name and a number.
+    """
+    held = [await a_session(store, f"{name}-{number}") for number in range(sessions)]
 
     async def send(sender: int) -> None:
+        session = held[sender % sessions]
         for _ in range(each):
-            await store.commit(f"{SESSION}-{sender % 8}", decide)
+            await session.remind(BODY, tags=["file"], ttl_turns=2)
 
     start = perf_counter_ns()
     await asyncio.gather(*map(send, range(AT_ONCE)))

@@ -274,13 +274,25 @@ def test_a_reminder_that_is_no_spec_is_an_error(reminder: object, surface: Surfa
             id="args",
             marks=pytest.mark.requirement("hooks:then:args"),
         ),
-        pytest.param({"args": "a.py"}, None, id="args-of-no-use", marks=pytest.mark.requirement("hooks:then:args")),
-        pytest.param({"result": "x"}, None, id="no-result-yet", marks=pytest.mark.requirement("hooks:then:args")),
         pytest.param(None, None, id="nothing", marks=pytest.mark.requirement("hooks:then:args")),
     ],
 )
 def test_before_a_tool_a_hook_may(then: object, action: object) -> None:
     assert read_tool_action(read_effects({"then": then}, Surface.HOOK).action, Phase.BEFORE) == action
+
+
+@pytest.mark.requirement("hooks:then:args", "hooks:then:result")
+@pytest.mark.parametrize(
+    ("then", "phase"),
+    [
+        pytest.param({"args": "a.py"}, Phase.BEFORE, id="args-of-no-use"),
+        pytest.param({"result": "x"}, Phase.BEFORE, id="no-result-yet"),
+        pytest.param({"deny": "too late"}, Phase.AFTER, id="too-late-to-deny"),
+    ],
+)
+def test_an_action_that_is_none_on_that_side_is_refused_by_name(then: object, phase: Phase) -> None:
+    with pytest.raises(InvalidOption, match="nothing is done about"):
+        read_tool_action(read_effects({"then": then}, Surface.HOOK).action, phase)
 
 
 @pytest.mark.parametrize(
@@ -294,9 +306,6 @@ def test_before_a_tool_a_hook_may(then: object, action: object) -> None:
         ),
         pytest.param(
             {"result": None}, ReplaceResult(None), id="no-result", marks=pytest.mark.requirement("hooks:then:result")
-        ),
-        pytest.param(
-            {"deny": "too late"}, None, id="too-late-to-deny", marks=pytest.mark.requirement("hooks:then:result")
         ),
         pytest.param(
             {"result": "head", "truncated": True, "dropped_bytes": 4096},

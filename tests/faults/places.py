@@ -14,7 +14,7 @@ from tests.postgres import Server, the_server
 
 # Snapshots are written often, and whoever was killed keeps nobody out for long.
 SNAPSHOT_EVENTS: Final = 25
-LEASE_SECONDS: Final = 0.3
+LEASE_SECONDS: Final = 0.1
 
 
 class Place(Protocol):

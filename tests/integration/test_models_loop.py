@@ -7,8 +7,8 @@ import pytest
 
 import sideband as sb
 from sideband.core.events import Fired, RequestCommitted, TurnCommitted, TurnVoided
-from sideband.loop.sending import MAX_ATTEMPTS
 from sideband.loop.run import LoopStatus
+from sideband.loop.sending import MAX_ATTEMPTS
 from sideband.models.arguments import UNREADABLE
 from sideband.ports import ModelError, ToolCall
 from tests import canned

@@ -76,10 +76,10 @@ class Inbox:
 
     def add(self, item: InboxItem) -> None:
         item_id, sender, room = item.id, item.provenance.sender, room_of(item)
+        share = sender, room
         self._by_id[item_id] = item
         self._by_class[item.waits_in][item_id] = None
         self._by_room[room] += 1
-        share = sender, room
         self._by_sender[share] = self._by_sender.get(share, 0) + 1
         if isinstance(item, QueuedReminder):
             slot = slot_of(item)

@@ -272,6 +272,8 @@ class AgentRun(Driven):
         # Whoever ended the run has not ended those who are told of it.
         self.teller.scope = self._scope.beside()
         self._status = await self._ending.close(why, self._status)
+        if self._ending.lost is None:
+            await self._ending.release()
         self.over = True
         await self._personas("post")
         await self.teller.tell(SessionEvent.POST_FINISH, status=self._status.value, text=self._text)
@@ -283,13 +285,18 @@ class AgentRun(Driven):
             if begun and not self.over:
                 await self._ending.settle()
         finally:
-            self.over = True
-            await self._release()
+            try:
+                await self._release()
+            finally:
+                self.over = True
 
     async def _release(self) -> None:
         self._alarm.off()
         self.teller.scope = Scope()
+        # A run that has lost its lease keeps it until here: so that nothing it still says can be written down.
         await self._ending.release()
+        if self._ending.lost is None:
+            await self._talk.write_notes()
 
     def _result(self) -> LoopResult:
         return LoopResult(

@@ -1,7 +1,5 @@
 """How a run ends: nothing of it stays open, whatever ended it, and its session is free for the next."""
 
-import contextlib
-
 from sideband.core.failures import LeaseLost
 from sideband.core.hookevents import SessionEvent
 from sideband.core.seams import Seam
@@ -61,11 +59,6 @@ class Ending:
             await self._talk.drain(Seam.LOOP_EXIT)
 
     async def release(self) -> None:
-        """Write down what was only noted, and give the session back."""
-        try:
-            if self.lost is None:
-                with contextlib.suppress(LeaseLost):
-                    await self._talk.write_notes()
-        finally:
-            if self._tenure is not None:
-                await self._tenure.release()
+        """Give the session back; from then on anybody may run it."""
+        if self._tenure is not None:
+            await self._tenure.release()

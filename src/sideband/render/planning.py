@@ -73,8 +73,7 @@ class _End(NamedTuple):
     """What holds at one kind of end of a conversation.
 
     Text joins an open turn in this form and role; where none is open it begins one. A finite reminder of the session's
-    own side, and a finite notice, stand as long as these scopes say. What is not kept is the same in the next request
-    that ends alike: `known` are such texts, by reminder.
+    own side, and a finite notice, stand as long as these scopes say.
     """
 
     tail: Tail
@@ -83,7 +82,6 @@ class _End(NamedTuple):
     role: str
     own: Scope
     notice: Scope
-    known: dict[str, Piece]
 
 
 class _Read(NamedTuple):
@@ -110,6 +108,7 @@ class Planner:
         self._tags = not self._as_developer and (profile.prefers_xml_scaffolding or profile.wire is Wire.ANTHROPIC)
         self._reader = Reader(profile, always=Shape.DEVELOPER_MESSAGE if self._own_items else None)
         self._ends = {role: self._end(tail) for role, tail in TAILS.items()}
+        self._known: dict[str, tuple[_End, Piece]] = {}
 
     # Deciding beforehand.
 
@@ -125,9 +124,9 @@ class Planner:
         text = self._finite_text(tail, form)
         own = self._finite_message() if self._as_developer else text
         if not (self._clears and is_open):
-            return _End(tail, is_open, form, role, own, text, {})
+            return _End(tail, is_open, form, role, own, text)
         # Volatile text can stand neither before the entry, which is history, nor behind it, where no user may speak.
-        return _End(tail, is_open, form, role, Scope.CLEARING, Scope.KEPT, {})
+        return _End(tail, is_open, form, role, Scope.CLEARING, Scope.KEPT)
 
     def _finite_text(self, tail: Tail, form: Form) -> Scope:
         profile = self._profile
@@ -181,24 +180,22 @@ class Planner:
 
     def _read(self, live: LiveIndex, ledger: Ledger, end: _End) -> _Read:
         read = _Read([], [], [], [])
-        standing, handle, known, passing = ledger.standing, ledger.next_handle, end.known, read.passing
+        standing, handle, known, passing = ledger.standing, ledger.next_handle, self._known, read.passing
         for item in live:
             reminder_id = item.reminder.id
             if standing and reminder_id in standing:
                 read.carried.append(Shown(reminder_id, standing[reminder_id].role, carried=True))
                 continue
             before = known.get(reminder_id)
-            if before is not None and before.item is item:
-                passing.append(before)
+            if before is not None and before[0] is end and before[1].item is item:
+                passing.append(before[1])
                 continue
             piece = self._piece(item, live, end, handle)
             if isinstance(piece, DropReason):
                 read.unusable.append(Unusable(reminder_id, piece))
             elif piece.handle is None:
                 passing.append(piece)
-                if len(known) == _REMEMBERED:
-                    known.clear()
-                known[reminder_id] = piece
+                self._remember(end, piece)
             else:
                 read.kept.append(piece)
                 handle += 1
@@ -224,6 +221,13 @@ class Planner:
             return DropReason.TOO_LARGE
         shown = Shown(reminder.id, _SYSTEM if scope is _CLEARING else role)
         return Piece(item, look, shown, text, tokens, scope, number)
+
+    def _remember(self, end: _End, piece: Piece) -> None:
+        """What is not kept is the same in the next request, if that ends alike."""
+        known = self._known
+        if len(known) == _REMEMBERED:
+            del known[next(iter(known))]
+        known[piece.item.reminder.id] = (end, piece)
 
     def _fragments(self, pieces: Sequence[Piece], ended: Sequence[int], end: _End, anchor: int) -> tuple[Fragment, ...]:
         """In the order in which they stand: what takes back, what is kept, what is volatile, what clears itself."""

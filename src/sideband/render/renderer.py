@@ -29,8 +29,9 @@ NOT_AUTOMATIC: Final = Advised(
 )
 # Right behind the brace that opens the body.
 _AUTOMATIC: Final = (1,)
-# The same as a name of this module, which is looked up faster.
+# The same as names of this module, which are looked up faster.
 _KEPT: Final = Scope.KEPT
+_CLEARING: Final = Scope.CLEARING
 # What the renderer itself writes.
 _RESERVED: Final = frozenset(
     {"model", "stream", "tools", "system", "systemInstruction", "messages", "input", "contents"}
@@ -110,7 +111,7 @@ class Renderer:
             if fragment.scope is not _KEPT:
                 # No breakpoint may stand on or behind what does not stay.
                 tail.marking = stays = False
-                clears = clears or fragment.scope is Scope.CLEARING
+                clears = clears or fragment.scope is _CLEARING
             dialect.put(tail, fragment)
             ends.append(behind + len(written))
         closers = tail.closers + b"}"

@@ -81,6 +81,7 @@ class Tape:
     def add(self, depth: int, piece: bytes, *, markable: bool = True) -> None:
         """One more piece into what is open at this depth; what is open inside it is closed first."""
         data, levels = self.data, self.levels
+        # What was added before is closed by itself, which holds for most pieces: nothing but what parts them is needed.
         if len(levels) == depth and not self.fresh:
             data += levels[-1].between
         else:

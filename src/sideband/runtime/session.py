@@ -43,6 +43,9 @@ class Accepted(NamedTuple):
 
 # Handles on sessions, counted: each holds its leases for itself, and none takes them from another.
 _HANDLES: Final = itertools.count(1)
+# Asked for with every reminder: a member is looked up in its enumeration at five times the cost of a name.
+_SURFACE: Final = Surface.SESSION
+_SOURCE: Final = Source.IN_PIPELINE
 
 
 class Session:
@@ -89,7 +92,8 @@ class Session:
 
         Options: `tags`, `dedupe_key`, `ttl_turns`, `preserve_on_compact`, `propagate`, `role_hint`, `mode`.
         """
-        draft = parse({"body": body, **options}, Surface.SESSION, limits=self.talk.limits)
+        talk = self.talk
+        draft = parse({"body": body, **options}, _SURFACE, limits=talk.limits)
         answers: list[inbox.Accepted] = []
 
         def decide(state: SessionState) -> Iterable[Event]:
@@ -97,17 +101,18 @@ class Session:
                 state.inbox,
                 draft,
                 IN_PROCESS,
-                new_id=self.talk.new_id(),
-                source=Source.IN_PIPELINE,
+                new_id=talk.new_id(),
+                source=_SOURCE,
                 closed=state.closed,
                 live=live_beside(state.live, IN_PROCESS, draft.dedupe_key),
-                limits=self.talk.limits,
+                limits=talk.limits,
             )
             answers.append(accepted)
             return accepted.events
 
-        await self.talk.accept(decide)
-        return Accepted(answers[-1].reminder_id, answers[-1].deduped_count)
+        await talk.accept(decide)
+        accepted = answers[-1]
+        return Accepted(accepted.reminder_id, accepted.deduped_count)
 
     async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
         """Accept a user message and return its id. `steer` reaches the running turn, `queue` starts the next one."""

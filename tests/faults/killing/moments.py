@@ -57,7 +57,8 @@ class HaltingDisk(WatchedDisk):
     """Once it is armed it does so many things more, says that the moment has come, and never does anything again."""
 
     def __init__(self, say: Say) -> None:
-        super().__init__()
+        # What a killed process has written is there, synced or not; only a power cut takes it away.
+        super().__init__(syncs=False)
         self._say = say
         self.left: int | None = None
 

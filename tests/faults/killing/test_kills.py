@@ -13,12 +13,21 @@ from tests.faults.killing.moments import Moment
 from tests.faults.places import PLACES
 from tests.faults.sizes import size
 
-KILLS: Final = size("SIDEBAND_KILLS", small=70, soak=2_000)
+KILLS: Final = size("SIDEBAND_KILLS", small=48, soak=2_000)
 # A session lives through all of them, and more than once through what a request has to outlive.
 MOMENTS: Final = (*Moment, Moment.ANSWER, Moment.ANSWER)
 
 
+# Seeds that once found a fault: what becomes of a process depends on more than its seed, but not on much more.
+KEPT: Final = (
+    # A request that was left open could not be sent again once a reminder that it shows had ended.
+    ("sqlite", 5),
+)
+
+
 def hunts() -> Iterator[object]:
+    for name, seed in KEPT:
+        yield pytest.param(name, seed, id=f"kept-{name}-{seed}")
     for seed in range(-(-KILLS // (len(MOMENTS) * len(PLACES)))):
         for name in PLACES:
             yield pytest.param(name, seed, id=f"{name}-{seed}")

@@ -19,7 +19,6 @@ from sideband.core import snapshot
 from sideband.core.drain import start
 from sideband.core.errors import ReminderError
 from sideband.core.events import Started
-from sideband.core.items import QueuedReminder
 from sideband.core.lifecycle import OpenRequest, Shown
 from sideband.core.seams import Seam
 from sideband.core.state import SessionState, fold
@@ -29,6 +28,7 @@ from sideband.runtime.store import Store
 from tests.faults.laws import broken
 from tests.faults.modelled.homes import House
 from tests.faults.modelled.model import TAKES, Model, Thing
+from tests.faults.modelled.views import expected, known
 from tests.faults.witness import Witness
 from tests.unit.store.twins import told
 
@@ -57,51 +57,6 @@ def build(state: SessionState, left: OpenRequest | None) -> Plan:
     """A request that shows all there is; the one that was left is the same again."""
     shown = tuple(Shown(item.id, "user") for item in state.live)
     return Plan(shown=shown, route="a route", fragments=() if left is None else left.fragments)
-
-
-def known(state: SessionState) -> dict[str, Any]:
-    """What a session says of itself, in the words of the model."""
-    request = state.request
-    return {
-        "queue": [(item.id, item.waits_in, _text(item)) for item in state.inbox.items()],
-        "live": [(item.id, state.live.remaining(item)) for item in state.live],
-        "recorded": [entry.reminder.id for entry in state.audit],
-        "said": [_said(message) for message in state.messages],
-        "calls": list(state.open_calls),
-        "request": None if request is None else (request.turn, request.attempt),
-        "turn": state.live.turn,
-        "running": state.running,
-        "skipped": state.skipped_batches,
-    }
-
-
-def _text(item: Any) -> str:  # noqa: ANN401 - a reminder or a message
-    return item.reminder.body if isinstance(item, QueuedReminder) else item.content[0]["text"]
-
-
-def _said(message: dict[str, Any]) -> str:
-    match message["role"]:
-        case "tool":
-            return f"tool {message['tool_call_id']} {message['status']}"
-        case "user":
-            return f"user {message['content'][0]['text']}"
-        case role:
-            return f"{role} {message['content']}"
-
-
-def expected(model: Model) -> dict[str, Any]:
-    request = model.request
-    return {
-        "queue": [(thing.id, thing.mode, thing.text) for thing in model.queue],
-        "live": [(thing.id, thing.ttl if thing.left is None else thing.left) for thing in model.live],
-        "recorded": model.recorded,
-        "said": model.said,
-        "calls": model.calls,
-        "request": None if request is None else (request.turn, request.attempt),
-        "turn": model.turn,
-        "running": model.running,
-        "skipped": model.skipped,
-    }
 
 
 def is_running(machine: "SessionMachine") -> bool:
@@ -300,6 +255,14 @@ class SessionMachine(RuleBasedStateMachine):
         self.drain("pre_tool_dispatch", closing=False)
         while self.model.calls:
             self.finish_a_call(0)
+
+    @precondition(may_ask)
+    @rule(times=st.integers(1, 4), ask=ASKED)
+    def be_interrupted(self, times: int, ask: dict[str, Any]) -> None:
+        """One batch after the other; in the end tools have their turn all the same."""
+        for _ in range(times):
+            self.take_a_turn([], 1, crashes=False)
+            self.dispatch([ask])
 
     @precondition(awaits_a_reply)
     @rule(asked=st.lists(ASKED, max_size=2), says=st.booleans())

@@ -12,7 +12,7 @@ from tests.faults.modelled.machine import SessionMachine
 
 EXAMPLES: Final = settings().max_examples
 # The longer a store takes, the fewer examples it has.
-SHARES: Final = {"memory": 1, "sqlite": 2, "postgres": 5}
+SHARES: Final = {"memory": 1, "sqlite": 2, "postgres": 10}
 
 
 @pytest.mark.hypothesis

@@ -1,11 +1,11 @@
 """Code with a fault in it: each class is the real one but for the fault that its first line tells."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from sideband.core import lifecycle
-from sideband.core.drain import close
 from sideband.core.events import (
     Cancelled,
     Compacted,
@@ -19,14 +19,14 @@ from sideband.core.events import (
     Started,
 )
 from sideband.core.items import InboxItem, QueuedMessage
-from sideband.core.seams import Mode, Seam
+from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.state import SessionState, apply
+from sideband.core.trust import IN_PROCESS
 from sideband.loop.conversation import Conversation
 from sideband.loop.decisions import Build, Opened
 from sideband.loop.dispatch import Dispatcher
-from sideband.loop.messages import reply_message, result_message
+from sideband.loop.messages import reply_message, result_message, user_content
 from sideband.loop.outcome import Outcome
-from sideband.loop.problems import Problem
 from sideband.ports import Committed, Decision, Lease, Logged, Message, Reply, ToolCall, ToolStatus
 from sideband.runtime.session import Session
 from tests.faults.schedules.stores import GroupingStore, WitnessedStore
@@ -231,6 +231,24 @@ class LeavesTheTurnOpen(Conversation):
         """Nothing can have been left behind."""
 
 
+class NumbersWhatCameToNothing(Conversation):
+    """Gives a turn that was never answered its number for good."""
+
+    _numbers = 0
+
+    async def open_request(self, build: Build) -> Opened:
+        opened: list[Opened] = []
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            self._numbers = max(self._numbers, state.live.turn) + 1
+            plan = build(state, None)
+            opened.append(Opened(self._numbers, 1, plan))
+            return (*_void(state), *lifecycle.open_request(self._numbers, plan.shown))
+
+        await self.commit(decide)
+        return opened[-1]
+
+
 class DeliversWhileAsking(Conversation):
     """Takes steers as soon as somebody is asked for permission."""
 
@@ -262,13 +280,16 @@ def _void(state: SessionState) -> Iterable[Event]:
 # Sessions.
 
 
-class ClosesBehindARun(Session):
-    """Looks whether a run is on, and closes in a commit of its own."""
+class SpeaksAfterItsEnd(Session):
+    """Accepts messages, and does not look whether it is closed."""
 
-    async def close(self) -> tuple[Problem, ...]:
-        self.refuse_busy()
-        await self.talk.accept(lambda state: () if state.closed else close(state.inbox, state.live))
-        return ()
+    async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
+        blocks = user_content(content) if isinstance(content, str) else tuple(map(dict, content))
+        item = QueuedMessage(
+            message_id=self.talk.new_id(), content=blocks, mode=InjectMode(mode), provenance=IN_PROCESS
+        )
+        await self.talk.accept(lambda _: (InjectAccepted(item=item),))
+        return item.message_id
 
 
 # Dispatchers.

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 from tests.faults.schedules.broken import (
     AnswersBeforeItCommits,
     AwaitsBetweenCheckAndAct,
-    ClosesBehindARun,
     DeliversWhileAsking,
     DrainsAfterTheLastRequest,
     DrainsOnlyAtTheEnd,
@@ -19,11 +18,13 @@ from tests.faults.schedules.broken import (
     LeavesTheTurnOpen,
     NeverExpires,
     NeverInterrupts,
+    NumbersWhatCameToNothing,
     PlansAfterTheCommit,
     PlansBeforeTheCommit,
     RecordsTwice,
     RunsWhatWasInterrupted,
     SkipsASubscriber,
+    SpeaksAfterItsEnd,
     StartsWithTheNewest,
 )
 from tests.faults.schedules.world import Plant
@@ -118,15 +119,15 @@ PLANTED: Final[Mapping[str, Planted]] = MappingProxyType(
             Plant(talk=LeavesTheTurnOpen), "cancelling_against_steers_and_tools", "a_run_leaves_nothing_open"
         ),
         "a-turn-number-that-is-skipped": Planted(
-            Plant(talk=LeavesTheTurnOpen), "cancelling_against_steers_and_tools", "turns_count_from_one"
+            Plant(talk=NumbersWhatCameToNothing), "cancelling_against_steers_and_tools", "turns_count_from_one"
         ),
         "a-steer-while-permission-is-asked": Planted(
             Plant(talk=DeliversWhileAsking),
             "steering_while_permission_is_asked",
             "a_steer_is_held_while_permission_is_asked",
         ),
-        "a-session-closed-behind-a-run": Planted(
-            Plant(session=ClosesBehindARun), "starting_and_closing", "a_closed_session_is_over"
+        "a-message-behind-the-end": Planted(
+            Plant(session=SpeaksAfterItsEnd), "starting_and_closing", "a_closed_session_is_over"
         ),
         "an-event-that-is-not-logged": Planted(
             Plant(store=ForgetsToLog), "two_controllers_in_line", "the_journal_is_the_state"

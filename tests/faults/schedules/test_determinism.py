@@ -21,8 +21,9 @@ def test_the_same_seed_gives_the_same_journal(scenario: str) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_another_seed_gives_another_journal(scenario: str) -> None:
-    journals = {repr(play(scenario, seed).events) for seed in range(20)}
-    assert len(journals) > 15
+    # Some are short: a run with nothing to say leaves no more than its end.
+    journals = {repr(play(scenario, seed).events) for seed in range(30)}
+    assert len(journals) > 20
 
 
 @pytest.mark.parametrize("scenario", ["tools_side_by_side", "waking_and_stopping_a_daemon"])

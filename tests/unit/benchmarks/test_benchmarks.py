@@ -23,6 +23,7 @@ ROWS: Final = (
     "append and fsync",
     "accept",
     "accept, 64 at once",
+    "accept, 64 at once, one session",
     "accept to wake-up in another process",
     "opening a session of 100 events",
     "memory after 300 refused accepts",

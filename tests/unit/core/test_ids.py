@@ -27,6 +27,11 @@ def test_ids_of_one_millisecond_count_up_from_a_random_start() -> None:
     assert ids([5, 5, 5], bits=40) == [uuid7_int(5, 40), uuid7_int(5, 41), uuid7_int(5, 42)]
 
 
+@pytest.mark.parametrize("most", [pytest.param(1 << 48, id="one-group"), pytest.param(1 << 62, id="two-groups")])
+def test_ids_count_on_where_their_last_digits_are_used_up(most: int) -> None:
+    assert ids([5, 5, 5], bits=most - 2) == [uuid7_int(5, number) for number in range(most - 2, most + 1)]
+
+
 def test_a_new_millisecond_has_a_new_start() -> None:
     assert ids([5, 5, 6], bits=40) == [uuid7_int(5, 40), uuid7_int(5, 41), uuid7_int(6, 40)]
 

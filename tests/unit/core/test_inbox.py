@@ -31,7 +31,7 @@ def test_a_repeat_is_answered_as_the_first_time_whatever_became_of_it() -> None:
     again.append(session.accept(MINE, PEER))
     session.clear(Selector(id="mine"))
     again.append(session.accept(MINE, PEER))
-    assert {answer[:2] for answer in again} == {("mine", 1)}
+    assert {(answer.reminder_id, answer.deduped_count) for answer in again} == {("mine", 1)}
     assert all(answer.requested == first.requested and answer.events == () for answer in again)
     assert session.queued_ids == session.live_ids == []
 

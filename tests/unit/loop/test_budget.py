@@ -90,7 +90,7 @@ def test_a_budget_is_spent_when_a_bound_is_reached(bounds: dict[str, int], spent
     meter = a_meter(**bounds)
     meter.count(Usage(prompt_tokens=10, output_tokens=2))
     meter.count(Usage(prompt_tokens=10, cached_tokens=8, output_tokens=3))
-    assert meter.spent() == spent
+    assert meter.spent == spent
 
 
 def test_usage_adds_up() -> None:
