@@ -129,12 +129,16 @@ class WatchedCompactor:
 
 
 class Talker:
-    """Sends and takes back; what it says under a number is always the same, so that it can be said again."""
+    """Sends and takes back; what it says under a number is always the same, so that it can be said again.
 
-    def __init__(self, session: Session, say: Say, seed: int) -> None:
+    A `hasty` one is a planted fault: it says yes before it knows.
+    """
+
+    def __init__(self, session: Session, say: Say, seed: int, *, hasty: bool = False) -> None:
         self._session = session
         self._say = say
         self._seed = seed
+        self._is_hasty = hasty
 
     def rng(self, what: str) -> random.Random:
         return random.Random(f"{self._seed}/{what}")  # noqa: S311 - a choice, no secret
@@ -156,6 +160,8 @@ class Talker:
                 state.inbox, draft, IN_PROCESS, new_id="never used", source=Source.BRIDGE, live=len(state.live)
             ).events
 
+        if self._is_hasty:
+            self._say("accepted", f"n{number}", draft.body)
         await self._session.talk.accept(decide)
         self._say("accepted", f"n{number}", draft.body)
 

@@ -87,21 +87,22 @@ def made_plan(model: Model, view: RequestView) -> Plan:
     """The model's plan for a view; what is none is an error before anything is on record."""
     try:
         plan: object = model.plan(view)
-        return _read(plan, view.live)
+        return _read(plan, view)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         raise ModelError(f"no request could be built: {describe(error)}") from error
 
 
-def _read(plan: object, live: LiveIndex) -> Plan:
+def _read(plan: object, view: RequestView) -> Plan:
     if not isinstance(plan, Plan):
         raise TypeError(f"{type(plan).__name__} is no plan")
     for entry in plan.shown:
-        if type(entry) is not Shown or entry.reminder_id not in live:
+        # What is sent again as it was may show what has ended since.
+        if type(entry) is not Shown or (view.again is None and entry.reminder_id not in view.live):
             raise ValueError(f"it shows {shown(entry)}, which is not live")
     if plan.left_out or plan.unusable or plan.fragments or plan.advice:
-        _check_rest(plan, live)
+        _check_rest(plan, view.live)
     return plan
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import apsw
 
@@ -20,9 +20,8 @@ from tests.postgres import the_server
 from tests.postgres_proxy import Loss, Proxy
 
 _Value = TypeVar("_Value")
-Call = Callable[[], Coroutine[Any, Any, Any]]
 # Whoever finds the file taken gives up soon.
-BUSY_SECONDS = 0.02
+BUSY_SECONDS: Final = 0.02
 
 
 class Trouble(Protocol):

@@ -94,9 +94,10 @@ async def a_nursery() -> AsyncIterator[Nursery]:
 class Hunt:
     """A session that lives through many processes, each killed at another moment."""
 
-    def __init__(self, address: str, seed: int) -> None:
+    def __init__(self, address: str, seed: int, *, hasty: bool = False) -> None:
         self.address = address
         self.seed = seed
+        self.hasty = hasty
         self.rng = random.Random(f"hunt {seed}")  # noqa: S311 - a moment, no secret
         self.witness = Witness()
         self.kills = 0
@@ -124,6 +125,7 @@ class Hunt:
             count=1 if moment in RARE else self.rng.randint(1, 3),
             operations=self.rng.randint(0, 6),
             quiet=self.seed % 2 == 1 or self.rng.random() < 0.5,
+            hasty=self.hasty,
         )
         most = ANYWHERE if moment is Moment.ANYWHERE else ON_THE_RUN
         if await nursery.live(order, self.witness, delay=self.rng.uniform(0, most)):

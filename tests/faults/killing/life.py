@@ -23,7 +23,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is to do: `saying` are the numbers of what it says while it works; the `last` one ends the session.
 
     A `quiet` one says nothing before it has gone on with the request that was left open, if there is one. One that does
-    not `live` only opens the store.
+    not `live` only opens the store. Whoever is `hasty` says yes before it knows.
     """
 
     address: str
@@ -34,6 +34,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     operations: int = 0
     lives: bool = True
     quiet: bool = False
+    hasty: bool = False
     last: bool = False
 
 
@@ -74,7 +75,7 @@ async def _prompt(session: Session, stop: Stop) -> None:
 
 
 async def _talk(session: Session, order: Order) -> None:
-    talker = Talker(session, say, order.seed)
+    talker = Talker(session, say, order.seed, hasty=order.hasty)
     for number in range(*order.saying):
         await talker.say_something(number)
 

@@ -51,3 +51,9 @@ def test_a_session_outlives_every_process_that_is_killed_at_work(place: str, see
     finally:
         where.remove()
     assert hunt.kills >= len(MOMENTS) // 2, f"only {hunt.kills} were killed; nobody came to {hunt.missed}"
+
+
+def test_a_yes_before_the_commit_is_found(tmp_path: Path) -> None:
+    hunt = Hunt(str(tmp_path / "store.db"), 0, hasty=True)
+    with pytest.raises(AssertionError, match="nothing_acknowledged_is_lost"):
+        asyncio.run(hunt.run([Moment.ACCEPT] * 8))

@@ -9,13 +9,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.faults.modelled.homes import HOMES, House
 from tests.faults.modelled.machine import SessionMachine
+from tests.faults.sizes import size
 
-EXAMPLES: Final = settings().max_examples
+EXAMPLES: Final = size("SIDEBAND_SESSIONS", small=50, soak=2_000)
 # The longer a store takes, the fewer examples it has.
 SHARES: Final = {"memory": 1, "sqlite": 2, "postgres": 10}
 
 
-@pytest.mark.hypothesis
 @pytest.mark.requirement("store:durable:ttl-is-monotone", "promises:journal:folding-rebuilds-the-state")
 @pytest.mark.parametrize("name", HOMES)
 def test_a_store_does_what_the_model_does(name: str, tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_a_store_does_what_the_model_does(name: str, tmp_path: Path) -> None:
     try:
         run_state_machine_as_test(
             Machine,
-            settings=settings(max_examples=max(5, EXAMPLES // SHARES[name])),
+            settings=settings(max_examples=max(5, EXAMPLES // SHARES[name]), stateful_step_count=50),
         )
     finally:
         Machine.house.leave()

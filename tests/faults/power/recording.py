@@ -43,7 +43,6 @@ class RecordingDisk(WatchedDisk):
         self.done: list[Done] = []
         self._directory = directory
         self._named: dict[str, int] = {}
-        self._written: set[int] = set()
 
     def _file(self, path: str) -> int:
         return Path(path).stat().st_ino

@@ -5,16 +5,18 @@ import pytest
 from sideband.core.errors import (
     BodyTooLarge,
     IdempotencyConflict,
+    InvalidOption,
     TooManyPending,
     UnknownMessage,
     UnknownReminder,
     UnknownSession,
 )
 from sideband.core.events import Dropped, DropReason, Started
-from sideband.core.inbox import turn_away
+from sideband.core.inbox import accept_message, turn_away
 from sideband.core.lifecycle import Selector
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.trust import IN_PROCESS, Provenance
+from sideband.core.waiting import Inbox
 from tests.builders import a_draft, a_reminder
 from tests.sessions import CLIENT, PEER, SERVER, Session
 
@@ -144,3 +146,8 @@ def test_what_is_turned_away_is_on_record_and_nowhere_else() -> None:
     session.commit(turn_away("r1", DropReason.RATE_LIMITED))
     assert session.journal[-1] == Dropped(reminder_id="r1", reason=DropReason.RATE_LIMITED, at_the_door=True)
     assert session.live_ids == ["r1"]
+
+
+def test_a_block_whose_text_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="the text of a block must be a text, not 5"):
+        accept_message(Inbox(), [{"type": "text", "text": 5}], InjectMode.QUEUE, CLIENT, new_id="m", running=False)

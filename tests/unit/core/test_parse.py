@@ -159,3 +159,11 @@ def test_text_over_the_size_of_a_frame_is_not_read(surface: Surface) -> None:
     text = json.dumps({"body": "x" * 50})
     with pytest.raises(InvalidReminder, match="at most 30 are read"):
         parse_json(text, surface, limits=Limits(frame_bytes=30))
+
+
+def test_a_body_of_a_type_derived_from_text_is_read_like_any_text() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    draft = parse({"body": Text("The build is red.")}, Surface.SESSION)
+    assert draft.body == "The build is red."

@@ -339,6 +339,16 @@ def test_one_key_is_shown_once_however_often_it_is_said() -> None:
     assert scene.requests_with("as of turn 1") == [2]
 
 
+def test_what_is_noted_when_a_run_is_over_is_written_down_though_no_commit_follows() -> None:
+    async def silent(_ctx: ProviderContext) -> None:
+        return None
+
+    scene = a_scene_with(silent, event="post_finish")
+    play(scene)
+    assert scene.journal[-1] == ProviderEvaluated(provider_id="silent", event_name="post_finish", fired=False)
+    assert scene.session.talk.lease is None
+
+
 def test_what_was_noted_survives_a_commit_that_was_refused() -> None:
     scene = AScene()
     noted = ProviderEvaluated(provider_id="p", event_name="post_turn", fired=False)
