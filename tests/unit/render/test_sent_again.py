@@ -1,6 +1,7 @@
 """A request that is sent again as it was, though no plan would make it so today."""
 
 import json
+from typing import Any
 
 from sideband.core.ledger import Form, Fragment, Scope
 from sideband.core.live import LiveIndex
@@ -10,7 +11,7 @@ from sideband.render.view import RequestView
 from tests.talks import CLAUDE, a_profile
 
 FOLDING = a_profile(CLAUDE, user_text_resets_reasoning=True, fold_into_tool_result=True)
-MESSAGES = [
+MESSAGES: list[dict[str, Any]] = [
     {"role": "user", "content": "Begin."},
     {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "run", "args": {}}]},
     {"role": "tool", "tool_call_id": "c1", "name": "run", "status": "ok", "content": "x = 1"},
