@@ -26,7 +26,7 @@ class Adder(BaseChatModel):
         return self
 
     def _generate(self, messages: list[BaseMessage], *_args: object, **_options: object) -> ChatResult:
-        raise NotImplementedError
+        raise NotImplementedError("the loop that is measured asks asynchronously")
 
     async def _agenerate(self, messages: list[BaseMessage], *_args: object, **_options: object) -> ChatResult:  # noqa: ARG002 - a model's
         self.watch.asked()

@@ -27,7 +27,7 @@ class Adder(Model):
         return reply
 
     def stream_response(self, *_args: object, **_options: object) -> AsyncIterator[object]:
-        raise NotImplementedError
+        raise NotImplementedError("the loop that is measured does not stream")
 
     def _call(self) -> ResponseFunctionToolCall:
         return ResponseFunctionToolCall(

@@ -1,6 +1,7 @@
 """Driving a run: to the end, step by step, or iterated over; by one at a time, and never by itself."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
 from types import TracebackType
 from typing import Self
@@ -11,7 +12,7 @@ from sideband.loop.scope import Ended
 from sideband.ports import ModelError
 
 
-class Driven:
+class Driven(ABC):
     """What happens in a run, one event after the other, and how it comes to an end however it is driven."""
 
     def __init__(self) -> None:
@@ -25,21 +26,21 @@ class Driven:
 
     # What a run is.
 
+    @abstractmethod
     def _play(self) -> AsyncGenerator[LoopEvent, None]:
         """The run itself, without its end."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _conclude(self, why: Exception | None) -> LoopResult:
         """Leave nothing open, and say what the run came to; `why` is what ended it before its time."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _settle(self, *, begun: bool) -> None:
         """Leave nothing open of a run that comes to no result."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cancel(self) -> None:
         """End the turn, and with it the run; the inbox stays as it is."""
-        raise NotImplementedError
 
     # Driving it.
 
