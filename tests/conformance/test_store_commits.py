@@ -21,8 +21,8 @@ from sideband.core.state import SessionState, fold
 from sideband.loop.hooks import Hooks
 from sideband.ports import Decision, Journal
 from sideband.providers.registry import Registry
-from sideband.store.committing import SqliteSettings
 from sideband.store.feed import SUBSCRIBER_EVENTS
+from sideband.store.sqlite.committing import SqliteSettings
 from sideband.testing import CountingIds, MemoryStore, run_schedule
 from tests.builders import a_draft, a_reminder, a_text
 from tests.sessions import CLIENT, PEER

@@ -15,16 +15,16 @@ from sideband.core.state import SessionState, fold
 from sideband.loop.run import LoopStatus
 from sideband.ports import Journal, ModelError
 from sideband.runtime.store import open_store
-from sideband.store import postgres_schema, schema
-from sideband.store.committing import SqliteSettings
-from sideband.store.sqlite import open_sqlite
+from sideband.store.postgres import schema as postgres_schema
+from sideband.store.sqlite import open_sqlite, schema
+from sideband.store.sqlite.committing import SqliteSettings
 from tests.builders import a_draft
 from tests.faults.power.images import Disk
 from tests.faults.power.recording import RecordingDisk
 from tests.stored_agents import Victim, a_victim, address, is_shown, run
 from tests.stored_victim import tidied
 from tests.unit.core.test_snapshot import facts
-from tests.unit.store.test_torn import LENGTH, left_behind, put
+from tests.unit.store.sqlite.test_torn import LENGTH, left_behind, put
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played, told
 
 POWER_CUTS: Final = 25

@@ -17,9 +17,9 @@ from sideband.core.failures import CursorExpired, CursorLost
 from sideband.core.lifecycle import inject
 from sideband.core.state import fold
 from sideband.core.topic import KINDS
-from sideband.store.committing import SqliteSettings
 from sideband.store.feed import SUBSCRIBER_EVENTS
-from sideband.store.postgres_committing import PostgresSettings
+from sideband.store.postgres.committing import PostgresSettings
+from sideband.store.sqlite.committing import SqliteSettings
 from sideband.testing import ScriptedModel
 from tests.builders import a_draft, a_reminder
 from tests.programs import ROOT, run_sideband

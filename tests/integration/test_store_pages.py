@@ -9,8 +9,8 @@ from sideband.cli.app import app
 from sideband.core import failures
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.trust import Trust
-from sideband.store.committing import SqliteSettings
-from sideband.store.postgres_committing import PostgresSettings
+from sideband.store.postgres.committing import PostgresSettings
+from sideband.store.sqlite.committing import SqliteSettings
 from tests.programs import ROOT
 
 STORES: Final = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")

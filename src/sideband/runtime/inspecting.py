@@ -29,14 +29,14 @@ def inspect_store(url: str) -> AbstractContextManager[Inspector]:
 
 def _sqlite(url: str) -> AbstractContextManager[Inspector]:
     # Whoever looks into one kind of store loads nothing of the other.
-    from sideband.store.sqlite_inspection import inspect_sqlite  # noqa: PLC0415 - see above
+    from sideband.store.sqlite.inspection import inspect_sqlite  # noqa: PLC0415 - see above
 
     return inspect_sqlite(sqlite_path(url))
 
 
 def _postgres(url: str) -> AbstractContextManager[Inspector]:
     try:
-        from sideband.store.postgres_inspection import inspect_postgres  # noqa: PLC0415 - not everybody has what it needs
+        from sideband.store.postgres.inspection import inspect_postgres  # noqa: PLC0415 - not everybody has what it needs
     except ImportError as error:
         raise StoreRefused(NEEDS_PSYCOPG) from error
     return inspect_postgres(url)

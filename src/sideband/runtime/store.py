@@ -114,8 +114,8 @@ def _sqlite(url: str, limits: Limits) -> Opening:
 
     async def opening() -> Journal:
         # A program whose sessions are in memory loads no database.
-        from sideband.store.committing import SqliteSettings  # noqa: PLC0415 - see above
         from sideband.store.sqlite import open_sqlite  # noqa: PLC0415 - see above
+        from sideband.store.sqlite.committing import SqliteSettings  # noqa: PLC0415 - see above
 
         return await open_sqlite(path, SqliteSettings(subscriber_events=limits.subscriber_events))
 
@@ -126,7 +126,7 @@ def _postgres(url: str, limits: Limits) -> Opening:
     async def opening() -> Journal:
         try:
             from sideband.store.postgres import open_postgres  # noqa: PLC0415 - not everybody has what it needs
-            from sideband.store.postgres_committing import PostgresSettings  # noqa: PLC0415 - the same
+            from sideband.store.postgres.committing import PostgresSettings  # noqa: PLC0415 - the same
         except ImportError as error:
             raise StoreRefused(NEEDS_PSYCOPG) from error
         return await open_postgres(url, PostgresSettings(subscriber_events=limits.subscriber_events))

@@ -14,7 +14,7 @@ from sideband.core.events import Event, Revoked, Started
 from sideband.core.failures import StoreUnavailable
 from sideband.core.state import SessionState
 from sideband.ports import Journal
-from sideband.store.committing import SqliteSettings
+from sideband.store.sqlite.committing import SqliteSettings
 from tests.builders import a_draft
 from tests.faults.laws import journal_of
 from tests.unit.store.failing import FailingDisk

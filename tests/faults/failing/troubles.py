@@ -10,10 +10,10 @@ import apsw
 
 from sideband.core.failures import StoreUnavailable
 from sideband.ports import Committed, Decision, Journal, Lease
-from sideband.store.committing import SqliteSettings
 from sideband.store.memory import MemoryStore
 from sideband.store.postgres import open_postgres
 from sideband.store.sqlite import open_sqlite
+from sideband.store.sqlite.committing import SqliteSettings
 from tests.faults.disks import WatchedDisk
 from tests.faults.journals import PassingOn
 from tests.postgres import the_server

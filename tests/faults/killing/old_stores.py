@@ -9,9 +9,10 @@ from sideband.core.events import Event, Queued
 from sideband.core.items import QueuedReminder
 from sideband.core.seams import Mode
 from sideband.core.trust import IN_PROCESS
-from sideband.store import postgres_schema, schema
-from sideband.store.postgres_reading import row_sum
+from sideband.store.postgres import schema as postgres_schema
+from sideband.store.postgres.reading import row_sum
 from sideband.store.records import checksum, record
+from sideband.store.sqlite import schema
 from tests.builders import a_reminder
 from tests.faults.places import PostgresPlace, SqlitePlace
 

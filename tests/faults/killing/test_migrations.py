@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from sideband.store.schema import latest
+from sideband.store.sqlite.schema import latest
 from tests.faults.killing.hunting import Nursery, a_nursery
 from tests.faults.killing.life import Order
 from tests.faults.killing.moments import Moment

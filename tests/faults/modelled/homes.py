@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from sideband.core.failures import StoreError
 from sideband.ports import Journal
-from sideband.store.committing import SqliteSettings
 from sideband.store.memory import MemoryStore
 from sideband.store.postgres import open_postgres
-from sideband.store.postgres_committing import PostgresSettings
+from sideband.store.postgres.committing import PostgresSettings
 from sideband.store.sqlite import open_sqlite
+from sideband.store.sqlite.committing import SqliteSettings
 from tests.faults.disks import WatchedDisk
 from tests.postgres import the_server
 

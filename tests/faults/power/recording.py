@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from sideband.store import disk as places
+from sideband.store.sqlite import disk as places
 from tests.faults.disks import WatchedDisk
 
 

@@ -12,10 +12,9 @@ import pytest
 
 from sideband.core.failures import StoreError
 from sideband.ports import Journal
-from sideband.store import committing
-from sideband.store.committing import SqliteSettings
-from sideband.store.connection import connect
-from sideband.store.sqlite import open_sqlite
+from sideband.store.sqlite import committing, open_sqlite
+from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.connection import connect
 from tests.builders import a_draft
 from tests.faults.disks import WatchedDisk
 from tests.faults.power.images import Disk

@@ -25,7 +25,7 @@ from sideband.core.reminder import Reminder, ReminderId
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.topic import KINDS
 from sideband.ports import Logged
-from sideband.store import schema
+from sideband.store.sqlite import schema
 from sideband.testing import MemoryStore
 from tests.builders import a_draft, a_reminder, a_text
 from tests.programs import ROOT
@@ -258,7 +258,7 @@ def test_a_store_of_a_newer_version_is_refused(sqlite: SqliteTwin, capsys: Captu
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.delitem(sys.modules, "sideband.store.postgres_inspection", raising=False)
+    monkeypatch.delitem(sys.modules, "sideband.store.postgres.inspection", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     assert events("postgresql://host/name") == 2
     assert "pip install 'sideband[postgres]'" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def test_a_file_that_is_not_named_is_refused(url: str) -> None:
 
 
 def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "sideband.store.postgres_inspection", raising=False)
+    monkeypatch.delitem(sys.modules, "sideband.store.postgres.inspection", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreRefused, match=r"pip install 'sideband\[postgres\]'"):
         inspect_store("postgresql://host/name")

@@ -8,8 +8,8 @@ from typing import Final
 from sideband.core.errors import ReminderError
 from sideband.core.failures import StoreError
 from sideband.ports import Lease
-from sideband.store.committing import SqliteSettings
 from sideband.store.sqlite import SqliteStore, open_sqlite
+from sideband.store.sqlite.committing import SqliteSettings
 from tests.builders import a_draft
 from tests.unit.store.twins import Sender, a_start, told
 

@@ -16,7 +16,6 @@ from sideband.core.seams import Seam
 from sideband.core.snapshot import encode
 from sideband.core.state import SessionState
 from sideband.runtime.inspecting import inspect_store
-from sideband.store import postgres_schema, schema
 from sideband.store.inspection import (
     Inspector,
     Kept,
@@ -28,9 +27,11 @@ from sideband.store.inspection import (
     unexplained,
     verify,
 )
-from sideband.store.postgres_reading import row_sum
+from sideband.store.postgres import schema as postgres_schema
+from sideband.store.postgres.reading import row_sum
 from sideband.store.records import checksum, record
-from sideband.store.sqlite_inspection import SqliteInspector
+from sideband.store.sqlite import schema
+from sideband.store.sqlite.inspection import SqliteInspector
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played
@@ -401,7 +402,7 @@ def test_a_file_that_cannot_be_opened_is_refused(sqlite: SqliteTwin, monkeypatch
         raise apsw.CantOpenError("not now")
 
     played(lambda: fill(sqlite))
-    monkeypatch.setattr("sideband.store.sqlite_inspection.connect", cannot)
+    monkeypatch.setattr("sideband.store.sqlite.inspection.connect", cannot)
     with pytest.raises(StoreUnavailable, match="cannot be used now"), inspecting(sqlite):
         pass
 

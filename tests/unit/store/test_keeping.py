@@ -15,9 +15,9 @@ from sideband.core.seams import Seam
 from sideband.core.snapshot import encode
 from sideband.core.state import SessionState, fold
 from sideband.store.batch import Order
-from sideband.store.committing import Committer, SqliteSettings
 from sideband.store.records import checksum
 from sideband.store.replica import Replica
+from sideband.store.sqlite.committing import Committer, SqliteSettings
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import Sender, SqliteTwin, a_start, played, so_many, told, took

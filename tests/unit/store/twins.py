@@ -13,11 +13,11 @@ from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.state import SessionState
 from sideband.core.trust import Provenance
 from sideband.ports import Decision, Journal, Logged
-from sideband.store.committing import SqliteSettings
 from sideband.store.memory import MemoryStore
 from sideband.store.postgres import PostgresStore, open_postgres
-from sideband.store.postgres_committing import PostgresSettings
+from sideband.store.postgres.committing import PostgresSettings
 from sideband.store.sqlite import SqliteStore, open_sqlite
+from sideband.store.sqlite.committing import SqliteSettings
 from sideband.testing import FakeClock
 from tests.builders import counting_ids
 from tests.postgres import the_server

@@ -8,7 +8,7 @@ from typing import Final
 from sideband.core.errors import SessionBusy, shown
 from sideband.core.failures import LeaseLost
 from sideband.ports import Lease
-from sideband.store.postgres_link import Connection
+from sideband.store.postgres.link import Connection
 
 _ACQUIRE: Final = """
 INSERT INTO sideband.session AS held (session_id, holder, token, expires_at)

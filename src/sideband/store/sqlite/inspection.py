@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 import apsw
 
 from sideband.core.failures import StoreRefused
-from sideband.store import disk, schema
-from sideband.store.connection import connect
 from sideband.store.inspection import Entry, Held, Kept, Missing, Shelf, shelve, unexplained
 from sideband.store.records import checksum
-from sideband.store.torn import has_torn_midst
+from sideband.store.sqlite import disk, schema
+from sideband.store.sqlite.connection import connect
+from sideband.store.sqlite.torn import has_torn_midst
 
 BUSY_SECONDS: Final = 10.0
 _COUNTED: Final = """

@@ -11,7 +11,7 @@ from sideband.core.failures import OutcomeUnknown, StoreUnavailable
 from sideband.core.state import SessionState
 from sideband.ports import Committed, Journal
 from sideband.store.postgres import PostgresStore, open_postgres
-from sideband.store.postgres_committing import PostgresSettings
+from sideband.store.postgres.committing import PostgresSettings
 from tests.builders import a_draft
 from tests.postgres_proxy import Loss, Proxy
 from tests.unit.store.twins import PostgresTwin, Sender, a_start, played, told, took

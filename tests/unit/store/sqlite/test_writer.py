@@ -3,7 +3,7 @@
 import pytest
 
 from sideband.core.failures import StoreUnavailable
-from sideband.store.committing import Committer, SqliteSettings
+from sideband.store.sqlite.committing import Committer, SqliteSettings
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import SqliteTwin, a_start, played, told
 
@@ -20,7 +20,7 @@ def test_a_mistake_of_our_own_is_told_and_the_next_commit_is_made(
         async with sqlite.open() as store:
             await store.commit("s", a_start)
             with monkeypatch.context() as planted:
-                planted.setattr("sideband.store.committing._bound", broken)
+                planted.setattr("sideband.store.sqlite.committing._bound", broken)
                 with pytest.raises(ZeroDivisionError, match="a mistake"):
                     await store.commit("s", a_start)
             assert (await store.commit("s", a_start)).sequence == 2

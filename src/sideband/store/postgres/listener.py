@@ -9,9 +9,9 @@ import psycopg
 
 from sideband.core.failures import CursorExpired
 from sideband.store.feed import Gap, Span
-from sideband.store.postgres_appending import CHANNEL, HINT_LETTERS
-from sideband.store.postgres_link import LONGEST_PAUSE, SHORTEST_PAUSE, Connection, Link
-from sideband.store.postgres_reading import Page, last_sequence, page
+from sideband.store.postgres.appending import CHANNEL, HINT_LETTERS
+from sideband.store.postgres.link import LONGEST_PAUSE, SHORTEST_PAUSE, Connection, Link
+from sideband.store.postgres.reading import Page, last_sequence, page
 
 
 class Interest(NamedTuple):

@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Final
 
 from sideband.core.failures import StoreDamaged, StoreNewer, StoreRefused
-from sideband.store.postgres_link import Connection
+from sideband.store.postgres.link import Connection
 
 # Any number will do, as long as it is the same in every process: two that open a new store at once take turns.
 _TURN: Final = 0x53424E44
@@ -17,7 +17,7 @@ FORGOTTEN_DAYS: Final = 30
 @cache
 def migrations() -> Sequence[str]:
     """What leads from each version to the next, beginning with nothing."""
-    folder = resources.files("sideband.store").joinpath("sql", "postgres")
+    folder = resources.files("sideband.store.postgres").joinpath("sql")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return tuple(file.read_text(encoding="utf-8") for file in files)
 

@@ -8,7 +8,7 @@ import pytest
 
 from sideband.core.failures import StoreError, StoreUnavailable
 from sideband.core.state import fold
-from sideband.store.committing import SqliteSettings
+from sideband.store.sqlite.committing import SqliteSettings
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.failing import FailingDisk

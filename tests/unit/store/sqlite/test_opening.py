@@ -11,8 +11,8 @@ import pytest
 
 from sideband.core.events import Started
 from sideband.core.failures import StoreClosed, StoreDamaged, StoreError, StoreNewer, StoreRefused, StoreUnavailable
-from sideband.store import disk, schema
 from sideband.store.records import checksum, record
+from sideband.store.sqlite import disk, schema
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import Sender, SqliteTwin, a_start, played, so_many, told

@@ -11,7 +11,7 @@ from sideband.ports import Logged
 from sideband.store.feed import PAGE_EVENTS, Span, Wanted
 from sideband.store.records import checksum, read, words_of
 from sideband.store.replica import Loaded
-from sideband.store.schema import damaged
+from sideband.store.sqlite.schema import damaged
 
 _COLUMNS: Final = "SELECT sequence, session_id, checksum, body FROM journal"
 # The largest number that SQLite has: there is no row behind it.

@@ -12,7 +12,7 @@ import pytest
 
 from sideband.core.errors import SessionBusy
 from sideband.core.state import fold
-from sideband.store.sqlite import now_ms
+from sideband.store.sqlite.store import now_ms
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import SqliteTwin, played, told
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 import psycopg
 
 from sideband.core.failures import StoreError, StoreRefused, StoreUnavailable
-from sideband.store import postgres_schema
 from sideband.store.inspection import Entry, Held, Kept, Missing, Shelf, shelve, unexplained
-from sideband.store.postgres_link import Address, address_of
-from sideband.store.postgres_reading import row_sum
+from sideband.store.postgres import schema
+from sideband.store.postgres.link import Address, address_of
+from sideband.store.postgres.reading import row_sum
 from sideband.store.records import checksum
 
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -141,9 +141,9 @@ def _refuse_other(connection: psycopg.Connection[Any], place: str) -> None:
         raise StoreRefused(f"there is no store in {place}; open_store() makes one")
     found = connection.execute("SELECT version FROM sideband.version").fetchone()
     if found is None:
-        raise postgres_schema.damaged(place, "the version of its tables is missing")
-    postgres_schema.refuse_newer(found[0], place)
-    if found[0] < postgres_schema.latest():
+        raise schema.damaged(place, "the version of its tables is missing")
+    schema.refuse_newer(found[0], place)
+    if found[0] < schema.latest():
         raise StoreRefused(
             f"{place} has tables of an older version; open it once with open_store() to bring them forward"
         )

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from sideband.store.batch import Answer, Order, tell
-from sideband.store.postgres_committing import Committer, Round
+from sideband.store.postgres.committing import Committer, Round
 
 # What is committed together has to be in memory, here and on the server.
 MOST_ORDERS: Final = 500

@@ -11,16 +11,16 @@ import msgspec
 from sideband.core.failures import CursorExpired, StoreError
 from sideband.core.state import SessionState
 from sideband.ports import Lease, Logged
-from sideband.store import keeping, lease, schema
 from sideband.store.batch import Answer, Batch, Order, Row, Standing
-from sideband.store.connection import connect
-from sideband.store.delivery import Delivery, Opened, Round
 from sideband.store.feed import SUBSCRIBER_EVENTS, Gap
-from sideband.store.lease import Term, Terms
-from sideband.store.reading import Library
 from sideband.store.records import checksum
 from sideband.store.replica import Loaded, Replica
-from sideband.store.wakeup import Doorbell
+from sideband.store.sqlite import keeping, lease, schema
+from sideband.store.sqlite.connection import connect
+from sideband.store.sqlite.delivery import Delivery, Opened, Round
+from sideband.store.sqlite.lease import Term, Terms
+from sideband.store.sqlite.reading import Library
+from sideband.store.sqlite.wakeup import Doorbell
 
 _INSERT: Final = "INSERT INTO journal (sequence, session_id, word, checksum, body) VALUES (?, ?, ?, ?, ?)"
 # Behind so many pages of its log the file itself is brought up to date.

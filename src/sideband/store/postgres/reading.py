@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 from sideband.core.failures import CursorExpired
 from sideband.ports import Logged
 from sideband.store.feed import PAGE_EVENTS, Span, Wanted
-from sideband.store.postgres_link import Connection
-from sideband.store.postgres_schema import damaged
+from sideband.store.postgres.link import Connection
+from sideband.store.postgres.schema import damaged
 from sideband.store.records import checksum, read, words_of
 from sideband.store.replica import Loaded
 

@@ -10,13 +10,12 @@ import psycopg
 from sideband.core.failures import OutcomeUnknown, StoreError
 from sideband.core.state import SessionState
 from sideband.ports import Committed, Logged
-from sideband.store import postgres_appending as appending
-from sideband.store import postgres_keeping as keeping
 from sideband.store.batch import Answer, Batch, Order
 from sideband.store.feed import SUBSCRIBER_EVENTS
-from sideband.store.postgres_appending import Ground, Numbered
-from sideband.store.postgres_link import Connection, Link, Patience
-from sideband.store.postgres_reading import load
+from sideband.store.postgres import appending, keeping
+from sideband.store.postgres.appending import Ground, Numbered
+from sideband.store.postgres.link import Connection, Link, Patience
+from sideband.store.postgres.reading import load
 from sideband.store.replica import Loaded, Replica
 
 # A snapshot is written anew once the journal behind it is a fourth as long: a large state is not copied for a few words.

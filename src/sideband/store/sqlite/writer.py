@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 from sideband.core.failures import StoreRefused
 from sideband.store.batch import Answer, Order
-from sideband.store.committing import Committer
-from sideband.store.delivery import Delivery
+from sideband.store.sqlite.committing import Committer
+from sideband.store.sqlite.delivery import Delivery
 
 
 class Finish(Protocol):

@@ -8,7 +8,7 @@ import pytest
 from sideband.core.events import Event, Idled, Started
 from sideband.core.failures import CursorExpired, StoreDamaged
 from sideband.core.state import SessionState, fold
-from sideband.store.postgres_committing import PostgresSettings
+from sideband.store.postgres.committing import PostgresSettings
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import PostgresTwin, Sender, a_start, played, so_many, told, took

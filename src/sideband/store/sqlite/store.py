@@ -14,16 +14,16 @@ import apsw
 from sideband.core.failures import StoreClosed, StoreError
 from sideband.core.state import SessionState
 from sideband.ports import Committed, Decision, Lease, Logged
-from sideband.store import disk, schema
 from sideband.store.batch import Order, tell
-from sideband.store.committing import Committer, SqliteSettings
-from sideband.store.connection import connect
-from sideband.store.delivery import Delivery
 from sideband.store.feed import Feed, Span, Wanted, pages
-from sideband.store.reading import Library
 from sideband.store.replica import Loaded, Replica
-from sideband.store.wakeup import Doorbell
-from sideband.store.writer import Errand, EventLoop, Finish, Stop, Writer
+from sideband.store.sqlite import disk, schema
+from sideband.store.sqlite.committing import Committer, SqliteSettings
+from sideband.store.sqlite.connection import connect
+from sideband.store.sqlite.delivery import Delivery
+from sideband.store.sqlite.reading import Library
+from sideband.store.sqlite.wakeup import Doorbell
+from sideband.store.sqlite.writer import Errand, EventLoop, Finish, Stop, Writer
 
 DEFAULT_SETTINGS: Final = SqliteSettings()
 _Result = TypeVar("_Result")

@@ -9,8 +9,8 @@ from typing import Final
 import apsw
 
 from sideband.core.failures import StoreDamaged, StoreError, StoreNewer, StoreRefused, StoreUnavailable
-from sideband.store import disk
-from sideband.store.torn import has_torn_midst
+from sideband.store.sqlite import disk
+from sideband.store.sqlite.torn import has_torn_midst
 
 # "SBND" in the header of the file: it tells a store from the file of another program.
 APPLICATION_ID: Final = 0x53424E44
@@ -21,7 +21,7 @@ _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 @cache
 def migrations() -> Sequence[str]:
     """What leads from each version to the next, beginning with an empty file."""
-    folder = resources.files("sideband.store").joinpath("sql", "sqlite")
+    folder = resources.files("sideband.store.sqlite").joinpath("sql")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return tuple(file.read_text(encoding="utf-8") for file in files)
 

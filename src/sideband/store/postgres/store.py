@@ -11,14 +11,15 @@ from sideband.core.errors import shown
 from sideband.core.failures import NotStorable, StoreClosed, StoreError
 from sideband.core.state import SessionState
 from sideband.ports import Committed, Decision, Lease, Logged
-from sideband.store import postgres_lease, postgres_schema
 from sideband.store.batch import Order
 from sideband.store.feed import Feed, Gap, Span, Wanted, pages
-from sideband.store.postgres_committing import Committer, PostgresSettings, Round
-from sideband.store.postgres_link import Address, Connection, Link, address_of
-from sideband.store.postgres_listener import Interest, Listener
-from sideband.store.postgres_reading import Page, last_sequence, load, wanted_page
-from sideband.store.postgres_writer import Errand, Writer
+from sideband.store.postgres import lease as leases
+from sideband.store.postgres import schema
+from sideband.store.postgres.committing import Committer, PostgresSettings, Round
+from sideband.store.postgres.link import Address, Connection, Link, address_of
+from sideband.store.postgres.listener import Interest, Listener
+from sideband.store.postgres.reading import Page, last_sequence, load, wanted_page
+from sideband.store.postgres.writer import Errand, Writer
 from sideband.store.replica import Loaded, Replica
 
 Run: TypeAlias = Callable[[Callable[[Connection], Awaitable[Loaded]]], Awaitable[Loaded]]
@@ -70,7 +71,7 @@ class PostgresStore:
     async def start(self) -> None:
         """Have the tables, and listen; nothing else may be asked of the store before."""
         try:
-            await self._reading.at_once(functools.partial(postgres_schema.prepare, place=self.address.shown))
+            await self._reading.at_once(functools.partial(schema.prepare, place=self.address.shown))
             self._feed.announced = await self._listener.listen()
         except BaseException:
             self._is_closed = True
@@ -86,7 +87,7 @@ class PostgresStore:
         for lease in tuple(self._held.values()):
             # A lease that cannot be given back lapses.
             with contextlib.suppress(StoreError):
-                await self._leasing.at_once(functools.partial(postgres_lease.release, lease=lease))
+                await self._leasing.at_once(functools.partial(leases.release, lease=lease))
         await self._let_go()
         self._feed.end()
 
@@ -169,7 +170,7 @@ class PostgresStore:
         check_name(session_id)
         lease = await self._leasing.run(
             functools.partial(
-                postgres_lease.acquire, session_id=session_id, holder=holder, seconds=self._settings.lease_seconds
+                leases.acquire, session_id=session_id, holder=holder, seconds=self._settings.lease_seconds
             )
         )
         self._held[session_id] = lease
@@ -179,7 +180,7 @@ class PostgresStore:
         """The same lease for as long again."""
         self._refuse_closed()
         renewed = await self._leasing.run(
-            functools.partial(postgres_lease.renew, lease=lease, seconds=self._settings.lease_seconds)
+            functools.partial(leases.renew, lease=lease, seconds=self._settings.lease_seconds)
         )
         self._held[lease.session_id] = renewed
         return renewed
@@ -190,7 +191,7 @@ class PostgresStore:
         held = self._held.get(lease.session_id)
         if held is not None and held.token == lease.token:
             del self._held[lease.session_id]
-        await self._leasing.run(functools.partial(postgres_lease.release, lease=lease))
+        await self._leasing.run(functools.partial(leases.release, lease=lease))
 
     # Those who want news.
 

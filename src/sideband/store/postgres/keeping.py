@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sideband.store.postgres_link import Connection
+from sideband.store.postgres.link import Connection
 from sideband.store.records import checksum
 
 # A later one that another process has made stays.

@@ -8,9 +8,9 @@ import psycopg
 
 from sideband.ports import Logged
 from sideband.store.batch import Row, Standing
-from sideband.store.postgres_link import Connection
-from sideband.store.postgres_reading import logged, row_sum
-from sideband.store.postgres_schema import damaged, refuse_newer
+from sideband.store.postgres.link import Connection
+from sideband.store.postgres.reading import logged, row_sum
+from sideband.store.postgres.schema import damaged, refuse_newer
 from sideband.store.replica import Replica
 
 CHANNEL: Final = "sideband"

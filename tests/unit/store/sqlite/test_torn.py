@@ -8,7 +8,7 @@ import pytest
 
 from sideband.core.failures import StoreDamaged
 from sideband.core.state import fold
-from sideband.store.torn import FRAME, HEADER
+from sideband.store.sqlite.torn import FRAME, HEADER
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import Sender, SqliteTwin, played, told
