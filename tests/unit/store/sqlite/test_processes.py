@@ -16,7 +16,7 @@ from sideband.store.sqlite.store import now_ms
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import SqliteTwin, played, told
 
-ROOT: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[4]
 # So long that nobody looks by itself: whoever is woken was rung.
 NEVER: Final = 3_600.0
 
