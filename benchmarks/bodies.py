@@ -77,13 +77,14 @@ def a_live(count: int, number: int = 0) -> LiveIndex:
 
 
 class Built(NamedTuple):
-    """Nanoseconds for one body of so many bytes, by what builds it.
+    """Nanoseconds for one body of so many bytes, by what builds it; `copied` is for putting as many finished bytes together.
 
     `ten` is what ten reminders add to ours that no request has shown before, and `again` what they add to the next.
     """
 
     size: int
     ours: float
+    copied: float
     whole: Mapping[str, float]
     ten: float
     again: float
@@ -99,12 +100,13 @@ def built(turns: int, effort: Effort) -> Built:
     for _ in range(max(1, effort.calls // ROUND)):
         session = Session(turns)
         ours += _next_turns(session, turns)
-    body = msgspec.json.decode(session.render(a_live(1)))
+    finished = session.render(a_live(1))
+    body = msgspec.json.decode(finished)
     whole = {
         name: _least([_timed(partial(encode, body)) for _ in range(max(1, effort.calls // ROUND))])
         for name, encode in encoders().items()
     }
-    return Built(len(session.render(a_live(1))), _least(ours), whole, *_ten_more(session, effort.calls))
+    return Built(len(finished), _least(ours), _copied(finished, effort.calls), whole, *_ten_more(session, effort.calls))
 
 
 def _next_turns(session: Session, turns: int) -> list[int]:
@@ -114,6 +116,12 @@ def _next_turns(session: Session, turns: int) -> list[int]:
         spent.append(session.timed(a_live(1, number)))
     # The first finds nothing of the session where it is quickly reached.
     return spent[1:]
+
+
+def _copied(body: bytes, calls: int) -> float:
+    """What no way of building a body from finished parts can do without."""
+    view, middle = memoryview(body), len(body) // 2
+    return _least([_timed(partial(b"".join, (view[:middle], view[middle:]))) for _ in range(calls)])
 
 
 def _ten_more(session: Session, calls: int) -> tuple[float, float]:

@@ -100,15 +100,17 @@ def _building(bodies: Mapping[int, Built]) -> Table:
         title="Building a request: ours, from what is new, beside encoding the whole body",
         note=(
             "Time for the body of one turn: a reply, a result, one reminder, three markers; the least 20th percentile of many rounds. "
+            "Copied: as many finished bytes, put together from two halves.\n"
             f"Last columns: what {TEN} reminders add, when they are new and in the next request."
         ),
-        columns=("turns", "body", "ours", "allowed", *others, f"{TEN} reminders", "again"),
+        columns=("turns", "body", "ours", "allowed", "copied", *others, f"{TEN} reminders", "again"),
         rows=tuple(
             (
                 f"{turns:,}",
                 f"{body.size / 1e6:.2f} MB",
                 duration(body.ours),
                 duration(body.allowed),
+                duration(body.copied),
                 *(f"{duration(body.whole[name])} ({times(body.whole[name] / body.ours)})" for name in others),
                 duration(body.ten),
                 duration(body.again),
@@ -190,6 +192,7 @@ def _figures(
         )
     for turns, body in bodies.items():
         yield Figure(name=f"building / turn {turns}", value=body.ours)
+        yield Figure(name=f"copied / turn {turns}", value=body.copied)
         yield Figure(name=f"{TEN} reminders / turn {turns}", value=body.ten)
         yield Figure(name=f"{TEN} reminders again / turn {turns}", value=body.again)
         for name, needed in body.whole.items():

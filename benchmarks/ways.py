@@ -38,6 +38,7 @@ _CLEARING: Final = msgspec.structs.replace(
 _GPT: Final = Profile(
     transport="openai",
     leading_role=LeadingRole.DEVELOPER,
+    inline_system=InlineSystem.ANYWHERE,
     inline_verified=True,
     developer_role=True,
     prefers_role_developer=True,

@@ -1,8 +1,18 @@
 """The sizes in which property tests run; the environment variable `HYPOTHESIS_PROFILE` chooses one."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
+
+from tests.faults.replay import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]
+
+# A shell lets what it runs in the background ignore the interrupt, and so would every program that a test starts to
+# interrupt it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Hypothesis itself starts from other values when it believes to be in CI, hence the named parent. No profile has a
 # deadline: how long an example takes says more about the machine than about the code.

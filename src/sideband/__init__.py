@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from sideband.runtime.session import Session as Session
     from sideband.runtime.store import Store as Store
     from sideband.runtime.store import open_store as open_store
+    from sideband.runtime.storing import StoreOptions as StoreOptions
     from sideband.runtime.transcripts import clear_reminders as clear_reminders
     from sideband.runtime.transcripts import end_turn as end_turn
     from sideband.runtime.transcripts import inject_reminder as inject_reminder
@@ -88,6 +89,7 @@ _HOMES = {
     "Session": "sideband.runtime.session",
     "Source": "sideband.core.reminder",
     "Store": "sideband.runtime.store",
+    "StoreOptions": "sideband.runtime.storing",
     "ToolCall": "sideband.ports",
     "ToolOutput": "sideband.ports",
     "ToolStatus": "sideband.ports",

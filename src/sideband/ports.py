@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkabl
 import msgspec
 
 from sideband.core.events import Event
-from sideband.core.ledger import Fragment
+from sideband.core.ledger import Fragment, RequestHead
 from sideband.core.lifecycle import Shown, Unusable
 from sideband.core.reminder import Reminder
 from sideband.core.state import SessionState
@@ -70,8 +70,12 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 class Journal(Protocol):
     """Where sessions live. A decision runs inside the commit, on the state as it is then."""
 
-    async def open(self, session_id: str) -> None:
-        """Have the state of a session at hand; one that nobody has mentioned yet begins here."""
+    async def open(self, session_id: str) -> object:
+        """Have the state of a session at hand; one that nobody has mentioned yet begins here.
+
+        It stays at hand for whoever keeps what this returns, and while the session is on lease. Of others a store may
+        let go, beyond a number of them.
+        """
 
     def state(self, session_id: str) -> SessionState:
         """The state of an open session, to be read."""
@@ -113,6 +117,9 @@ class Journal(Protocol):
     ) -> AsyncGenerator[Logged, None]:
         """What is logged behind `after` now; it ends where it would have to wait."""
 
+    async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
+        """Take from the journal all but the last events of a session, which stays as it is; how many are gone."""
+
     async def close(self) -> None:
         """Finish what was asked for and let go of files, connections and leases; sessions stay as they are."""
 
@@ -126,6 +133,11 @@ class Wake(Protocol):
 
 
 # Models.
+
+
+# The only argument of a call whose arguments could not be read, with the text that the model wrote there; empty where
+# its reply broke off before there was any. Such a call is not run.
+UNREADABLE: Final = "unreadable_arguments"
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +172,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A request ready to leave: what it shows, what the budget left out, what can never be shown, and the request itself.
 
     `route` and `fragments` are for the ledger: what the request is made for, and what it carries beside the messages.
+    `head` says what the route is, so that the request can be shown later (None: it is on record, or cannot be told).
     """
 
     shown: tuple[Shown, ...] = ()
@@ -167,6 +180,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unusable: tuple[Unusable, ...] = ()
     route: str = ""
     fragments: tuple[Fragment, ...] = ()
+    head: RequestHead | None = None
     advice: tuple[Advice, ...] = ()
     request: Any = None
 
@@ -178,13 +192,22 @@ RETRIED_STATUSES: Final = frozenset({408, 409, 429})
 class ModelError(Exception):
     """A model could not answer; a `retryable` failure is one of the connection or the service, not of the request.
 
-    Where it is not said (None) the HTTP status decides.
+    Where it is not said (None) the HTTP status decides. `retry_after` is for how many seconds the service wants to be
+    left alone (None: it does not say).
     """
 
-    def __init__(self, message: str, *, retryable: bool | None = None, status: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool | None = None,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.retryable = _may_pass(status) if retryable is None else retryable
         self.status = status
+        self.retry_after = retry_after
 
 
 def _may_pass(status: int | None) -> bool:

@@ -19,6 +19,7 @@ from sideband.core.events import (
     Deferred,
     Dropped,
     DropReason,
+    Equipped,
     Event,
     Expired,
     ExpiryReason,
@@ -128,6 +129,7 @@ PRIVATE: tuple[Event, ...] = (
     PermissionAsked(request_id="p1"),
     PermissionReplied(request_id="p1"),
     Granted(grant=Grant(trust=Trust.SERVER, principal="ci", field=GrantField.TTL_TURNS, value=5, until=60)),
+    Equipped(ids=("provider mine",)),
     Closed(),
 )
 

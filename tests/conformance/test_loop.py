@@ -351,6 +351,18 @@ async def test_a_resumed_session_runs_no_tool_again_and_says_what_is_not_known()
     assert "not known whether this ran" in agent.model.requests[0].text
 
 
+@pytest.mark.requirement("loop:resume:names-what-is-missing")
+@awaited
+async def test_a_resumed_session_names_what_was_registered_when_it_last_ran_and_is_not_now() -> None:
+    agent = AnAgent("One.", "Two.")
+    agent.providers.register(id="mine", subscribes_to=["post_turn"], evaluate=lambda _: None)
+    assert (await agent.play()).problems == ()
+    agent.providers.clear()
+    (problem,) = (await agent.play("Go on.")).problems
+    assert problem.where == "provider mine"
+    assert problem.message == "it was registered when this session last ran, and is not now"
+
+
 @pytest.mark.requirement("loop:resume:idempotent-tools-may-repeat")
 @awaited
 async def test_a_tool_that_does_no_harm_twice_is_run_again_where_it_has_no_result() -> None:

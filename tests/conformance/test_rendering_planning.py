@@ -176,7 +176,7 @@ def test_an_unknown_model_reads_reminders_in_the_last_message(end: str, form: Fo
 @pytest.mark.requirement("render:native:default-where-prefix-bound-and-clearing")
 def test_native_is_the_default_where_a_bound_prefix_clears() -> None:
     for bound, verified, beta in product((True, False), (True, False), ("beta", None)):
-        profile = a_profile(CLAUDE, prefix_bound_thinking=bound, inline_verified=verified, self_clearing=beta)
+        profile = a_profile(CLEARING, prefix_bound_thinking=bound, inline_verified=verified, self_clearing=beta)
         chosen = default_placement(profile)
         assert (chosen is Placement.NATIVE) is (bound and verified and beta is not None)
 

@@ -36,12 +36,14 @@ from tests.rendering_sessions import (
     Step,
     Talk,
     play,
+    signature_of,
 )
 from tests.sessions import PEER
 
 DONE: Final = (("x = 1", ToolStatus.OK), ("no such file", ToolStatus.ERROR))
 RED: Final = "The build is red."
 LASTING: Final = (Placement.TAIL, Placement.NATIVE)
+SKIPPED: Final = "skip_thought_signature_validator"
 
 
 def remind(body: str, ttl: int | None, hint: RoleHint = RoleHint.SYSTEM, key: str | None = None) -> Remind:
@@ -522,6 +524,48 @@ def test_automatic_caching_is_left_off_where_a_turn_adds_many_blocks() -> None:
     sent = play(route, steps)
     assert [b"cache_control" in one.rendered.body for one in sent] == [True, True, False]
     assert [NOT_AUTOMATIC in one.rendered.advice for one in sent] == [False, False, True]
+
+
+# What only the provider understands.
+
+
+@pytest.mark.requirement("render:ledger:bound-thinking-stays-in-its-window")
+@pytest.mark.parametrize("placement", LASTING)
+def test_a_bound_thought_is_sent_back_until_its_window_ends(placement: Placement) -> None:
+    talk = Talk(Route(PROFILES["anthropic-clearing"], placement))
+    talk.user_says("Begin.")
+    talk.ask()
+    talk.answer("I look.", DONE, native=True)
+    assert thoughts(talk.ask()) == [signature_of(1)]
+    talk.answer("I run.", DONE, native=True)
+    assert thoughts(talk.ask()) == [signature_of(1), signature_of(2)]
+    talk.void()
+    talk.compact_to(3, "They began.")
+    assert thoughts(talk.ask()) == []
+    talk.answer("Done.", native=True)
+    talk.user_says("Go on.")
+    assert thoughts(talk.ask()) == [signature_of(4)]
+
+
+def thoughts(sent: Sent) -> list[str]:
+    messages = json.loads(sent.rendered.body)["messages"]
+    return [block["signature"] for message in messages for block in message["content"] if block["type"] == "thinking"]
+
+
+@pytest.mark.requirement("render:wire:gemini-calls-are-signed")
+@pytest.mark.parametrize(
+    ("model", "signature"),
+    [("gemini-3.8-flash", SKIPPED), ("gemini-4-argon", SKIPPED), ("gemini-2.5-flash", None), ("gemma-4-31b", None)],
+)
+def test_a_call_that_nobody_signed_is_signed_where_the_model_asks_for_it(model: str, signature: str | None) -> None:
+    talk = Talk(Route(load_profiles().of(f"google:{model}")))
+    talk.user_says("Begin.")
+    talk.ask()
+    talk.answer("", DONE)
+    body = json.loads(talk.ask().rendered.body)
+    calls = [part for content in body["contents"] for part in content["parts"] if "functionCall" in part]
+    assert [call.get("thoughtSignature") for call in calls] == [signature, None]
+    assert violations(talk.route.profile, body) == []
 
 
 # Who is told what.

@@ -6,13 +6,18 @@ import signal
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
+from sideband.core.events import RequestCommitted
 from sideband.core.failures import CursorExpired
+from sideband.runtime.agents import agent_loop
 from tests.builders import a_draft
+from tests.loopback import a_loopback
 from tests.programs import ROOT, run_sideband
+from tests.speakers import ANTHROPIC
 from tests.stored_agents import TASK, a_session, address, run
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, played, told
 
@@ -56,12 +61,16 @@ def test_events_follows_what_other_processes_do(durable: Twin) -> None:
                 sys.executable, *arguments, cwd=ROOT, stdout=PIPE, stderr=PIPE
             )
             assert following.stdout is not None
-            heard = [json.loads(await following.stdout.readline())]
-            for number in range(3):
-                await Sender(store, name=f"n{number}").send(a_draft())
-                heard.append(json.loads(await following.stdout.readline()))
-            following.send_signal(signal.SIGINT)
-            rest = await following.communicate()
+            try:
+                heard = [json.loads(await following.stdout.readline())]
+                for number in range(3):
+                    await Sender(store, name=f"n{number}").send(a_draft())
+                    heard.append(json.loads(await following.stdout.readline()))
+                following.send_signal(signal.SIGINT)
+                rest = await following.communicate()
+            finally:
+                if following.returncode is None:
+                    following.kill()
             assert (following.returncode, rest) == (0, (b"", b""))
             assert [line["payload"]["reminder_id"] for line in heard] == ["before-1", "n0-1", "n1-1", "n2-1"]
 
@@ -88,7 +97,7 @@ def test_events_says_where_to_go_on_when_its_place_is_no_longer_kept(durable: Tw
 
 @pytest.mark.requirement("cli:store:commands-make-no-store")
 @pytest.mark.parametrize(
-    "command", [("events",), ("events", "--follow"), ("sessions",), ("doctor", "--verify")], ids=" ".join
+    "command", [("events",), ("events", "--follow"), ("sessions",), ("render",), ("doctor", "--verify")], ids=" ".join
 )
 def test_a_command_that_reads_a_store_makes_none(command: tuple[str, ...], tmp_path: Path) -> None:
     answer = run_sideband(*command, f"sqlite:///{tmp_path / 'nothing.db'}")
@@ -107,6 +116,82 @@ def test_sessions_lists_every_session_with_how_it_stands(durable: Twin) -> None:
         ("waiting", "idle", 0, 1),
         ("worked", "idle", 1, 1),
     ]
+
+
+async def rendered(twin: Twin) -> list[bytes]:
+    """A session on a real client, and what it has sent; at the end a reminder waits."""
+    async with a_loopback(ANTHROPIC.says("Mended."), ANTHROPIC.says("Tested.")) as service, twin.open() as store:
+        session = await a_session(store, "fix-login")
+        model = ANTHROPIC.model(service)
+        await session.remind("The build is red.", ttl_turns=1)
+        await session.remind("Never force-push.")
+        for task in ("Mend it.", "Test it."):
+            result = await agent_loop(task, session=session, model=model, system="Be brief.", reminders=False)
+            assert result.error is None
+        await session.remind("The build is green.", ttl_turns=1)
+    return service.bodies
+
+
+def shown(twin: Twin, *options: str) -> dict[str, Any]:
+    answer = run_sideband("render", address(twin), "--json", *options)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
+@pytest.mark.requirement("cli:render:as-it-was-sent")
+def test_render_shows_what_was_sent_in_any_turn_while_somebody_has_the_session(durable: Twin) -> None:
+    bodies = asyncio.run(rendered(durable))
+
+    async def story() -> None:
+        async with durable.open() as store:
+            await store.open("fix-login")
+            lease = await store.acquire("fix-login", "worker")
+            before = store.state("fix-login").live.turn
+            for turn, body in enumerate(bodies, start=1):
+                found = await asyncio.to_thread(shown, durable, "--session", "fix-login", "--turn", str(turn))
+                assert (found["body"].encode(), found["as_sent"]) == (body, True)
+            assert (await asyncio.to_thread(shown, durable))["body"].encode() == bodies[-1]
+            assert (await store.renew(lease)).token == lease.token
+            assert store.state("fix-login").live.turn == before
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("cli:render:as-another-model")
+def test_render_shows_what_another_model_or_placement_would_have_got(sqlite: SqliteTwin) -> None:
+    bodies = asyncio.run(rendered(sqlite))
+    other = shown(sqlite, "--model", "openai:gpt-6-sol")
+    assert (other["model"], other["wire"], other["as_sent"]) == ("openai:gpt-6-sol", "openai_responses", False)
+    assert json.loads(other["body"])["model"] == "gpt-6-sol"
+    assert "Mended." in other["body"]
+    seed = shown(sqlite, "--placement", "seed")
+    assert "Never force-push." in json.loads(seed["body"])["system"][0]["text"]
+    assert "Never force-push." not in json.loads(bodies[1])["system"][0]["text"]
+
+
+@pytest.mark.requirement("cli:render:the-next-request")
+def test_render_shows_what_would_come_next_with_what_waits(sqlite: SqliteTwin) -> None:
+    asyncio.run(rendered(sqlite))
+    coming = shown(sqlite, "--next")
+    assert (coming["turn"], coming["outcome"]) == (3, "coming")
+    assert [entry["body"] for entry in coming["reminders"]] == ["Never force-push.", "The build is green."]
+    assert shown(sqlite)["turn"] == 2
+
+
+@pytest.mark.requirement("render:ledger:head-on-record")
+def test_what_a_route_is_is_on_record_once(sqlite: SqliteTwin) -> None:
+    asyncio.run(rendered(sqlite))
+
+    async def story() -> list[RequestCommitted]:
+        async with sqlite.open() as store:
+            history = [logged.event async for logged in store.history(session_id="fix-login")]
+        return [event for event in history if isinstance(event, RequestCommitted)]
+
+    first, second = asyncio.run(story())
+    assert first.head is not None
+    assert (first.head.route, first.head.model) == (first.route, f"anthropic:{ANTHROPIC.models[0]}")
+    assert (first.head.system, second.route, second.head) == ("Be brief.", first.route, None)
 
 
 @pytest.mark.requirement("cli:doctor:verifies-a-store")

@@ -25,6 +25,7 @@ from sideband.store.feed import SUBSCRIBER_EVENTS
 from sideband.store.sqlite.committing import SqliteSettings
 from sideband.testing import CountingIds, MemoryStore, run_schedule
 from tests.builders import a_draft, a_reminder, a_text
+from tests.loop_builders import others
 from tests.sessions import CLIENT, PEER
 from tests.stored_agents import TASK, a_session, is_shown, run
 from tests.unit.core.test_snapshot import facts
@@ -428,6 +429,7 @@ def test_a_subscriber_that_does_not_read_is_cut_off_and_delays_nobody(twin: Twin
             slow, quick = here.subscribe(), here.subscribe()
             for source in (slow, quick):
                 waiting = asyncio.ensure_future(anext(source))
+                await others()
                 await here.commit("s", a_start)
                 await waiting
             await anext(quick)

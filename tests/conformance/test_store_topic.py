@@ -22,6 +22,7 @@ from sideband.store.postgres.committing import PostgresSettings
 from sideband.store.sqlite.committing import SqliteSettings
 from sideband.testing import ScriptedModel
 from tests.builders import a_draft, a_reminder
+from tests.loop_builders import others
 from tests.programs import ROOT, run_sideband
 from tests.stored_agents import a_session, address, run
 from tests.unit.core.test_snapshot import facts
@@ -82,6 +83,7 @@ def test_a_subscriber_that_is_too_far_behind_is_disconnected_with_its_cursor(twi
         async with twin.open() as store:
             source = store.subscribe()
             waiting = asyncio.ensure_future(anext(source))
+            await others()
             await store.commit("s", a_start)
             assert (await waiting).sequence == 1
             await store.commit("s", so_many(SUBSCRIBER_EVENTS))

@@ -12,8 +12,8 @@ class PassingOn:
     def __init__(self, behind: Journal) -> None:
         self.behind = behind
 
-    async def open(self, session_id: str) -> None:
-        await self.behind.open(session_id)
+    async def open(self, session_id: str) -> object:
+        return await self.behind.open(session_id)
 
     def state(self, session_id: str) -> SessionState:
         return self.behind.state(session_id)
@@ -45,6 +45,9 @@ class PassingOn:
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
         return self.behind.history(session_id=session_id, kind_prefix=kind_prefix, after=after)
+
+    async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
+        return await self.behind.prune(session_id, keep_events=keep_events)
 
     async def close(self) -> None:
         await self.behind.close()

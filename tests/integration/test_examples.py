@@ -30,6 +30,11 @@ def test_lint_has_nothing_to_say_about_the_programs() -> None:
     assert (report.findings, report.files) == ((), len(PROGRAMS))
 
 
+def test_nor_about_the_requests() -> None:
+    report = check([EXAMPLES / "render"])
+    assert (report.findings, report.files) == ((), len([*(EXAMPLES / "render").iterdir()]))
+
+
 def test_the_page_of_the_examples_lists_every_program_and_links_to_what_is_there() -> None:
     page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     targets = re.findall(r"\]\((.*?)\)", page)

@@ -1,6 +1,7 @@
 """What the official clients raise, told as one kind of error that says whether to try again."""
 
 import gc
+import re
 from collections.abc import Iterator
 from types import AsyncGeneratorType
 from typing import Any
@@ -50,6 +51,21 @@ async def test_a_status_tells_whether_to_try_again_and_the_client_itself_never_d
         *((status, True) for status in passing),
     ]
     assert all("This is why." in str(error) for error in errors)
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_how_long_a_service_wants_to_be_left_alone_is_read(speaker: Speaker) -> None:
+    said = [
+        {"retry-after": "7"},
+        {"retry-after": "7", "Retry-After-Ms": "1500"},
+        {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"},
+        {"retry-after": "nan"},
+        {},
+    ]
+    refusals = [Refusal(status=429, body={"error": {"message": "Why.", "code": 429}}, headers=each) for each in said]
+    errors = await failing(speaker, *refusals)
+    assert [error.retry_after for error in errors] == [7, 1.5, None, None, None]
 
 
 @EVERY_SPEAKER
@@ -159,6 +175,9 @@ async def test_a_failure_that_says_nothing_is_still_one() -> None:
         pytest.param(ANTHROPIC, {"type": "message_start", "message": "hello"}, id="claude"),
         pytest.param(COMPATIBLE, {"choices": "hello"}, id="chat"),
         pytest.param(OPENAI, {"type": "response.completed", "response": []}, id="responses"),
+        pytest.param(GOOGLE, {"candidates": [{"content": {"parts": "hello"}}]}, id="gemini"),
+        pytest.param(GOOGLE, {"error": "hello"}, id="gemini-in-error"),
+        pytest.param(GOOGLE, {"error": {"code": "hello"}}, id="gemini-in-an-error-of-its-shape"),
     ],
 )
 @over_sockets
@@ -166,6 +185,22 @@ async def test_what_is_no_reply_at_all_fails_for_good(speaker: Speaker, event: d
     (error,) = await failing(speaker, Stream(events=sse(event, named="type" in event)))
     assert "something that is no reply" in str(error)
     assert not error.retryable
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_what_is_nested_deeper_than_anybody_follows_is_no_reply(speaker: Speaker) -> None:
+    (error,) = await failing(speaker, Stream(events=(b"event: message_start\ndata: " + b"[" * 100_000 + b"\n\n",)))
+    assert re.search("something that is no reply|ended before it was complete", str(error))
+
+
+@EVERY_SPEAKER
+@over_sockets
+async def test_a_page_of_some_proxy_is_quoted_on_one_line(speaker: Speaker) -> None:
+    error = {"type": "x", "message": "<html>\n  <h1>Bad\tgateway</h1>\r\n" + "x" * 5_000, "code": 502}
+    (told,) = await failing(speaker, Refusal(status=502, body={"type": "error", "error": error}))
+    assert "<html> <h1>Bad gateway</h1> xxx" in str(told)
+    assert len(str(told)) < 600
 
 
 @pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI, COMPATIBLE, GOOGLE], ids=lambda speaker: speaker.transport)

@@ -9,7 +9,6 @@ import sideband as sb
 from sideband.core.events import Fired, RequestCommitted, TurnCommitted, TurnVoided
 from sideband.loop.run import LoopStatus
 from sideband.loop.sending import MAX_ATTEMPTS
-from sideband.models.arguments import UNREADABLE
 from sideband.ports import ModelError, ToolCall
 from tests import canned
 from tests.loop_builders import AScene, ATool, same_state, unanswered_calls
@@ -128,7 +127,7 @@ async def test_a_model_that_gets_stuck_is_asked_again_after_a_while(speaker: Spe
 
 @pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda speaker: speaker.transport)
 @over_sockets
-async def test_a_tool_refuses_arguments_that_are_no_json_and_the_model_can_go_on(
+async def test_a_call_with_arguments_that_are_no_json_is_not_run_and_the_model_can_go_on(
     speaker: Speaker, tmp_path: Path
 ) -> None:
     said = speaker.says("", [canned.unreadable("c1", "read_file", '{"path": "a')], **thoughts(speaker))
@@ -137,9 +136,39 @@ async def test_a_tool_refuses_arguments_that_are_no_json_and_the_model_can_go_on
         result = await scene.play(model=speaker.model(service), tools=sb.workspace_tools(tmp_path))
     assert (result.status, result.text) == (LoopStatus.COMPLETED, "Sorry.")
     assert scene.results() == [("c1", "error")]
-    assert UNREADABLE in scene.result_text()
+    assert scene.result_text().startswith("Not run: its arguments are no JSON object")
     assert unanswered_calls(scene.state.messages) == []
     assert speaker.faults(service.requests[1]) == []
+
+
+@pytest.mark.parametrize(
+    ("speaker", "about"),
+    [
+        pytest.param(ANTHROPIC, {"stop_reason": "max_tokens"}, id="claude"),
+        pytest.param(OPENAI_CHAT, {"finish_reason": "length"}, id="chat"),
+        pytest.param(OPENAI, {"incomplete": "max_output_tokens"}, id="responses"),
+    ],
+)
+@over_sockets
+async def test_a_call_that_was_cut_off_at_the_token_limit_is_not_run_without_its_arguments(
+    speaker: Speaker, about: dict[str, str]
+) -> None:
+    calls = [CALL, canned.unreadable("c2", "work", "")]
+    async with a_loopback(speaker.says("", calls, **about), speaker.says("Sorry.")) as service:
+        scene, tool = AScene(), ATool()
+        result = await scene.play(model=speaker.model(service), tools=[tool])
+    assert result.text == "Sorry."
+    assert (tool.calls, dict(scene.results())) == ([CALL.args], {"c1": "ok", "c2": "error"})
+    assert speaker.faults(service.requests[1]) == []
+
+
+@pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda speaker: speaker.transport)
+@over_sockets
+async def test_a_call_without_arguments_in_a_whole_reply_is_run_without_any(speaker: Speaker) -> None:
+    async with a_loopback(speaker.says("", [canned.unreadable("c1", "work", "")]), speaker.says("Done.")) as service:
+        tool = ATool()
+        await AScene().play(model=speaker.model(service), tools=[tool])
+    assert tool.calls == [{}]
 
 
 @EVERY_SPEAKER

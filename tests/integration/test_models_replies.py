@@ -7,8 +7,7 @@ import pytest
 
 from sideband.core.live import LiveIndex
 from sideband.core.usage import Usage
-from sideband.models.arguments import UNREADABLE
-from sideband.ports import ModelError, OnText, Reply, ToolCall
+from sideband.ports import UNREADABLE, ModelError, OnText, Reply, ToolCall
 from sideband.render.view import RequestView
 from tests import canned
 from tests.loopback import Stream, a_loopback, over_sockets, sse
@@ -233,6 +232,15 @@ def a_chunk(delta: Mapping[str, Any] | None, finish_reason: str | None = None, i
             [("a", "read")],
             id="a-name-in-pieces-and-nulls",
         ),
+        pytest.param(
+            [
+                {"tool_calls": [{"index": "0", "id": "a", "function": {"name": "read", "arguments": "{"}}]},
+                {"tool_calls": [{"index": "1", "id": "b", "function": {"name": "run", "arguments": "{}"}}]},
+                {"tool_calls": [{"index": "0", "function": {"arguments": "}"}}]},
+            ],
+            [("a", "read"), ("b", "run")],
+            id="numbers-as-text",
+        ),
     ],
 )
 @over_sockets
@@ -255,6 +263,15 @@ async def test_a_server_may_leave_out_what_it_does_not_count_and_say_null() -> N
     )
     reply = await ask(COMPATIBLE, answer)
     assert (reply.text, reply.usage) == ("A", Usage(prompt_tokens=5))
+
+
+@over_sockets
+async def test_text_in_parts_is_text_and_what_was_thought_beside_it_is_not() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    parts = [thought, {"type": "text", "text": "Hello"}, {"type": "text", "text": None}]
+    choices = [{"index": None, "delta": {"content": parts}}, {"index": 1, "delta": {"content": "ignored"}}]
+    answer = Stream(events=sse({"choices": choices}, a_chunk({"content": " there."}, "stop"), done=True))
+    assert (await ask(COMPATIBLE, answer)).text == "Hello there."
 
 
 @over_sockets

@@ -1,6 +1,5 @@
 """`sideband profiles`: what is known of models, and what one of them gets."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, repeat
 from pathlib import Path
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from sideband.render.profiles import Explanation, Profiles, Row
 
 OK: Final = 0
-FAILED: Final = 2
 STRICTEST: Final = "strictest template"
 WIDTH: Final = 100
 INDENT: Final = 5
@@ -40,20 +38,21 @@ def profiles(
     json
         Print JSON instead of a table.
     """
-    from sideband.render.profiles import ProfileError  # noqa: PLC0415 - commands import what they need
+    from sideband.cli.refusing import refuse  # noqa: PLC0415 - commands import what they need
+    from sideband.lint.report import printable  # noqa: PLC0415 - the same
+    from sideband.render.profiles import ProfileError  # noqa: PLC0415 - the same
     from sideband.runtime.profiles import load_profiles  # noqa: PLC0415 - the same
 
     try:
         table = load_profiles(file)
         found = None if model is None else table.explain(model)
     except ProfileError as error:
-        print(f"error: {_printable(str(error))}", file=sys.stderr)
-        return FAILED
+        return refuse(error)
     if json:
         _print_json([*map(_row_json, _grouped(table.rows))] if found is None else _explained_json(found))
     else:
         lines = _listing(table.rows) if found is None else _explained(found, table)
-        print("\n".join(map(_printable, lines)))
+        print("\n".join(map(printable, lines)))
     return OK
 
 
@@ -195,8 +194,3 @@ def _shown(value: object) -> str:
             return "|".join(value) or "none"
         case _:
             return str(value)
-
-
-def _printable(text: str) -> str:
-    """The text on one line, with what a terminal would act on spelled out: files and names are the user's."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

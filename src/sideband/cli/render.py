@@ -1,21 +1,19 @@
-"""`sideband render`: the exact request that a model would get, with every part of it named."""
+"""`sideband render`: the exact request that a model got or would get, with every part of it named."""
 
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from sideband.cli.scene import Scene
-    from sideband.cli.shot import Shot
-    from sideband.render.layout import Part
+    from sideband.cli.picture import Picture
+    from sideband.core.ledger import RequestHead
+    from sideband.render.profile import Placement
+    from sideband.render.renderer import Renderer
 
 OK: Final = 0
-FAILED: Final = 2
+EXAMPLE_STORE: Final = "sqlite:///sideband.db"
 
 # Whom a wire is shown for when nobody says which model.
 MODELS: Final[Mapping[str, str]] = {
@@ -25,31 +23,31 @@ MODELS: Final[Mapping[str, str]] = {
     "gemini": "google:gemini-4-argon",
     "generic": "openai-compatible:any",
 }
-STYLES: Final[Mapping[str, str]] = {
-    "head": "dim",
-    "stable": "default",
-    "new": "green",
-    "kept": "bold black on cyan",
-    "volatile": "bold black on yellow",
-    "clearing": "bold black on magenta",
-    "marker": "bold red",
-    "closing": "dim",
-}
 
 
 def render(
-    file: Path,
+    source: str,
+    /,
     *,
+    session: str | None = None,
+    turn: int | None = None,
+    coming: Annotated[bool, Parameter(name="--next", negative=())] = False,
     model: str | None = None,
     placement: Literal["tail", "native", "seed"] | None = None,
     wire: Literal["anthropic", "openai_chat", "openai_responses", "gemini", "generic"] | None = None,
     profiles: Path | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Show the exact request that a model would get: `sideband render examples/render/tool_loop.json --wire gemini`.
+    """Show the exact request that a model got or would get, of a saved session or of a small file.
 
-    The file is JSON with `messages`, and if you like `system`, `tools`, `reminders`, `turn` and `model`. A reminder has
-    the fields of `inject_reminder`, and may say who sends it: `"trust": "server", "from": "build-watcher"`.
+    Of a session, `sideband render sqlite:///sideband.db --session fix-login`, it is the last request that was sent, to
+    the byte, also while another process runs the session; the store is only read. For another `--model` or
+    `--placement` it is the request as it had been if the whole session had run so. Bodies are shown whole: nothing is
+    masked.
+
+    A file, `sideband render examples/render/tool_loop.json --wire gemini`, is JSON with `messages`, and if you like
+    `system`, `tools`, `reminders`, `turn` and `model`. A reminder has the fields of `inject_reminder`, and may say who
+    sends it: `"trust": "server", "from": "build-watcher"`.
 
     Every part of the body is named: the head and the part that an earlier request had already (stable), what is new,
     reminders that stay (kept), that are in this request only (volatile) or that the provider clears by itself
@@ -58,12 +56,20 @@ def render(
 
     Parameters
     ----------
-    file
-        The request.
+    source
+        Where the store is, `sqlite:///sideband.db` or `postgresql://host/name`; or a file with a request.
+    session
+        Which session of the store; may be left out where there is only one.
+    turn
+        The request of this turn, instead of the last one.
+    coming
+        The request that the session would send next, with what waits in its inbox. What the user, hooks and providers
+        would add is not known.
     model
-        Written `transport:model`, like `anthropic:claude-opus-5-5`; otherwise the one that the file names.
+        Written `transport:model`, like `anthropic:claude-opus-5-5`; otherwise the session's own, or the one that the
+        file names.
     placement
-        Where reminders stand; otherwise as the profile of the model has it.
+        Where reminders stand; otherwise as the session has it, or the profile of the model.
     wire
         Instead of a model: show a typical one of this wire.
     profiles
@@ -71,127 +77,106 @@ def render(
     json
         Print one JSON object; its `parts` are byte offsets into `body`.
     """
-    from sideband.cli.scene import SceneError, read_scene  # noqa: PLC0415 - commands import what they need
-    from sideband.cli.shot import shoot  # noqa: PLC0415 - the same
-    from sideband.render.profile import Placement  # noqa: PLC0415 - the same
+    from sideband.cli.picture import print_json, print_text  # noqa: PLC0415 - commands import what they need
+    from sideband.cli.refusing import REFUSALS, refuse  # noqa: PLC0415 - the same
+    from sideband.cli.scene import SceneError  # noqa: PLC0415 - the same
     from sideband.render.profiles import ProfileError  # noqa: PLC0415 - the same
-    from sideband.runtime.profiles import load_profiles  # noqa: PLC0415 - the same
 
+    choice = _Choice(model, wire, placement, profiles)
+    wanted = _Wanted(session, turn, coming)
+    if (contradiction := _contradiction(source, choice, wanted)) is not None:
+        return refuse(contradiction)
     try:
-        scene = read_scene(file)
-        named = _named(scene, model, wire)
-        profile = load_profiles(profiles).of(named)
-    except (SceneError, ProfileError) as error:
-        print(f"error: {_printable(str(error))}", file=sys.stderr)
-        return FAILED
-    shot = shoot(scene, named, profile, None if placement is None else Placement(placement))
+        picture = _of_session(source, choice, wanted) if _is_store(source) else _of_file(Path(source), choice)
+    except (SceneError, ProfileError, *REFUSALS) as error:
+        return refuse(error)
     if json:
-        _print_json(shot)
+        print_json(picture)
     else:
-        _print(shot)
+        print_text(picture)
     return OK
 
 
-def _named(scene: "Scene", model: str | None, wire: str | None) -> str:
-    from sideband.cli.scene import SceneError  # noqa: PLC0415 - commands import what they need
+class _Choice(NamedTuple):
+    """For whom a request is to be shown, as far as somebody has said so."""
 
-    if model is not None and wire is not None:
-        raise SceneError("a model has its wire; say --model or --wire, not both")
-    chosen = model or (MODELS[wire] if wire else scene.document.model)
-    if chosen is None:
+    model: str | None
+    wire: str | None
+    placement: str | None
+    profiles: Path | None
+
+    @property
+    def named(self) -> str | None:
+        return MODELS[self.wire] if self.wire else self.model
+
+    def placed(self) -> "Placement | None":
+        from sideband.render.profile import Placement  # noqa: PLC0415 - commands import what they need
+
+        return None if self.placement is None else Placement(self.placement)
+
+    def renderer(self, named: str) -> "Renderer":
+        from sideband.render.profiles import split_model  # noqa: PLC0415 - commands import what they need
+        from sideband.render.renderer import Renderer  # noqa: PLC0415 - the same
+        from sideband.runtime.profiles import load_profiles  # noqa: PLC0415 - the same
+
+        profile = load_profiles(self.profiles).of(named)
+        return Renderer(profile, model=split_model(named)[1], placement=self.placed())
+
+
+class _Wanted(NamedTuple):
+    """Which request of a store."""
+
+    session: str | None = None
+    turn: int | None = None
+    coming: bool = False
+
+
+def _is_store(source: str) -> bool:
+    return "://" in source or source == "memory:"
+
+
+def _contradiction(source: str, choice: _Choice, wanted: _Wanted) -> str | None:
+    """What was said that cannot be meant together."""
+    if choice.model is not None and choice.wire is not None:
+        return "a model has its wire; say --model or --wire, not both"
+    if wanted.turn is not None and wanted.coming:
+        return "the next request is of no turn that was; say --turn or --next, not both"
+    if wanted != _Wanted() and not _is_store(source):
+        return f"{source} is a file; --session, --turn and --next are for stores, like {EXAMPLE_STORE}"
+    return None
+
+
+def _of_file(path: Path, choice: _Choice) -> "Picture":
+    from sideband.cli.picture import Picture  # noqa: PLC0415 - commands import what they need
+    from sideband.cli.scene import SceneError, read_scene  # noqa: PLC0415 - the same
+    from sideband.cli.shot import shoot  # noqa: PLC0415 - the same
+
+    scene = read_scene(path)
+    named = choice.named or scene.document.model
+    if named is None:
         raise SceneError("the file names no model; say for which: --model transport:model, or --wire")
-    return chosen
+    renderer = choice.renderer(named)
+    return Picture(named, shoot(scene.subject(renderer), renderer))
 
 
-# Printing.
+def _of_session(store_url: str, choice: _Choice, wanted: _Wanted) -> "Picture":
+    from sideband.cli.picture import Picture  # noqa: PLC0415 - commands import what they need
+    from sideband.cli.saved import Making, recorded_making, saved_request  # noqa: PLC0415 - the same
+    from sideband.cli.shot import shoot  # noqa: PLC0415 - the same
+    from sideband.core.errors import InvalidOption  # noqa: PLC0415 - the same
+    from sideband.runtime.inspecting import inspect_store  # noqa: PLC0415 - the same
 
+    def make(head: "RequestHead | None") -> Making:
+        if head is not None and choice.named in (None, head.model):
+            recorded = recorded_making(head, choice.placed()) if choice.profiles is None else None
+            return recorded or Making(head.model, choice.renderer(head.model))
+        if choice.named is None:
+            raise InvalidOption(
+                "for which model its requests were made is not on record; say which: --model transport:model, or --wire",
+                field="model",
+            )
+        return Making(choice.named, choice.renderer(choice.named))
 
-def _print_json(shot: "Shot") -> None:
-    import msgspec  # noqa: PLC0415 - commands import what they need
-
-    rendered, used = shot.rendered, shot.share
-    document = {
-        "model": shot.model,
-        "wire": shot.profile.wire,
-        "placement": shot.placement,
-        "turn": shot.scene.document.turn,
-        "betas": rendered.betas,
-        "reminders": [fate._asdict() for fate in shot.fates],
-        "advice": [entry._asdict() for entry in rendered.advice],
-        "tokens": {"total": used.tokens, "read": used.read, "written": used.written, "plain": used.plain},
-        "cached_share": used.read / used.tokens,
-        "relative_cost": shot.relative,
-        "parts": [part._asdict() for part in shot.parts],
-        "body": rendered.body.decode(),
-    }
-    print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
-
-
-def _print(shot: "Shot") -> None:
-    from rich.console import Console  # noqa: PLC0415 - commands import what they need
-
-    console = Console(highlight=False)
-    for line in (*_heading(shot), *_reminders(shot)):
-        console.out(_printable(line), highlight=False)
-    size = len(shot.rendered.body)
-    console.out(f"\nBody, {size:,} bytes", highlight=False)
-    if console.is_terminal and not console.no_color:
-        _print_colours(console, shot)
-    else:
-        width = max(map(len, STYLES))
-        for part, text in _texts(shot):
-            console.out(f"  {part.kind.value:<{width}}  {text}", highlight=False)
-    for line in _costs(shot):
-        console.out(line, highlight=False)
-
-
-def _print_colours(console: "Console", shot: "Shot") -> None:
-    from rich.text import Text  # noqa: PLC0415 - commands import what they need
-
-    console.print(Text.assemble("  ", *((f" {name} ", style) for name, style in STYLES.items())))
-    body = Text.assemble(*((text, STYLES[part.kind]) for part, text in _texts(shot)))
-    console.print(body, soft_wrap=True)
-
-
-def _texts(shot: "Shot") -> "Iterator[tuple[Part, str]]":
-    body = shot.rendered.body
-    return ((part, _printable(body[part.start : part.end].decode())) for part in shot.parts if part.start < part.end)
-
-
-def _heading(shot: "Shot") -> Iterator[str]:
-    yield f"{shot.model}: wire {shot.profile.wire.value}, placement {shot.placement.value}"
-    yield f"turn {shot.scene.document.turn}, betas: {', '.join(shot.rendered.betas) or 'none'}"
-
-
-def _reminders(shot: "Shot") -> Iterator[str]:
-    from textwrap import shorten  # noqa: PLC0415 - commands import what they need
-
-    yield ""
-    yield "Reminders" if shot.fates else "No reminders"
-    for fate in shot.fates:
-        where = f"{fate.state} as {fate.role}, {fate.scope}" if fate.role else fate.state
-        yield f"  {fate.number}  {where}: {shorten(fate.body, 60)}{f' ({fate.why})' if fate.why else ''}"
-    for code, message in shot.rendered.advice:
-        yield f"  {code}: {message}"
-
-
-def _costs(shot: "Shot") -> Iterator[str]:
-    used, what = shot.share, "work" if shot.profile.kv_prefix else "cost"
-    yield ""
-    yield (
-        f"About {used.tokens:,.0f} tokens: {used.read:,.0f} from the cache ({used.read / used.tokens:.0%}), "
-        f"{used.written:,.0f} written to it, {used.plain:,.0f} neither."
-    )
-    if used.why_none is not None:
-        yield f"Nothing is from the cache: {used.why_none}."
-    yield f"{shot.relative:.3f} times the {what} of the same request without reminders."
-
-
-def _printable(text: str) -> str:
-    """The text with what a terminal would act on spelled out, as JSON spells it."""
-    return "".join(char if char.isprintable() else _spelled(char) for char in text)
-
-
-def _spelled(char: str) -> str:
-    units = char.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+    with inspect_store(store_url) as store:
+        saved = saved_request(store, make, **wanted._asdict())
+    return Picture(saved.making.model, shoot(saved.subject, saved.making.renderer), saved)

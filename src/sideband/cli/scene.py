@@ -6,14 +6,18 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from sideband.cli.shot import Subject, Told
 from sideband.core.draft import mint
 from sideband.core.errors import ReminderError
+from sideband.core.ledger import Ledger
 from sideband.core.lifecycle import inject
 from sideband.core.parse import parse
-from sideband.core.reminder import Reminder, ReminderId, Source
+from sideband.core.reminder import ReminderId, Source
 from sideband.core.state import SessionState, apply
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust, ceiling_for, clamp
+from sideband.render.profile import Wire
+from sideband.render.renderer import Renderer
 from sideband.render.view import RequestView
 
 _ABOUT_THE_SENDER: Final = ("trust", "from")
@@ -36,7 +40,7 @@ class User(msgspec.Struct, tag_field="role", tag="user", forbid_unknown_fields=T
 class Assistant(msgspec.Struct, tag_field="role", tag="assistant", forbid_unknown_fields=True):
     content: str = ""
     tool_calls: list[Call] = []
-    native: dict[str, Any] = {}
+    native: dict[str, list[dict[str, Any]]] = {}
 
 
 class Result(msgspec.Struct, tag_field="role", tag="tool", forbid_unknown_fields=True):
@@ -73,19 +77,21 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
     session_id: str = "example"
 
 
-class Told(NamedTuple):
-    """A reminder of the file, and who says it; `requested` is what it asked for and did not get."""
-
-    reminder: Reminder
-    sender: Provenance
-    requested: Mapping[str, Any]
-
-
 class Scene(NamedTuple):
     """A request that can be rendered, with its reminders and without; `told` are all of the file."""
 
     document: Document
     told: tuple[Told, ...]
+
+    def subject(self, renderer: Renderer) -> Subject:
+        """What is to be shown, in a conversation that this renderer has sent from its beginning."""
+        ledger = Ledger(route=renderer.render(self.view()).route, since=0)
+        with_them, without = self.view(), self.view(reminders=False)
+        return Subject(
+            msgspec.structs.replace(with_them, ledger=ledger),
+            msgspec.structs.replace(without, ledger=ledger),
+            self.told,
+        )
 
     def view(self, *, reminders: bool = True) -> RequestView:
         """What the request is made from."""
@@ -115,13 +121,22 @@ def read_scene(path: Path) -> Scene:
     except msgspec.DecodeError as error:
         raise SceneError(f"{path} is no request: {error}") from None
     for place, message in enumerate(document.messages):
-        if place and isinstance(message, Summary):
-            raise SceneError(
-                f"{path} is no request: a system message is a summary, and stands first (messages[{place}])"
-            )
+        if (fault := _fault(place, message)) is not None:
+            raise SceneError(f"{path} is no request: {fault} (messages[{place}])")
     return Scene(
         document, tuple(_told(path, number, fields) for number, fields in enumerate(document.reminders, start=1))
     )
+
+
+def _fault(place: int, message: User | Assistant | Result | Summary) -> str | None:
+    """What is wrong with a message beyond its types."""
+    match message:
+        case Summary() if place:
+            return "a system message is a summary, and stands first"
+        case Assistant(native=native) if not all("type" in block for block in native.get(Wire.ANTHROPIC, ())):
+            return "a native block must have a type"
+        case _:
+            return None
 
 
 def _told(path: Path, number: int, fields: Mapping[str, Any]) -> Told:

@@ -1,15 +1,16 @@
-"""A request of a file as a model would get it, and all there is to say about it."""
+"""A request as a model would get it, and all there is to say about it."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
-from sideband.cli.scene import Scene, Told
-from sideband.cli.share import Share, share
+from sideband.cli.share import Break, Share, share
 from sideband.core.events import DropReason
+from sideband.core.reminder import Reminder
+from sideband.core.trust import Provenance
 from sideband.render.budget import allowance
 from sideband.render.layout import Kind, Part
 from sideband.render.profile import Placement, Profile
-from sideband.render.profiles import split_model
 from sideband.render.renderer import Rendered, Renderer
 from sideband.render.seeding import Slot, plan_seed
 from sideband.render.tape import encode
@@ -17,6 +18,30 @@ from sideband.render.view import RequestView
 
 # How long the text of a reminder stands: as its fragment says, or as the preset of the guide has it, which has none.
 _ANEW: Final = "anew in each request"
+_CARRIED: Final = "kept since an earlier request"
+
+
+class Told(NamedTuple):
+    """A reminder, and who says it; `requested` is what it asked for and did not get."""
+
+    reminder: Reminder
+    sender: Provenance
+    requested: Mapping[str, Any]
+
+
+class Subject(NamedTuple):
+    """A request to be shown; `bare` is the same without reminders, `told` are all there are, shown or not.
+
+    `broken` says why it is the first of its window (None: it is not, or the first of all). What was left out or
+    dropped when it left is in `left_out` and `dropped`.
+    """
+
+    view: RequestView
+    bare: RequestView
+    told: tuple[Told, ...]
+    broken: Break | None = None
+    left_out: tuple[str, ...] = ()
+    dropped: Mapping[str, DropReason] = MappingProxyType({})
 
 
 class Fate(NamedTuple):
@@ -33,8 +58,7 @@ class Fate(NamedTuple):
 class Shot(NamedTuple):
     """A rendered request and all there is to say about it; `relative` is its cost beside one without reminders."""
 
-    scene: Scene
-    model: str
+    turn: int
     profile: Profile
     placement: Placement
     rendered: Rendered
@@ -44,23 +68,22 @@ class Shot(NamedTuple):
     relative: float
 
 
-def shoot(scene: Scene, model: str, profile: Profile, placement: Placement | None) -> Shot:
-    """The request for this model, written `transport:model`; `placement` None: as its profile has it."""
-    renderer = Renderer(profile, model=split_model(model)[1], placement=placement)
-    view = scene.view()
+def shoot(subject: Subject, renderer: Renderer) -> Shot:
+    """The request as this renderer builds it."""
+    profile, view = renderer.profile, subject.view
     rendered = renderer.render(view)
-    bare = renderer.render(scene.view(reminders=False))
+    bare = renderer.render(subject.bare)
     parts = tuple(rendered.parts)
     unchanged = None
     if renderer.placement is Placement.SEED:
         spans = _spans(profile, view, rendered)
         parts = tuple(_cut(parts, spans))
         unchanged = min((start for start, _ in spans), default=None)
-    used = share(profile, parts, unchanged=unchanged)
-    beside = share(profile, bare.parts)
+    used = share(profile, parts, unchanged=unchanged, broken=subject.broken)
+    beside = share(profile, bare.parts, broken=subject.broken)
     relative = used.plain / beside.plain if profile.kv_prefix else used.cost / beside.cost
-    fates = tuple(_fates(scene, profile, rendered))
-    return Shot(scene, model, profile, renderer.placement, rendered, parts, fates, used, relative)
+    fates = tuple(_fates(subject, profile, rendered))
+    return Shot(view.turn, profile, renderer.placement, rendered, parts, fates, used, relative)
 
 
 def _spans(profile: Profile, view: RequestView, rendered: Rendered) -> list[tuple[int, int]]:
@@ -89,20 +112,22 @@ def _cut(parts: Iterable[Part], spans: Iterable[tuple[int, int]]) -> Iterator[Pa
         yield Part(part.kind, place, part.end)
 
 
-def _fates(scene: Scene, profile: Profile, rendered: Rendered) -> Iterator[Fate]:
+def _fates(subject: Subject, profile: Profile, rendered: Rendered) -> Iterator[Fate]:
     room = allowance(profile.context_window)
     reasons = {
         DropReason.CAPABILITY_MISMATCH: "this route shows nothing of peers and servers",
         DropReason.TOO_LARGE: f"larger than {room.largest or 0:,} tokens, a tenth of the context window",
     }
-    shown = {entry.reminder_id: entry.rendered_role for entry in rendered.shown}
+    shown = {entry.reminder_id: entry for entry in rendered.shown}
     scopes = {key: fragment.scope.value for fragment in rendered.fragments for key in fragment.reminders}
-    dropped = {entry.reminder_id: entry.reason for entry in rendered.unusable}
-    for told in scene.told:
+    dropped = {**{entry.reminder_id: entry.reason for entry in rendered.unusable}, **subject.dropped}
+    left_out = {*rendered.left_out, *subject.left_out}
+    for told in subject.told:
         number, body = told.reminder.id, told.reminder.body
         if number in shown:
-            yield Fate(number, body, "shown", shown[number], scopes.get(number, _ANEW), _lowered(told))
-        elif number in rendered.left_out:
+            scope = _CARRIED if shown[number].carried else scopes.get(number, _ANEW)
+            yield Fate(number, body, "shown", shown[number].rendered_role, scope, _lowered(told))
+        elif number in left_out:
             yield Fate(number, body, "left out", why=f"reminders may take {room.tokens:,} tokens of a request")
         elif number in dropped:
             yield Fate(number, body, "dropped", why=reasons.get(dropped[number], dropped[number].value))
@@ -111,10 +136,11 @@ def _fates(scene: Scene, profile: Profile, rendered: Rendered) -> Iterator[Fate]
 
 
 def _lowered(told: Told) -> str:
-    """What was asked for and is not allowed on that level."""
+    """What was asked for and is not allowed on that level. Its mode, which was over before it was shown, is no matter."""
     return "; ".join(
         f"{field} is {_word(getattr(told.reminder, field))}, not {_word(wanted)}"
         for field, wanted in told.requested.items()
+        if field != "mode"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from sideband.core.items import QueuedMessage, QueuedReminder
-from sideband.core.ledger import Fragment
+from sideband.core.ledger import Fragment, RequestHead
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Seam
 from sideband.core.trust import Grant, Provenance
@@ -45,8 +45,11 @@ def _tag(name: str) -> str:
 
 
 # No cycle leads through an event, so that the garbage collector need not visit them, however long a journal is.
-class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="event", tag=_tag):
-    """What all journal events share: each is written under the name of its class."""
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="event", tag=_tag):
+    """What all journal events share: each is written under the name of its class.
+
+    What a field is by default is not written, of an event and of all that it holds: a default is for ever.
+    """
 
 
 # Reminders.
@@ -177,13 +180,15 @@ class RequestCommitted(Record, frozen=True, kw_only=True):
     """The request of a turn is about to leave; what it shows and leaves out stands in the same commit.
 
     `route` is what the request is made for, `fragments` what it carries beside the messages; a further attempt sends
-    the same, and does not repeat them here.
+    the same, and does not repeat them here. `head` is what the route is, where that is not on record yet (None: it is,
+    or the model does not tell).
     """
 
     turn: int
     attempt: int = 1
     route: str = ""
     fragments: tuple[Fragment, ...] = ()
+    head: RequestHead | None = None
 
 
 class TurnCommitted(Record, frozen=True, kw_only=True):
@@ -263,6 +268,12 @@ class Granted(Record, frozen=True, kw_only=True):
     grant: Grant
 
 
+class Equipped(Record, frozen=True, kw_only=True):
+    """A run begins with other hooks and providers than the last one: the ids of all that were registered for it."""
+
+    ids: tuple[str, ...]
+
+
 class Closed(Record, frozen=True, kw_only=True):
     """Nothing is accepted from now on."""
 
@@ -295,5 +306,6 @@ Event = (
     | PermissionAsked
     | PermissionReplied
     | Granted
+    | Equipped
     | Closed
 )

@@ -82,12 +82,19 @@ class NotStorable(StoreError):
 
 
 class LeaseLost(StoreError):
-    """Another process has taken the session over: whoever ran it stops, and writes nothing more."""
+    """Another process has taken the session over, or may have: whoever ran it stops, and writes nothing more.
+
+    `why` is what kept the lease from being renewed before it lapsed (None: somebody else has it).
+    """
 
     reason = "lease_lost"
 
-    def __init__(self, session_id: str) -> None:
-        super().__init__(f"session {session_id!r} is run by another process now")
+    def __init__(self, session_id: str, *, why: object = None) -> None:
+        super().__init__(
+            f"session {session_id!r} is run by another process now"
+            if why is None
+            else f"the lease on session {session_id!r} has lapsed, so another process may run it now: {why}"
+        )
         self.session_id = session_id
 
 

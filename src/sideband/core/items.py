@@ -10,7 +10,9 @@ from sideband.core.trust import Provenance
 
 
 # No cycle leads through an item, so that the garbage collector need not visit them, however many wait.
-class QueuedReminder(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="reminder"):
+class QueuedReminder(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="kind", tag="reminder"
+):
     """An accepted reminder; `caller_id` and `fingerprint` recognise an idempotent repeat."""
 
     reminder: Reminder
@@ -37,7 +39,9 @@ class QueuedReminder(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fi
         return {field: self.mode if field == "mode" else getattr(self.reminder, field) for field in requested}
 
 
-class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="user"):
+class QueuedMessage(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="kind", tag="user"
+):
     """An accepted user message; a replacement keeps its id and place and raises its revision."""
 
     message_id: str

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -28,7 +29,8 @@ class Form(StrEnum):
     """A message of its own."""
 
 
-class Fragment(msgspec.Struct, frozen=True, kw_only=True):
+# No cycle leads through a fragment, so that the garbage collector need not visit them, however many there are.
+class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A piece of text that a request carried.
 
     `anchor` is how many messages of the conversation stand before it. `handle` is the number under which a kept one is
@@ -45,14 +47,31 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True):
     withdraws: tuple[int, ...] = ()
 
 
+class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What all requests of a route are made with, beside the conversation: with it any of them can be built again.
+
+    `model` is written `transport:model`, and `rendering` is what else its renderer was given, by name.
+    """
+
+    route: str
+    model: str
+    rendering: dict[str, Any] = {}
+    system: str = ""
+    system_after: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
+
+
 class Ledger(msgspec.Struct, kw_only=True):
     """The fragments that are part of the history, in their order, inside one window.
 
     A window ends with a compaction and with a change of route: another model, profile, tool or system text. `standing`
-    are the kept fragments that no later line has withdrawn, by reminder; `next_handle` is for the next kept one.
+    are the kept fragments that no later line has withdrawn, by reminder; `next_handle` is for the next kept one. `since`
+    is how many messages there were before the first answer of the window (None: it has none yet): whatever a model
+    thought before that, it thought behind another beginning.
     """
 
     route: str = ""
+    since: int | None = None
     fragments: list[Fragment] = []
     standing: dict[str, Fragment] = {}
     next_handle: int = 1
@@ -63,18 +82,20 @@ class Ledger(msgspec.Struct, kw_only=True):
 
     # Changing: only `apply` does.
 
-    def join(self, route: str, fragments: Iterable[Fragment]) -> None:
-        """A reply was committed: what its request carried for good is history."""
+    def join(self, route: str, fragments: Iterable[Fragment], messages: int) -> None:
+        """A reply was committed: what its request carried for good is history, behind so many messages."""
         if route != self.route:
             self.clear()
             self.route = route
+        if self.since is None:
+            self.since = messages
         for fragment in fragments:
             if fragment.scope is not Scope.VOLATILE:
                 self._add(fragment)
 
     def clear(self) -> None:
         """A new window begins."""
-        self.route, self.fragments, self.standing, self.next_handle = "", [], {}, 1
+        self.route, self.since, self.fragments, self.standing, self.next_handle = "", None, [], {}, 1
 
     def _add(self, fragment: Fragment) -> None:
         self.fragments.append(fragment)

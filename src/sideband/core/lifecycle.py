@@ -23,7 +23,7 @@ from sideband.core.events import (
     TurnCommitted,
     TurnVoided,
 )
-from sideband.core.ledger import Fragment
+from sideband.core.ledger import Fragment, RequestHead
 from sideband.core.live import LiveIndex, LiveItem
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Seam
@@ -120,7 +120,7 @@ class OpenRequest(msgspec.Struct, kw_only=True):
     left_out: dict[str, None] = {}
 
 
-class Shown(NamedTuple):
+class Shown(msgspec.Struct, frozen=True, gc=False):
     """A reminder as one request carries it."""
 
     reminder_id: str
@@ -143,9 +143,10 @@ def open_request(
     *,
     route: str = "",
     fragments: tuple[Fragment, ...] = (),
+    head: RequestHead | None = None,
 ) -> tuple[Event, ...]:
     """A request leaves; what can never be shown ends with it."""
-    sent = RequestCommitted(turn=turn, route=route, fragments=fragments)
+    sent = RequestCommitted(turn=turn, route=route, fragments=fragments, head=head)
     if not (shown or left_out or unusable):
         return (sent,)
     return (

@@ -38,7 +38,7 @@ class Source(StrEnum):
 
 
 # No cycle leads through a reminder, so that the garbage collector need not visit them, however many there are.
-class Reminder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Reminder(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A typed, short-lived fact nobody typed.
 
     `ttl_turns=None` lives until cleared or compacted away; `dedupe_key=None` never replaces anything;

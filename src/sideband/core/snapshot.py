@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sideband.core.ledger import Ledger
+from sideband.core.ledger import Ledger, RequestHead
 from sideband.core.lifecycle import OpenRequest
 from sideband.core.live import LiveDump
 from sideband.core.state import Audited, SessionState
@@ -36,6 +36,9 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     window: int
     permissions: dict[str, None]
     grants: list[Grant]
+    # Neither is in a snapshot that was written before it was on record.
+    equipped: tuple[str, ...] = ()
+    head: RequestHead | None = None
 
 
 class _Header(msgspec.Struct, frozen=True):

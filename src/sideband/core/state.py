@@ -16,6 +16,7 @@ from sideband.core.events import (
     Deduped,
     Deferred,
     Dropped,
+    Equipped,
     Event,
     Expired,
     Fired,
@@ -40,7 +41,7 @@ from sideband.core.events import (
 )
 from sideband.core.inbox import Fate
 from sideband.core.items import QueuedMessage
-from sideband.core.ledger import Ledger
+from sideband.core.ledger import Ledger, RequestHead
 from sideband.core.lifecycle import OpenRequest
 from sideband.core.live import LiveIndex
 from sideband.core.reminder import Reminder
@@ -76,8 +77,10 @@ class SessionState:
         self.skipped_batches = 0
         self.window = 0
         self.ledger = Ledger()
+        self.head: RequestHead | None = None
         self.permissions: dict[str, None] = {}
         self.grants: list[Grant] = []
+        self.equipped: tuple[str, ...] = ()
 
     @property
     def next_turn(self) -> int:
@@ -176,6 +179,8 @@ def _open_request(state: SessionState, event: RequestCommitted) -> None:
             turn=event.turn, route=event.route, fragments=event.fragments, messages=len(state.messages)
         )
     state.request.attempt = event.attempt
+    if event.head is not None:
+        state.head = event.head
 
 
 def _show(state: SessionState, event: Fired) -> None:
@@ -193,7 +198,7 @@ def _commit_turn(state: SessionState, event: TurnCommitted) -> None:
     state.live.turn = event.turn
     if state.request is not None:
         _settle(state.live, state.request, event.turn)
-        state.ledger.join(state.request.route, state.request.fragments)
+        state.ledger.join(state.request.route, state.request.fragments, state.request.messages)
         state.request = None
     if event.reply is not None:
         state.messages.append(event.reply)
@@ -267,6 +272,10 @@ def _grant(state: SessionState, event: Granted) -> None:
     state.grants.append(event.grant)
 
 
+def _equip(state: SessionState, event: Equipped) -> None:
+    state.equipped = event.ids
+
+
 def _close(state: SessionState, _event: Closed) -> None:
     state.closed = True
     state.running = False
@@ -306,6 +315,7 @@ _CHANGES: Final[Mapping[type[Event], Callable[[SessionState, Any], None]]] = Map
         PermissionAsked: _ask,
         PermissionReplied: _reply,
         Granted: _grant,
+        Equipped: _equip,
         Closed: _close,
     }
 )

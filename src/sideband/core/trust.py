@@ -160,7 +160,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # There is one for every reminder, and no cycle leads through it: the garbage collector need not visit them.
-class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What a session keeps beside a reminder: who it came from, on which level, and what it asked for.
 
     `principal=None` is this process; `provider_id` names the provider or hook; `via` the bridge it came over;

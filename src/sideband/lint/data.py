@@ -8,6 +8,9 @@ Most documents have nothing to do with reminders. What counts as ours, and nothi
   `providers` with a list of names, alone or with `enabled` and `config`, also below `reminders`;
 * there, too, a bare object with a `body` and one more field that only reminders have (not `tags`).
 
+`reminders` beside `messages` are those of a request that `sideband render` shows: each has the fields of
+`inject_reminder`, and may say who sends it.
+
 A reminder that has both a source and a turn is a record of a session, not a request to one: it is left alone.
 """
 
@@ -23,6 +26,8 @@ from sideband.lint.routes import is_route
 from sideband.lint.shapes import TELLING, effects, frame, looks_like_spec, provider_choice
 
 CONTAINERS: Final = frozenset({"reminder", "reminders", "hooks", "provider", "providers"})
+# What a reminder of such a request may say of its sender.
+SENDER_KEYS: Final = ("trust", "from")
 CHOICE_KEYS: Final = frozenset({"providers", "enabled", "config"})
 _CAMEL: Final = frozenset(name for field in LIFECYCLE if (name := spelled(field, Case.CAMEL)) != field)
 _SNAKE: Final = frozenset(field for field in LIFECYCLE if spelled(field, Case.CAMEL) != field)
@@ -58,12 +63,17 @@ def _top(table: Table) -> Iterator[Found]:
 def _reminders(table: Table) -> Iterator[Found]:
     """What stands in `reminder` and `reminders`, if any of it is a reminder."""
     from_provider = text_of(table.value("provider")) is not None
+    in_request = isinstance(table.value("messages"), Array)
     for key in ("reminder", "reminders"):
         value = table.value(key)
         entries = value.items if isinstance(value, Array) else (value,)
         if any(isinstance(entry, Table) and _is_request(entry) for entry in entries):
             for entry in entries:
-                if entry is not None and not (isinstance(entry, Table) and _is_record(entry)):
+                if entry is None or (isinstance(entry, Table) and _is_record(entry)):
+                    continue
+                if in_request and isinstance(entry, Table):
+                    yield from _checked(entry.without(*SENDER_KEYS), Surface.PIPELINE)
+                else:
                     yield from _checked(entry, Surface.PROVIDER if from_provider else _producer(entry))
 
 

@@ -15,7 +15,7 @@ from sideband.loop.ending import Ending
 from sideband.loop.idling import Idler
 from sideband.loop.messages import text_of
 from sideband.loop.outcome import Outcome
-from sideband.loop.problems import Problems
+from sideband.loop.problems import Problem, Problems
 from sideband.loop.run import LoopEvent, LoopParts, LoopResult, LoopSettings, LoopStatus, Step
 from sideband.loop.scope import Alarm, Ended, Scope
 from sideband.loop.sending import Sender
@@ -148,6 +148,8 @@ class AgentRun(Driven):
         first = talk.state.live.turn == 0 and not talk.state.messages
         # What a process that died left open is told as unknown; only what does no harm twice is run again.
         await talk.recover(may_repeat=self._dispatcher.may_repeat)
+        for missing in await talk.equip(self._parts.registered):
+            self.teller.report(Problem(missing, "it was registered when this session last ran, and is not now"))
         if talk.open_calls():
             await self._dispatcher.run(talk.open_calls())
         if first:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sideband.core.errors import shown
-from sideband.core.ledger import Fragment
+from sideband.core.ledger import Fragment, RequestHead
 from sideband.core.lifecycle import OpenRequest, Shown, Unusable
 from sideband.core.live import LiveIndex
 from sideband.core.state import SessionState
@@ -72,6 +72,7 @@ class Asker:
             window=state.window,
             ledger=state.ledger,
             again=None if left is None else left.fragments,
+            known_route="" if state.head is None else state.head.route,
         )
         return made_plan(self._model, view)
 
@@ -101,7 +102,7 @@ def _read(plan: object, view: RequestView) -> Plan:
         # What is sent again as it was may show what has ended since.
         if type(entry) is not Shown or (view.again is None and entry.reminder_id not in view.live):
             raise ValueError(f"it shows {shown(entry)}, which is not live")
-    if plan.left_out or plan.unusable or plan.fragments or plan.advice:
+    if plan.left_out or plan.unusable or plan.fragments or plan.advice or plan.head is not None:
         _check_rest(plan, view.live)
     return plan
 
@@ -110,6 +111,8 @@ def _check_rest(plan: Plan, live: LiveIndex) -> None:
     for entries, kind in ((plan.unusable, Unusable), (plan.fragments, Fragment), (plan.advice, Advice)):
         if not all(isinstance(entry, kind) for entry in entries):
             raise TypeError(f"it has {shown(entries)} where there should be {kind.__name__}s")
+    if not isinstance(plan.head, RequestHead | None):
+        raise TypeError(f"it has {shown(plan.head)} where there should be a RequestHead")
     for reminder_id in (*plan.left_out, *(entry.reminder_id for entry in plan.unusable)):
         if reminder_id not in live:
             raise ValueError(f"it leaves out {shown(reminder_id)}, which is not live")

@@ -12,7 +12,7 @@ from sideband.core.reminder import Reminder
 from sideband.core.transcript import DEFAULT_KEEP_LAST, tail_start
 from sideband.loop.conversation import Conversation
 from sideband.loop.foreign import Failed, ask, read
-from sideband.loop.messages import is_content, text_of
+from sideband.loop.messages import are_calls, is_content, text_of
 from sideband.loop.problems import Problem, describe
 from sideband.loop.telling import Teller, blocks
 from sideband.ports import Compactor, Message
@@ -108,7 +108,12 @@ def _read(result: object) -> tuple[Message, ...]:
 
 
 def _is_message(entry: object) -> bool:
-    return isinstance(entry, dict) and entry.get("role") in ROLES and is_content(entry.get("content"))
+    return (
+        isinstance(entry, dict)
+        and entry.get("role") in ROLES
+        and is_content(entry.get("content"))
+        and are_calls(entry.get("tool_calls", ()))
+    )
 
 
 def _summary(before: Sequence[Message], after: Sequence[Message]) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sideband.core import drain, lifecycle
 from sideband.core.draft import Draft, mint
 from sideband.core.events import (
+    Equipped,
     Event,
     Idled,
     InjectAccepted,
@@ -31,7 +32,8 @@ from sideband.ports import Decision, Journal, Lease, Message, Reply, ToolCall, T
 class Conversation:
     """One session of one agent, bound to the journal it lives in.
 
-    While it runs, `lease` is the right to do so, and every commit carries it (None: nobody runs it here).
+    While it runs, `lease` is the right to do so, and every commit carries it (None: nobody runs it here). `hold` is what
+    keeps the state at hand: whatever opening the session has returned.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Conversation:
         self.new_id = new_id
         self.limits = limits
         self.lease: Lease | None = None
+        self.hold: object = None
         self._noted: list[Event] = []
 
     @property
@@ -172,6 +175,15 @@ class Conversation:
                 yield Idled()
 
         await self.commit(decide)
+
+    async def equip(self, registered: Sequence[str]) -> Sequence[str]:
+        """Note the ids of the hooks and providers of a run; which ones the last run had are missing in this one."""
+        ids = tuple(registered)
+        if self.state.equipped == ids:
+            return ()
+        missing = [known for known in self.state.equipped if known not in ids]
+        await self.commit(lambda _: (Equipped(ids=ids),))
+        return missing
 
     # Turns.
 

@@ -105,7 +105,7 @@ def open_request(state: SessionState, build: Build) -> Opened:
             return Opened(turn, attempt, plan, lifecycle.repeat_request(turn, attempt=attempt))
     plan = build(state, None)
     events = lifecycle.open_request(
-        turn, plan.shown, plan.left_out, plan.unusable, route=plan.route, fragments=plan.fragments
+        turn, plan.shown, plan.left_out, plan.unusable, route=plan.route, fragments=plan.fragments, head=plan.head
     )
     return Opened(turn, 1, plan, events if left is None else (*voided(state), *events))
 

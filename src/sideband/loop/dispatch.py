@@ -30,7 +30,7 @@ from sideband.loop.receipts import ToolCallReceipt, active_audit_log, reminder_r
 from sideband.loop.scope import Ended, OutOfTime, Scope
 from sideband.loop.telling import Teller
 from sideband.loop.tenure import Tenure
-from sideband.ports import Permission, Tool, ToolCall, ToolStatus
+from sideband.ports import UNREADABLE, Permission, Tool, ToolCall, ToolStatus
 
 _EVENTS: Final[Mapping[Phase, str]] = MappingProxyType({Phase.BEFORE: "pre_tool_use", Phase.AFTER: "post_tool_use"})
 
@@ -134,6 +134,8 @@ class Dispatcher:
             return ended(call, ToolStatus.DENIED, f"Denied: {verdict.reason}")
         if isinstance(verdict, ReplaceArgs):
             call = msgspec.structs.replace(call, args=dict(verdict.args))
+        if UNREADABLE in call.args:
+            return ended(call, ToolStatus.ERROR, _unreadable(call.args[UNREADABLE]))
         refused = None if self._permission is None else await self._refusal(self._permission, call, running)
         if refused is not None:
             return ended(call, ToolStatus.DENIED, f"Permission refused: {refused}")
@@ -252,6 +254,12 @@ class Dispatcher:
 async def _perform(tool: Tool, call: ToolCall, running: Running) -> object:
     # The tool may do with its arguments what it likes: what was asked for stays on record.
     return await tool.call(copied(call.args), running)
+
+
+def _unreadable(written: object) -> str:
+    if not written:
+        return "Not run: the reply was cut off before the arguments of this call. Call it again."
+    return f"Not run: its arguments are no JSON object, but {shown(written)}. Call it again with an object."
 
 
 def _action(action: object, phase: Phase) -> ToolAction | None:

@@ -95,6 +95,12 @@ class Hooks:
             raise InvalidOption(f"a hook must be a function, not {shown(function)}", field="function", value=function)
         self.session.setdefault(read_hook_event(event), []).append(function)
 
+    def functions(self) -> Iterable[HookFunction]:
+        """All of them, each kind in the order in which they were registered."""
+        around = [side for _, *sides in (*self.tool, *self.step, *self.persona) for side in sides]
+        told = [function for functions in self.session.values() for function in functions]
+        return [function for function in (*around, *told) if function is not None]
+
     def clear(self) -> None:
         """Forget every hook."""
         self.tool.clear()

@@ -87,6 +87,17 @@ def is_content(content: object) -> bool:
     )
 
 
+def are_calls(calls: object) -> bool:
+    """Whether a message of the model can have them: each is a tool's name, arguments, and an id for its result."""
+    return isinstance(calls, list | tuple) and all(
+        isinstance(call, dict)
+        and isinstance(call.get("id"), str)
+        and isinstance(call.get("name"), str)
+        and isinstance(call.get("args"), dict)
+        for call in calls
+    )
+
+
 def storable(text: str) -> str:
     """The text without halves of characters, which a name of a file may contain and no journal can hold."""
     return text if text.isascii() else text.encode(errors="replace").decode()

@@ -82,7 +82,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoopParts(NamedTuple):
-    """What a run is made of."""
+    """What a run is made of; `registered` are the ids of all hooks and providers of one's own, enabled or not."""
 
     talk: Conversation
     model: Model
@@ -97,6 +97,7 @@ class LoopParts(NamedTuple):
     on_text: OnText | None = None
     on_restart: OnRestart | None = None
     tenure: Tenure | None = None
+    registered: Sequence[str] = ()
 
     def schemas(self) -> list[dict[str, Any]]:
         """What a request tells the model of the tools."""

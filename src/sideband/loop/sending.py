@@ -14,6 +14,8 @@ from sideband.ports import Clock, Model, ModelError, OnText, Plan, Reply, ToolCa
 # A request is sent at most so often: once, and four times more.
 MAX_ATTEMPTS: Final = 5
 BACKOFF_SECONDS: Final = 0.5
+# A service may ask for a longer pause, up to this.
+LONGEST_PAUSE_SECONDS: Final = 60.0
 
 # More than any model writes; beyond it the reply is a mistake, and would be one in every request to come.
 MAX_REPLY_BYTES: Final = 10_000_000
@@ -68,7 +70,7 @@ class Sender:
             except ModelError as error:
                 if not error.retryable or tries == MAX_ATTEMPTS:
                     raise
-                await self._scope.inside(self._clock.sleep(BACKOFF_SECONDS * 2 ** (tries - 1)))
+                await self._scope.inside(self._clock.sleep(_pause(error, tries)))
                 attempt, tries = attempt + 1, tries + 1
                 if again is not None:
                     await again(attempt)
@@ -107,6 +109,11 @@ class Sender:
         else:
             return True
         return False
+
+
+def _pause(error: ModelError, tries: int) -> float:
+    own = BACKOFF_SECONDS * 2.0 ** (tries - 1)
+    return own if error.retry_after is None else max(own, min(error.retry_after, LONGEST_PAUSE_SECONDS))
 
 
 async def _told(listener: Callable[..., Any], *args: object) -> None:

@@ -4,10 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from math import isinf
+from typing import Final
 
 from sideband.core.failures import LeaseLost, StoreError
 from sideband.loop.conversation import Conversation
 from sideband.ports import Lease
+
+# How often a renewal that fails is tried again in a third of the lease.
+TRIES: Final = 4
 
 
 class Tenure:
@@ -31,25 +35,44 @@ class Tenure:
         return not isinf(self._lease.seconds)
 
     @property
+    def _lapses_at(self) -> float:
+        return self._renewed_at + self._lease.seconds
+
+    @property
     def _third(self) -> float:
         return self._lease.seconds / 3
 
     def keep(self, lost: Callable[[LeaseLost], None]) -> None:
-        """Renew it from now on; `lost` is told, once, where somebody else has taken the session over."""
+        """Renew it from now on; `lost` is told, once, where somebody else has taken the session over, or may have."""
         if self.lapses and self._renewing is None:
             self._renewing = asyncio.ensure_future(self._keep(lost))
 
     async def _keep(self, lost: Callable[[LeaseLost], None]) -> None:
+        try:
+            while True:
+                await asyncio.sleep(max(0.0, self._renewed_at + self._third - self._loop.time()))
+                await self._renew_in_time()
+        except LeaseLost as error:
+            lost(error)
+
+    async def _renew_in_time(self) -> None:
+        """What fails is tried again until the lease has lapsed: what goes on after that may go on twice."""
         while True:
-            await asyncio.sleep(max(0.0, self._renewed_at + self._third - self._loop.time()))
+            left = self._lapses_at - self._loop.time()
             try:
-                await self._renew()
-            except LeaseLost as error:
-                lost(error)
-                return
-            except StoreError:
-                # It may work the next time; until somebody takes the session over, the lease is still good.
-                await asyncio.sleep(self._third)
+                # Who wakes up too late asks all the same: nobody else may have noticed.
+                async with asyncio.timeout(left if left > 0 else self._third):
+                    return await self._renew()
+            except LeaseLost:
+                raise
+            except StoreError as error:
+                why = str(error)
+            except TimeoutError:
+                why = "the store did not answer"
+            left = self._lapses_at - self._loop.time()
+            if left <= 0:
+                raise LeaseLost(self._lease.session_id, why=why)
+            await asyncio.sleep(min(left, self._third / TRIES))
 
     async def ensure(self) -> None:
         """Have a third of it left, or renew it: what is begun now can be told to nobody once it is lost."""

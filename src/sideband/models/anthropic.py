@@ -24,6 +24,7 @@ _GROWING: Final[Mapping[str, str]] = MappingProxyType(
     {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 )
 _FINISHED: Final = frozenset({"end_turn", "stop_sequence", "tool_use", "pause_turn"})
+_CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
 class AnthropicModel(RenderedModel[AsyncAnthropic]):
@@ -63,7 +64,7 @@ class AnthropicModel(RenderedModel[AsyncAnthropic]):
             case anthropic.APIStatusError():
                 # In the middle of a reply the status is long gone: only the type of the error tells.
                 status = error.status_code if error.response.is_error else status_named(error.type)
-                return refused(self._service, status, error.api_message or error.message)
+                return refused(self._service, status, error.api_message or error.message, error.response.headers)
             case anthropic.APIError():
                 return refused(self._service, None, error.message)
             case _:
@@ -124,13 +125,15 @@ class _Block:
         elif delta.type == "citations_delta":
             self._start["citations"] = [*(self._start.get("citations") or ()), delta.citation]
 
-    def done(self) -> dict[str, Any]:
-        """The block as it is to be sent back."""
+    def done(self, *, is_cut: bool) -> dict[str, Any]:
+        """The block as it is to be sent back; one that `is_cut` is the last of a reply that ended in the middle."""
         block = dict(self._start)
+        if is_cut and block.get("type") == "tool_use":
+            self._grown.setdefault("partial_json", [])
         for member, pieces in self._grown.items():
             grown = "".join(pieces)
             if member == "partial_json":
-                block["input"] = read_arguments(whole(grown))
+                block["input"] = read_arguments(whole(grown), is_cut=is_cut)
             else:
                 block[member] = (block.get(member) or "") + grown
         finished: dict[str, Any] = whole_value(block)
@@ -175,7 +178,9 @@ class _Message:
             raise cut_off(self._service)
         if self._stop_reason == "refusal":
             raise unanswered(self._service, "the model refused to go on")
-        blocks = _returnable([block.done() for _, block in sorted(self._blocks.items())])
+        last = max(self._blocks) if self._stop_reason in _CUT and self._blocks else None
+        arrived = sorted(self._blocks.items())
+        blocks = _returnable([block.done(is_cut=place == last) for place, block in arrived])
         if not blocks and self._stop_reason not in _FINISHED:
             raise unanswered(self._service, f"it stopped with {self._stop_reason}")
         text = "".join(map(_text, blocks))

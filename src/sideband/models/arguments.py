@@ -1,18 +1,19 @@
 """The arguments of a tool call, as a model wrote them."""
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-# The only argument of a call whose arguments are no JSON object. No tool takes one of this name, so a tool that reads
-# its arguments strictly refuses the call and quotes the name, and the model learns what was wrong with it.
-UNREADABLE: Final = "unreadable_arguments"
+from sideband.ports import UNREADABLE
 
 
-def read_arguments(text: str) -> dict[str, Any]:
-    """The arguments; none where nothing was written, and what cannot be read as the value of `UNREADABLE`."""
+def read_arguments(text: str, *, is_cut: bool = False) -> dict[str, Any]:
+    """The arguments; none where nothing was written, and what cannot be read as the value of `UNREADABLE`.
+
+    Where the reply `is_cut` at this call, nothing written is not the same as no arguments.
+    """
     if not text.strip():
-        return {}
+        return {UNREADABLE: ""} if is_cut else {}
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):

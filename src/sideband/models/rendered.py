@@ -4,6 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple
 
+import msgspec
+
+from sideband.core.ledger import RequestHead
 from sideband.models.connection import ClientT, Connection
 from sideband.models.keys import need_key
 from sideband.models.speech import Speech
@@ -23,6 +26,10 @@ class Address(NamedTuple):
 
 class RenderedModel(ABC, Generic[ClientT]):
     """Plans by rendering. How a request travels, and how its reply is read, is what the models differ in.
+
+    Connections, keys, streams and errors are the official client's. Where it lets us, its events are taken as the JSON
+    they came in: much of a reply is sent back in the next request and has to be what it was, and the clients' own types
+    are filled in without being checked.
 
     `api_key` None: the one in the environment. `base_url` None: that of the service. `service` is what messages call the
     other side. `seconds` is how long it may be silent (None: as long as its client finds right). `parameters` are
@@ -54,6 +61,12 @@ class RenderedModel(ABC, Generic[ClientT]):
         self._renderer = Renderer(
             profile, model=model, placement=placement, max_output_tokens=max_output_tokens, parameters=parameters
         )
+        self._rendering = {
+            "profile": profile,
+            "placement": self._renderer.placement,
+            "max_output_tokens": max_output_tokens,
+            "parameters": parameters or {},
+        }
         self._connection = Connection(self._opened, Address(api_key, base_url, seconds))
 
     @property
@@ -69,9 +82,22 @@ class RenderedModel(ABC, Generic[ClientT]):
             unusable=rendered.unusable,
             route=rendered.route,
             fragments=rendered.fragments,
+            head=None if rendered.route == view.known_route else self._head(view, rendered.route),
             advice=tuple(Advice(*entry) for entry in rendered.advice),
             request=rendered,
         )
+
+    def _head(self, view: RequestView, route: str) -> RequestHead:
+        head = {
+            "route": route,
+            "model": f"{self.profile.transport}:{self.model}",
+            "rendering": self._rendering,
+            "system": view.system,
+            "system_after": view.system_after,
+            "tools": view.tools,
+        }
+        # As a journal has it, so that it is the same before and after it was read back.
+        return msgspec.json.decode(msgspec.json.encode(head), type=RequestHead)
 
     async def complete(self, plan: Plan, on_text: OnText | None = None) -> Reply:
         """Send the bytes of the plan as they are, and read the reply while it arrives."""

@@ -93,15 +93,22 @@ class Answer:
         items = _returnable(whole_value(self._response.output or self._items))
         if not items and incomplete is not None:
             raise unanswered(self._service, f"it stopped with {incomplete.reason}")
-        calls = (msgspec.convert(item, _Call) for item in items if item.get("type") == "function_call")
+        calls = tuple(
+            _call(item, is_cut=incomplete is not None and item is items[-1])
+            for item in items
+            if item.get("type") == "function_call"
+        )
         return Reply(
             text=self._speech.text,
-            tool_calls=tuple(
-                ToolCall(id=call.call_id, name=call.name, args=read_arguments(call.arguments)) for call in calls
-            ),
+            tool_calls=calls,
             usage=_usage(self._response.usage or _Spent()),
             native={Wire.OPENAI_RESPONSES.value: items} if items else None,
         )
+
+
+def _call(item: dict[str, Any], *, is_cut: bool) -> ToolCall:
+    call = msgspec.convert(item, _Call)
+    return ToolCall(id=call.call_id, name=call.name, args=read_arguments(call.arguments, is_cut=is_cut))
 
 
 def _returnable(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -53,6 +53,11 @@ class Registry:
         self._registered.clear()
 
     @property
+    def registered(self) -> tuple[str, ...]:
+        """The ids of those that are not canonical, or stand for one that is."""
+        return tuple(self._registered)
+
+    @property
     def providers(self) -> tuple[Provider, ...]:
         canonical = (provider for provider in CANONICAL if provider.id not in self._registered)
         return (*canonical, *self._registered.values())

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from sideband.core.ledger import Form, Fragment
 from sideband.render.ending import GO_ON
-from sideband.render.profile import Cache, Profile, Wire
+from sideband.render.profile import MOST_MARKERS, Cache, Profile, Wire
 from sideband.render.tape import EMPTY, Level, Tape, texts
 
 # Depths: what goes into the array of messages, and what goes into a message.
@@ -17,6 +17,9 @@ CONTENT: Final = 2
 USER: Final = "user"
 ASSISTANT: Final = "assistant"
 RESULT: Final = "result"
+
+# Breakpoints in the conversation: where the last answered request ended, and where what stays ends now.
+MARKS_BEHIND: Final = 2
 
 NO_RESULT: Final = "No result was recorded."
 
@@ -85,6 +88,7 @@ class Dialect(ABC):
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.marking = bool(self.marker) and profile.cache is Cache.EXPLICIT
+        self.most_marks = profile.cache_markers or MOST_MARKERS
         self.automatically = self.automatic and profile.cache is Cache.IMPLICIT
         self._name = self.wire.value
         self._user_opening = self.opening % USER.encode()
@@ -102,7 +106,9 @@ class Dialect(ABC):
         data, marks = self.preamble(opening)
         data += b',"%b":[' % self.array
         marks = (*marks, *(len(data) + mark for mark in lead.marks))
-        return Head(data + lead.data, marks[-1:] if self.marking else (), tuple(lead.levels), lead.fresh)
+        # Where there are too few for all, the ones behind it cover the head too.
+        marked = self.marking and self.most_marks > MARKS_BEHIND
+        return Head(data + lead.data, marks[-1:] if marked else (), tuple(lead.levels), lead.fresh)
 
     @abstractmethod
     def preamble(self, opening: Opening) -> Preamble:
@@ -115,11 +121,15 @@ class Dialect(ABC):
     # The conversation.
 
     def write(self, tape: Tape, message: Mapping[str, Any]) -> None:
-        """One more message. What no wire accepts is mended: a call without a result, a result without its call."""
+        """One more message. What no wire accepts is mended: a call without a result, a result without its call.
+
+        A compactor of the user's may leave both, and results that do not say what they are of; a model may give several
+        calls one id.
+        """
         role, pending = message["role"], tape.pending
-        if role == "tool" and message["tool_call_id"] in pending:
-            del pending[message["tool_call_id"]]
-            self.result(tape, message)
+        if role == "tool" and (name := pending.pop(message.get("tool_call_id", ""), None)) is not None:
+            is_whole = "name" in message and "status" in message
+            self.result(tape, message if is_whole else {"name": name, "status": "ok", **message})
             return
         if pending:
             self.settle(tape)
@@ -129,9 +139,13 @@ class Dialect(ABC):
             said = "\n\n".join(texts(message))
             self.summary(tape, f"<conversation-summary>\n{said}\n</conversation-summary>")
         elif role == "tool":
-            self.say(tape, [f"Result of {message['name']}:", *texts(message)], join=True)
+            self.say(tape, [f"Result of {message.get('name') or 'a tool'}:", *texts(message)], join=True)
         else:
             self.say(tape, texts(message))
+
+    def unbound(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A message that is older than the window, without what counts only behind the beginning that it had then."""
+        return message
 
     def settle(self, tape: Tape) -> None:
         """A call that has no result gets one: nothing else may follow it."""
@@ -199,14 +213,22 @@ class Dialect(ABC):
         if again or (self.starts_with_user and not tape.last_role):
             self.say(tape, [GO_ON])
         said = texts(message)
-        calls = message.get("tool_calls", ())
+        calls = message.get("tool_calls") or ()
         native = message.get("native")
+        pending = tape.pending = {call["id"]: call["name"] for call in calls}
+        if len(pending) != len(calls):
+            # Only one of several calls of one id can have the result; what comes of the others is told as text.
+            first = {call["id"]: call for call in reversed(calls)}
+            calls, native = [first[call_id] for call_id in pending], None
         if native and native.get(self._name):
             self.repeat(tape, native[self._name])
         else:
             self.reply(tape, [] if calls and said == [EMPTY] else said, calls)
-        tape.pending = {call["id"]: call["name"] for call in calls}
         tape.last_role = ASSISTANT
+
+    def speaker(self, _tape: Tape) -> str:
+        """The role of the message that would carry more text of the user now."""
+        return USER
 
     @staticmethod
     def _user_is_open(tape: Tape) -> bool:

@@ -27,18 +27,17 @@ TAILS: Final[Mapping[str, Tail]] = MappingProxyType(
     {"user": Tail.USER, "tool": Tail.RESULTS, "assistant": Tail.ASSISTANT, "system": Tail.EMPTY}
 )
 """By the role of the last message."""
-NOBODY: Final = "system"
-"""What to look up where there is no message: no more than a summary has."""
 
 
 def tail_of(messages: Sequence[Mapping[str, Any]]) -> Tail:
     """What these messages end with."""
-    return TAILS[messages[-1]["role"] if messages else NOBODY]
+    return TAILS[messages[-1]["role"]] if messages else Tail.EMPTY
 
 
 def go_on(profile: Profile, tail: Tail, anchor: int) -> tuple[Fragment, ...]:
     """A turn of the user, where the model would otherwise be asked to speak behind itself or behind nobody."""
     user_speaks_last = profile.wire in USER_AND_MODEL or not profile.consecutive_assistant
-    if tail in (Tail.USER, Tail.RESULTS) or not user_speaks_last:
+    # No wire takes a conversation in which nobody speaks.
+    if tail in (Tail.USER, Tail.RESULTS) or (anchor and not user_speaks_last):
         return ()
     return (Fragment(anchor=anchor, form=Form.MESSAGE, role="user", scope=Scope.KEPT, text=GO_ON),)

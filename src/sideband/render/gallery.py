@@ -11,7 +11,7 @@ import msgspec
 from sideband.core.live import LiveIndex
 from sideband.core.reminder import Reminder, ReminderId, RoleHint
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
-from sideband.render.profile import Cache, LeadingRole, Placement, Profile, Wire
+from sideband.render.profile import Cache, InlineSystem, LeadingRole, Placement, Profile, Wire
 from sideband.render.renderer import Rendered, Renderer
 from sideband.render.view import RequestView
 
@@ -20,15 +20,21 @@ _OPENAI: Final[Mapping[str, Any]] = MappingProxyType(
         "leading_role": LeadingRole.DEVELOPER,
         "developer_role": True,
         "prefers_role_developer": True,
+        "inline_system": InlineSystem.ANYWHERE,
         "inline_verified": True,
         "consecutive_assistant": True,
     }
 )
 _FIELDS: Final[Mapping[Wire, Mapping[str, Any]]] = MappingProxyType(
     {
-        Wire.ANTHROPIC: {"prefers_xml_scaffolding": True, "inline_verified": True, "self_clearing": "clear-at"},
+        Wire.ANTHROPIC: {
+            "prefers_xml_scaffolding": True,
+            "inline_system": InlineSystem.AFTER_USER,
+            "inline_verified": True,
+            "self_clearing": "clear-at",
+        },
         Wire.OPENAI_CHAT: _OPENAI,
-        Wire.OPENAI_RESPONSES: _OPENAI,
+        Wire.OPENAI_RESPONSES: {**_OPENAI, "encrypted_reasoning": True},
         Wire.GEMINI: {"cache": Cache.IMPLICIT},
         Wire.GENERIC: {"content_parts": False, "user_after_tool": False, "cache": Cache.NONE},
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from sideband.core.ledger import Fragment, Scope
+from sideband.core.ledger import Fragment, Ledger, Scope
 from sideband.render.dialect import Dialect, Head
 from sideband.render.layout import marked_at
 from sideband.render.view import RequestView
@@ -14,7 +14,8 @@ _Item = TypeVar("_Item")
 class History:
     """One tape of one window; it holds what is history, and nothing that a reply might never come to.
 
-    `front` is its head with the markers in it; `clears` tells whether an entry that the provider clears by itself is on it.
+    `front` is its head with the markers in it; `clears` tells whether an entry that the provider clears by itself is on
+    it. Of the messages on it, those before `_earlier` are older than the window.
     """
 
     def __init__(self, dialect: Dialect, view: RequestView, head: Head, route: str) -> None:
@@ -27,28 +28,31 @@ class History:
         self._system = (view.system, view.system_after)
         self._tools = tuple(view.tools)
         self._messages: Sequence[Mapping[str, Any]] = ()
-        self._written = 0
+        self._written = self._earlier = 0
         self._fragments: Sequence[Fragment] = ()
         self._joined = 0
 
-    def goes_on_with(self, view: RequestView, fragments: Sequence[Fragment]) -> bool:
+    def goes_on_with(self, view: RequestView, ledger: Ledger) -> bool:
         """Whether a view has the same head, begins with all that is on the tape, and puts nothing in the middle of it."""
-        joined = self._joined
+        joined, written, fragments = self._joined, self._written, ledger.fragments
         return (
             self._system == (view.system, view.system_after)
             and self._tools == tuple(view.tools)
-            and _begins(view.messages, self._messages, self._written)
+            and (written if ledger.since is None else min(ledger.since, written)) == self._earlier
+            and _begins(view.messages, self._messages, written)
             and _begins(fragments, self._fragments, joined)
-            and (len(fragments) == joined or fragments[joined].anchor >= self._written)
+            and (len(fragments) == joined or fragments[joined].anchor >= written)
         )
 
-    def follow(self, messages: Sequence[Mapping[str, Any]], fragments: Sequence[Fragment]) -> None:
+    def follow(self, messages: Sequence[Mapping[str, Any]], ledger: Ledger) -> None:
         """Write what has come since: messages, and fragments where they stood when they were answered."""
-        count, write, tape = len(messages), self._dialect.write, self.tape
+        count, write, tape, fragments = len(messages), self._dialect.write, self.tape, ledger.fragments
+        earlier = self._earlier = count if ledger.since is None else min(ledger.since, count)
         for place in range(self._written, count):
             if self._joined < len(fragments):
                 self._join(fragments, place)
-            write(tape, messages[place])
+            message = messages[place]
+            write(tape, message if place >= earlier else self._dialect.unbound(message))
         if self._joined < len(fragments):
             self._join(fragments, count)
         self._messages, self._written = messages, count

@@ -5,6 +5,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from sideband.core.ledger import Fragment, Scope
 
 
@@ -37,7 +39,7 @@ _KINDS: Final[Mapping[Scope, Kind]] = MappingProxyType(
 )
 
 
-class Layout(NamedTuple):
+class Layout(msgspec.Struct, frozen=True):
     """Where the runs of a body end while its markers are not in it yet, and where those go.
 
     The runs are the head, what was there before, what is new, each fragment, and the end. Markers stand in the head at
@@ -79,15 +81,17 @@ def spliced(buffers: Sequence[bytes | bytearray], marks: Sequence[int], marker: 
     """The buffers in a row with the marker at each mark, in chunks to be joined before a buffer grows; marks rise."""
     chunks: list[Chunk] = []
     begin = place = 0
+    count = len(marks)
     for buffer in buffers:
         end = begin + len(buffer)
-        if place == len(marks) or marks[place] >= end:
+        if place == count or marks[place] >= end:
             chunks.append(buffer)
         else:
             view, start = memoryview(buffer), 0
-            while place < len(marks) and marks[place] < end:
+            while place < count and marks[place] < end:
                 cut = marks[place] - begin
-                chunks += (view[start:cut], marker)
+                chunks.append(view[start:cut])
+                chunks.append(marker)
                 start = cut
                 place += 1
             chunks.append(view[start:])

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+import msgspec
+
 from sideband.core.events import DropReason
 from sideband.core.ledger import Form, Fragment, Ledger, Scope
 from sideband.core.lifecycle import Shown, Unusable
 from sideband.core.live import LiveIndex, LiveItem
 from sideband.render.budget import estimate
-from sideband.render.ending import GO_ON, NOBODY, TAILS, USER_AND_MODEL, Tail, go_on, tail_of
+from sideband.render.ending import GO_ON, USER_AND_MODEL, Tail, go_on, tail_of
 from sideband.render.profile import Cache, Placement, Profile, Wire
 from sideband.render.reading import Advised, Look, Piece, Reader
 from sideband.render.seeding import Placed, SeedPlan, Slot, plan_seed
@@ -45,7 +47,7 @@ _MESSAGE: Final = Form.MESSAGE
 _REMEMBERED: Final = 256
 
 
-class Planned(NamedTuple):
+class Planned(msgspec.Struct, frozen=True):
     """What one request says beside its messages: the fragments in the order in which they stand, all at `anchor`."""
 
     fragments: tuple[Fragment, ...] = ()
@@ -60,7 +62,7 @@ def default_placement(profile: Profile) -> Placement:
     """The profile's own choice; else `native`, where its prefix must not change and its slot clears; else `tail`."""
     if profile.placement is not None:
         return profile.placement
-    clears = profile.prefix_bound_thinking and profile.inline_verified and profile.self_clearing is not None
+    clears = profile.prefix_bound_thinking and profile.heeds_inline and profile.self_clearing is not None
     return Placement.NATIVE if clears else Placement.TAIL
 
 
@@ -84,7 +86,7 @@ class _End(NamedTuple):
     notice: Scope
 
 
-class _Read(NamedTuple):
+class _Read(msgspec.Struct):
     """The live reminders of a request: what stands there already, what is kept, what is not, what it cannot show."""
 
     carried: list[Shown]
@@ -100,14 +102,14 @@ class Planner:
     """
 
     def __init__(self, profile: Profile, placement: Placement) -> None:
-        native = placement is Placement.NATIVE and profile.inline_verified
+        native = placement is Placement.NATIVE and profile.heeds_inline
         self._clears = native and profile.wire is Wire.ANTHROPIC and profile.self_clearing is not None
         self._own_items = native and profile.wire in _OPENAI and profile.developer_role
         self._profile = profile
         self._as_developer = self._own_items or profile.prefers_role_developer
         self._tags = not self._as_developer and (profile.prefers_xml_scaffolding or profile.wire is Wire.ANTHROPIC)
         self._reader = Reader(profile, always=Shape.DEVELOPER_MESSAGE if self._own_items else None)
-        self._ends = {role: self._end(tail) for role, tail in TAILS.items()}
+        self._ends = {tail: self._end(tail) for tail in Tail}
         self._known: dict[str, tuple[_End, Piece]] = {}
 
     # Deciding beforehand.
@@ -153,13 +155,13 @@ class Planner:
         """What this request says beside its messages."""
         return self.plan_behind(view, view.ledger.on(route))
 
-    def plan_behind(self, view: RequestView, ledger: Ledger) -> Planned:
-        """The same, where it is known what the route has said before."""
+    def plan_behind(self, view: RequestView, ledger: Ledger, tail: Tail | None = None) -> Planned:
+        """The same, where it is known what the route has said before, and maybe what the conversation ends with there."""
         messages, live = view.messages, view.live
         anchor = len(messages)
         if view.again is not None:
             return Planned(view.again, _shown_again(view.again, live, ledger), anchor=anchor)
-        end = self._ends[messages[-1]["role"] if messages else NOBODY]
+        end = self._ends[tail_of(messages) if tail is None else tail]
         standing = ledger.standing
         if not (standing or live):
             return Planned(go_on(self._profile, end.tail, anchor), anchor=anchor)
@@ -241,7 +243,8 @@ class Planner:
             if piece.scope is _CLEARING:
                 clearing.append(piece)
                 continue
-            reminder_id, role, _ = piece.shown
+            shown = piece.shown
+            role = shown.rendered_role
             joins = role == end.role
             fragments.append(
                 Fragment(
@@ -251,7 +254,7 @@ class Planner:
                     role=role,
                     scope=piece.scope,
                     text=piece.text,
-                    reminders=(reminder_id,),
+                    reminders=(shown.reminder_id,),
                     handle=piece.handle,
                 )
             )

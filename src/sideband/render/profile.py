@@ -1,8 +1,12 @@
 """What a model, reached over a certain transport, really honours: plain data that the renderer looks up."""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
+
+MOST_MARKERS: Final = 4
+"""So many cache markers a request may have where the profile knows no other number."""
 
 
 class Wire(StrEnum):
@@ -52,7 +56,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     The defaults are those of the strictest chat template there is, so that an unknown model never refuses a request and
     never drops a reminder. `self_clearing` is the beta under which an inline entry clears itself (None: it does not).
-    `context_window` None: it is not known.
+    `call_signature` stands where a call has no signature, since another model made it (None: none is asked for), and
+    `call_id_length` is how many letters and digits the id of a call must have (0: whatever it has). `cache_markers` 0 and `context_window` None: they are not known.
     """
 
     transport: str
@@ -75,6 +80,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     content_parts: bool = False
     fold_into_tool_result: bool = True
     user_text_resets_reasoning: bool = False
+    encrypted_reasoning: bool = False
+    call_signature: str | None = None
+    call_id_length: int = 0
     kv_prefix: bool = False
     accepts_notices: bool = True
     cache: Cache = Cache.NONE
@@ -86,3 +94,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     placement: Placement | None = None
     source: str = ""
     verified: str = ""
+
+    @property
+    def heeds_inline(self) -> bool:
+        """Whether a system message may stand inside the conversation, and the model is known to heed it there."""
+        return self.inline_verified and self.inline_system is not InlineSystem.NONE

@@ -6,7 +6,7 @@ beginning of the model's name last. Below them all lies the strictest chat templ
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sideband.core.errors import shown
-from sideband.render.profile import Profile
+from sideband.render.profile import LeadingRole, Profile, Wire
 
 TABLE: Final = "profile"
 # They say which models a row is about, and where it comes from; all others say what the model honours.
@@ -24,7 +24,7 @@ _FIELDS: Final[Mapping[str, msgspec.structs.FieldInfo]] = MappingProxyType(
     {field.name: field for field in msgspec.structs.fields(Profile) if field.name not in _ABOUT}
 )
 _LEAST: Final[Mapping[str, int]] = MappingProxyType(
-    {"cache_markers": 0, "cache_minimum_tokens": 0, "context_window": 1}
+    {"call_id_length": 0, "cache_markers": 0, "cache_minimum_tokens": 0, "context_window": 1}
 )
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 # What Amazon Bedrock puts in front of the name, behind the region: us.anthropic.claude-opus-4-8.
@@ -98,20 +98,55 @@ class Profiles(msgspec.Struct, frozen=True, kw_only=True):
         transport, name = split_model(model)
         rows = (*_layers(self.builtin, transport, name), *_layers(self.overrides, transport, name))
         stated = tuple(_stated(field, rows) for field in _FIELDS.values())
+        profile = Profile(
+            transport=transport,
+            model=max((row.model for row in rows), key=len, default=""),
+            source=next((row.source for row in reversed(rows) if row.source), ""),
+            verified=next((row.verified for row in reversed(rows) if row.source), ""),
+            **{field: value for field, value, _ in stated},
+        )
+        _check_together(model, profile, rows)
         return Explanation(
             transport=transport,
             model=name,
             known=transport in self.transports,
             rows=rows,
             stated=stated,
-            profile=Profile(
-                transport=transport,
-                model=max((row.model for row in rows), key=len, default=""),
-                source=next((row.source for row in reversed(rows) if row.source), ""),
-                verified=next((row.verified for row in reversed(rows) if row.source), ""),
-                **{field: value for field, value, _ in stated},
-            ),
+            profile=profile,
         )
+
+
+# What rows may state one by one, and no request can follow together: the field to change, when, and why.
+_CONTRADICTIONS: Final[tuple[tuple[str, Callable[[Profile], bool], str], ...]] = (
+    (
+        "prefers_role_developer",
+        lambda profile: profile.prefers_role_developer and profile.wire in (Wire.ANTHROPIC, Wire.GEMINI),
+        "its wire has no developer role",
+    ),
+    (
+        "prefers_role_developer",
+        lambda profile: profile.prefers_role_developer and not profile.developer_role,
+        "developer_role is false",
+    ),
+    (
+        "leading_role",
+        lambda profile: profile.wire is Wire.ANTHROPIC and profile.leading_role is not LeadingRole.SYSTEM,
+        "its wire has a field for the system text",
+    ),
+    (
+        "leading_role",
+        lambda profile: profile.wire is Wire.GEMINI and profile.leading_role is LeadingRole.DEVELOPER,
+        "its wire has no developer role",
+    ),
+)
+
+
+def _check_together(model: str, profile: Profile, rows: Sequence[Row]) -> None:
+    for field, holds, why in _CONTRADICTIONS:
+        if holds(profile):
+            row = next(row for row in reversed(rows) if field in row.states)
+            value = shown(msgspec.to_builtins(row.states[field]))
+            raise ProfileError(f"{row.origin}, row {row.number}: {field} cannot be {value} for {model}: {why}")
 
 
 def split_model(model: str) -> tuple[str, str]:

@@ -9,10 +9,20 @@ import msgspec
 from sideband.core.errors import InvalidOption
 from sideband.core.ledger import Fragment, Ledger, Scope
 from sideband.core.lifecycle import Shown, Unusable
-from sideband.render.dialect import RESULT, Head, Opening, Settings
+from sideband.render.dialect import RESULT, USER, Head, Opening, Settings
 from sideband.render.history import History
 from sideband.render.layout import Kind, Layout, Part, marked_at, spliced
-from sideband.render.planning import Advised, Placed, Planned, Planner, SeedPlan, Slot, default_placement, plan_seed
+from sideband.render.planning import (
+    Advised,
+    Placed,
+    Planned,
+    Planner,
+    SeedPlan,
+    Slot,
+    Tail,
+    default_placement,
+    plan_seed,
+)
 from sideband.render.profile import Placement, Profile
 from sideband.render.tape import Tape, encode
 from sideband.render.view import RequestView
@@ -95,14 +105,29 @@ class Renderer:
         if self.placement is Placement.SEED:
             return self._render_seed(view)
         history, ledger = self._history(view)
-        return self._finished(history, self._planner.plan_behind(view, ledger))
+        behind = self._behind(history)
+        return self._finished(history, behind, self._planner.plan_behind(view, ledger, self._end(view, behind)))
 
-    def _finished(self, history: History, planned: Planned | SeedPlan, *marked: int) -> Rendered:
+    def _behind(self, history: History) -> Tape:
+        """What is only of this request is written here; no call is left without a result."""
+        behind = history.tape.fork()
+        if behind.pending:
+            self._dialect.settle(behind)
+        return behind
+
+    @staticmethod
+    def _end(view: RequestView, behind: Tape) -> Tail | None:
+        """What a conversation ends with on this wire, where its last message does not tell.
+
+        What the user says behind a result may have gone into that, and a result without its call into the user's turn.
+        """
+        if behind.levels[-1].name == RESULT:
+            return Tail.RESULTS
+        return Tail.USER if view.messages and view.messages[-1]["role"] == "tool" else None
+
+    def _finished(self, history: History, tail: Tape, planned: Planned | SeedPlan, *marked: int) -> Rendered:
         """The history, what this request says behind it, and the breakpoints; `marked` blocks ask for one too."""
         dialect, tape, fragments = self._dialect, history.tape, planned.fragments
-        tail = tape.fork()
-        if tail.pending:
-            dialect.settle(tail)
         ahead, written = len(history.head.data), tail.data
         behind = ahead + tail.base
         ends = [ahead, ahead + tape.answered, behind + len(written)]
@@ -118,13 +143,14 @@ class Renderer:
         ends.append(ends[-1] + len(closers))
         front, head_marks, advice = history.front, history.head.marks, planned.advice
         if dialect.automatically:
-            if stays and tape.blocks - tape.answered_blocks < AUTOMATIC_BLOCKS:
+            if stays and tape.blocks + tail.blocks - tape.answered_blocks < AUTOMATIC_BLOCKS:
                 front, head_marks = marked_at(front, _AUTOMATIC, dialect.marker), _AUTOMATIC
             else:
                 advice = (*advice, NOT_AUTOMATIC)
-        marks = self._marks(tape, tail, marked) if dialect.marking else ()
+        marks = self._marks(tape, tail, marked)[len(head_marks) - dialect.most_marks :] if dialect.marking else ()
+        chunks = spliced((tape.data, written, closers), marks, dialect.marker)
         return Rendered(
-            body=b"".join((front, *spliced((tape.data, written, closers), marks, dialect.marker))),
+            body=b"".join([front, *chunks]),
             route=history.route,
             shown=planned.shown,
             left_out=planned.left_out,
@@ -156,11 +182,11 @@ class Renderer:
         history = histories.pop(session_id, None)
         if history is not None:
             ledger = view.ledger.on(history.route)
-        if history is None or not history.goes_on_with(view, ledger.fragments):
+        if history is None or not history.goes_on_with(view, ledger):
             head = self._dialect.head(self._opening(view, view.system, view.system_after))
             history = History(self._dialect, view, head, self._route(head))
             ledger = view.ledger.on(history.route)
-        history.follow(view.messages, ledger.fragments)
+        history.follow(view.messages, ledger)
         histories[session_id] = history
         if len(histories) > MAX_SESSIONS:
             del histories[next(iter(histories))]
@@ -184,23 +210,31 @@ class Renderer:
         for entry in placed[Slot.FRONT_DEVELOPER]:
             self._dialect.entry(history.tape, entry.role, entry.text)
         blocks = placed[Slot.FIRST_USER]
-        first = self._write_behind(history, view, blocks)
+        first, speaker = self._write_behind(history, view, blocks)
+        if speaker != USER:
+            carried = {entry.reminder_id for entry in blocks}
+            roles = (speaker if entry.reminder_id in carried else entry.rendered_role for entry in planned.shown)
+            planned = planned._replace(shown=tuple(map(Shown, [entry.reminder_id for entry in planned.shown], roles)))
         marked = (history.tape.marks[first + place] for place, entry in enumerate(blocks) if entry.marked)
-        return self._finished(history, planned, *(marked if self._dialect.marking else ()))
+        return self._finished(history, self._behind(history), planned, *(marked if self._dialect.marking else ()))
 
-    def _write_behind(self, history: History, view: RequestView, blocks: Sequence[Placed]) -> int:
-        """The conversation with these blocks before the first text of the user; how many marks come before theirs."""
-        fragments = view.ledger.on(history.route).fragments
+    def _write_behind(self, history: History, view: RequestView, blocks: Sequence[Placed]) -> tuple[int, str]:
+        """The conversation with these blocks before the first text of the user.
+
+        How many marks come before theirs, and the role of the message that carries them.
+        """
+        # What stands in front changes with every reminder, and so nothing that was thought behind it counts.
+        ledger = Ledger(fragments=view.ledger.on(history.route).fragments)
         first = next((place for place, message in enumerate(view.messages) if message["role"] == "user"), None)
-        history.follow(view.messages[:first], fragments)
+        history.follow(view.messages[:first], ledger)
         self._dialect.settle(history.tape)
-        marks = len(history.tape.marks)
+        marks, speaker = len(history.tape.marks), self._dialect.speaker(history.tape)
         front = [{"type": "text", "text": entry.text} for entry in blocks]
         if first is not None:
             user = view.messages[first]
             said = [{"type": "text", "text": user["content"]}] if isinstance(user["content"], str) else user["content"]
             together = {**user, "content": [*front, *said]}
-            history.follow([*view.messages[:first], together, *view.messages[first + 1 :]], fragments)
+            history.follow([*view.messages[:first], together, *view.messages[first + 1 :]], ledger)
         elif front:
             self._dialect.say(history.tape, [entry.text for entry in blocks], join=True)
-        return marks
+        return marks, speaker

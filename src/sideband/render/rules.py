@@ -5,9 +5,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from sideband.render.profile import Profile, Wire
-
-MOST_MARKERS: Final = 4
+from sideband.render.profile import MOST_MARKERS, Profile, Wire
 
 Body: TypeAlias = Mapping[str, Any]
 Entry: TypeAlias = Mapping[str, Any]
@@ -40,9 +38,9 @@ def _objects(value: object) -> Iterator[Mapping[str, Any]]:
             yield from _objects(item)
 
 
-def _markers(body: Body, key: str) -> Complaints:
+def _markers(profile: Profile, body: Body, key: str) -> Complaints:
     count = sum(key in entry for entry in _objects(body))
-    if count > MOST_MARKERS:
+    if count > (profile.cache_markers or MOST_MARKERS):
         yield f"{count} cache markers"
 
 
@@ -75,7 +73,7 @@ def _anthropic(profile: Profile, body: Body) -> Complaints:
         calls = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
         results = [block["tool_use_id"] for block in following["content"] if block.get("type") == "tool_result"]
         yield from _answered(calls, results)
-    yield from _markers(body, "cache_control")
+    yield from _markers(profile, body, "cache_control")
 
 
 def _anthropic_entries(roles: Sequence[str]) -> Complaints:
@@ -102,7 +100,7 @@ def _anthropic_content(message: Entry) -> Complaints:
 # OpenAI.
 
 
-def _openai_chat(_profile: Profile, body: Body) -> Complaints:
+def _openai_chat(profile: Profile, body: Body) -> Complaints:
     messages = body["messages"]
     yield from _chat_calls(messages)
     for message in messages:
@@ -114,7 +112,7 @@ def _openai_chat(_profile: Profile, body: Body) -> Complaints:
             yield f"the content of a {message['role']} message is no list of parts"
         else:
             yield from _blank([part["text"] for part in parts])
-    yield from _markers(body, "prompt_cache_breakpoint")
+    yield from _markers(profile, body, "prompt_cache_breakpoint")
 
 
 def _chat_calls(messages: Sequence[Entry]) -> Complaints:
@@ -129,7 +127,7 @@ def _chat_calls(messages: Sequence[Entry]) -> Complaints:
             calls, results = [call["id"] for call in message.get("tool_calls", ())], []
 
 
-def _openai_responses(_profile: Profile, body: Body) -> Complaints:
+def _openai_responses(profile: Profile, body: Body) -> Complaints:
     calls: list[str] = []
     results: list[str] = []
     for item in (*body["input"], {"type": ""}):
@@ -144,25 +142,32 @@ def _openai_responses(_profile: Profile, body: Body) -> Complaints:
         if own and any("prompt_cache_breakpoint" in entry for entry in _objects(item)):
             yield "a cache marker on words of the assistant"
         yield from _blank([entry["text"] for entry in _objects(item) if entry.get("type") == "input_text"])
-    if body["store"] or "reasoning.encrypted_content" not in body["include"]:
-        yield "state is left on the server, or reasoning does not come back"
-    yield from _markers(body, "prompt_cache_breakpoint")
+    if body["store"]:
+        yield "state is left on the server"
+    if profile.encrypted_reasoning is not ("reasoning.encrypted_content" in body.get("include", ())):
+        yield "reasoning does not come back, or is asked for where there is none"
+    yield from _markers(profile, body, "prompt_cache_breakpoint")
 
 
 # Gemini.
 
 
-def _gemini(_profile: Profile, body: Body) -> Complaints:
+def _gemini(profile: Profile, body: Body) -> Complaints:
     contents = body["contents"]
     roles = [content["role"] for content in contents]
     expected = ["user", "model"] * len(contents)
     if roles != expected[: len(contents)] or len(contents) % 2 == 0:
         yield f"the turns are {roles}"
     for content, following in pairwise([{"parts": []}, *contents, {"parts": []}]):
-        calls = [part["functionCall"]["id"] for part in content["parts"] if "functionCall" in part]
+        called = [part for part in content["parts"] if "functionCall" in part]
+        if profile.call_signature is not None and any("thoughtSignature" not in part for part in called[:1]):
+            yield "a call that nobody signed"
+        calls = [part["functionCall"]["id"] for part in called]
         results = [part["functionResponse"]["id"] for part in following["parts"] if "functionResponse" in part]
         yield from _answered(calls, results)
-        yield from _blank([part["text"] for part in following["parts"] if "text" in part])
+        # A signature may come on a text that says nothing, and has to go back on it.
+        said = [part["text"] for part in following["parts"] if "text" in part and "thoughtSignature" not in part]
+        yield from _blank(said)
         kinds = ["functionResponse" in part for part in following["parts"]]
         if kinds != sorted(kinds, reverse=True):
             yield "a result behind other parts"
@@ -174,6 +179,7 @@ def _gemini(_profile: Profile, body: Body) -> Complaints:
 def _generic(profile: Profile, body: Body) -> Complaints:
     messages = body["messages"]
     yield from _chat_calls(messages)
+    yield from _short_ids(profile, messages)
     if not all(isinstance(message["content"], str) for message in messages):
         yield "content that is no string"
     roles = [message["role"] for message in messages]
@@ -189,6 +195,12 @@ def _generic(profile: Profile, body: Body) -> Complaints:
     for pair in pairwise(talk):
         if pair in _FORBIDDEN and _FORBIDDEN[pair](profile):
             yield f"{pair[1]} behind {pair[0]}"
+
+
+def _short_ids(profile: Profile, messages: Sequence[Entry]) -> Complaints:
+    calls = [call for message in messages for call in message.get("tool_calls", ())]
+    if profile.call_id_length and any(len(call["id"]) != profile.call_id_length for call in calls):
+        yield f"an id of a call that has not {profile.call_id_length} letters"
 
 
 def _leading(roles: Sequence[str]) -> int:

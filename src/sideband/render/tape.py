@@ -44,11 +44,9 @@ class Tape:
         "pending",
     )
 
-    def __init__(
-        self, levels: Sequence[Level] = (ROOT,), *, fresh: bool = True, marking: bool = False, base: int = 0
-    ) -> None:
+    def __init__(self, levels: Sequence[Level] = (ROOT,), *, fresh: bool = True, marking: bool = False) -> None:
         self.data = bytearray()
-        self.base = base
+        self.base = 0
         self.levels = [*levels]
         self.fresh = fresh
         self.marking = marking
@@ -59,9 +57,16 @@ class Tape:
 
     def fork(self) -> "Tape":
         """An empty tape that goes on where this one ends; nothing written to it changes this one."""
-        copy = Tape(self.levels, fresh=self.fresh, marking=self.marking, base=len(self.data))
-        if self.pending:
-            copy.pending = self.pending.copy()
+        # Every request makes one: going through the arguments of the constructor takes as long as all the rest of it.
+        copy = Tape.__new__(Tape)
+        copy.data = bytearray()
+        copy.base = len(self.data)
+        copy.levels = self.levels.copy()
+        copy.fresh, copy.marking = self.fresh, self.marking
+        copy.marks = []
+        copy.blocks = copy.answered = copy.answered_marks = copy.answered_blocks = 0
+        copy.pending = self.pending.copy()
+        copy.last_role = ""
         return copy
 
     @property
@@ -147,7 +152,8 @@ def _described(block: Mapping[str, Any]) -> str:
     kind = block.get("type", "")
     if kind == "text":
         return str(block.get("text", ""))
-    inner = block.get("resource", block)
+    resource = block.get("resource")
+    inner = resource if isinstance(resource, Mapping) else block
     about = (inner.get("uri"), inner.get("name"), inner.get("mimeType"))
     return f"[{kind}{''.join(f' {part}' for part in about if part)}]"
 

@@ -31,7 +31,7 @@ class RequestView(msgspec.Struct, frozen=True, kw_only=True):
     The system text is `system`, then whatever a placement puts there, then `system_after`. `session_id` and `window`
     tell whether the messages continue those of an earlier view: inside one window of one session they only grow.
     `again` are the fragments of a request that has left already and was not answered: it is sent as it was (None: this
-    is a new one).
+    is a new one). `known_route` is the route of which the session has on record what it is.
     """
 
     turn: int
@@ -44,3 +44,4 @@ class RequestView(msgspec.Struct, frozen=True, kw_only=True):
     window: int = 0
     ledger: Ledger = msgspec.field(default_factory=Ledger)
     again: tuple[Fragment, ...] | None = None
+    known_route: str = ""

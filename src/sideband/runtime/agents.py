@@ -10,7 +10,8 @@ from sideband.core.masking import mask_text
 from sideband.loop.agent import AgentRun
 from sideband.loop.asking import Asker, made_plan
 from sideband.loop.compaction import KeepLast, Summarize
-from sideband.loop.hooks import HOOK_SECONDS
+from sideband.loop.foreign import name_of
+from sideband.loop.hooks import HOOK_SECONDS, Hooks
 from sideband.loop.problems import Problem
 from sideband.loop.run import LoopParts, LoopResult, LoopSettings
 from sideband.loop.scope import Ended, Scope
@@ -18,6 +19,7 @@ from sideband.loop.sending import Sender
 from sideband.loop.telling import Surroundings
 from sideband.ports import Clock, Compactor, Message, Model, ModelError, OnText, Reply
 from sideband.providers.options import read_options
+from sideband.providers.registry import Registry
 from sideband.render.view import RequestView, SystemText, system_text
 from sideband.runtime.clock import SystemClock
 from sideband.runtime.models import read_model
@@ -89,12 +91,13 @@ def _read(task: str | None, session: Session, options: AgentOptions) -> tuple[Lo
     config = read_options(told).config
     window = read_window(model, config)
     tools = read_tools(options.get("tools", ()))
+    hooks, providers = options.get("hooks", HOOKS), options.get("providers", PROVIDERS)
     parts = LoopParts(
         talk=session.talk,
         model=model,
         clock=options.get("clock") or SystemClock(),
-        hooks=options.get("hooks", HOOKS),
-        providers=options.get("providers", PROVIDERS).enabled(told),
+        hooks=hooks,
+        providers=providers.enabled(told),
         around=Surroundings(
             options=told,
             config_for=lambda provider_id: config.get(provider_id, {}),
@@ -109,8 +112,15 @@ def _read(task: str | None, session: Session, options: AgentOptions) -> tuple[Lo
         watcher=read_watcher(options.get("watcher"), tools),
         on_text=options.get("on_text"),
         on_restart=options.get("on_restart"),
+        registered=_registered(hooks, providers),
     )
     return parts, read_settings(task, options, context_window=window)
+
+
+def _registered(hooks: Hooks, providers: Registry) -> tuple[str, ...]:
+    """What a later process has to register too, if it is to go on in the same way."""
+    named = {f"hook {name_of(function)}" for function in hooks.functions()}
+    return (*sorted(f"provider {provider_id}" for provider_id in providers.registered), *sorted(named))
 
 
 async def llm_call(

@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Final
 
-from sideband.core.errors import InvalidOption, shown
+from sideband.core.errors import InvalidOption
 from sideband.core.failures import StoreRefused
-from sideband.runtime.store import NEEDS_PSYCOPG, sqlite_path
+from sideband.runtime.store import NEEDS_PSYCOPG, kind_of, sqlite_path
 from sideband.store.inspection import Inspector
 
 
@@ -17,14 +17,7 @@ def inspect_store(url: str) -> AbstractContextManager[Inspector]:
         raise InvalidOption(
             "a store in memory is gone with its process; there is nothing to read", field="url", value=url
         )
-    scheme, found, _ = url.partition("://")
-    if not found or scheme not in _WAYS:
-        # Of an address no more is repeated than its kind: it may hold a password.
-        raise InvalidOption(
-            f"{shown(scheme)} is not the address of a store; write 'sqlite:///sideband.db' or 'postgresql://host/name'",
-            field="url",
-        )
-    return _WAYS[scheme](url)
+    return _WAYS[kind_of(url, _WAYS)](url)
 
 
 def _sqlite(url: str) -> AbstractContextManager[Inspector]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sideband.core.errors import InvalidOption, shown
+from sideband.models.keys import check_key
 from sideband.models.scripted import ScriptedModel
 from sideband.ports import Model, ModelError
 from sideband.render.profile import Wire
@@ -51,7 +52,7 @@ def read_model(model: str | Model) -> Model:
     weights are in that file.
     """
     if not isinstance(model, str):
-        return model
+        return _is_model(model)
     transport, _, name = model.partition(":")
     if transport not in TRANSPORTS:
         raise InvalidOption(
@@ -75,12 +76,24 @@ def read_model(model: str | Model) -> Model:
     return speaker
 
 
+def _is_model(model: Model) -> Model:
+    if callable(getattr(model, "plan", None)) and callable(getattr(model, "complete", None)):
+        return model
+    raise InvalidOption(
+        f"a model has plan() and complete(), or is a string like {TRANSPORTS['anthropic']!r}; {shown(model)} is neither",
+        field="model",
+        value=model,
+    )
+
+
 def _local(name: str) -> Model:
     if name not in ("", BUNDLED) and not name.endswith(WEIGHTS):
         raise InvalidOption(
             f"{shown(name)} is no local model; write 'local:', or 'local:FILE{WEIGHTS}'", field="model", value=name
         )
     weights = Path(name).expanduser() if name.endswith(WEIGHTS) else None
+    if weights is not None and not weights.is_file():
+        raise InvalidOption(f"there is no file {str(weights)!r} with the weights of a model", field="model", value=name)
     known_as = BUNDLED if weights is None else weights.stem.lower()
     local: Model = _loaded("local").LocalModel(load_profiles().of(f"local:{known_as}"), model=known_as, weights=weights)
     return local
@@ -91,8 +104,21 @@ def _compatible() -> dict[str, Any]:
     if not url:
         raise ModelError(f"an OpenAI-compatible server needs an address: set the environment variable {URL_VARIABLE}")
     # An address may hold a password, which is nobody's business who reads a message.
-    host = urlsplit(url).netloc.rpartition("@")[2]
-    return {"base_url": url, "api_key": os.environ.get(KEY_VARIABLE) or "none", "service": f"the server at {host}"}
+    service = f"the server at {_host(url)}"
+    key = os.environ.get(KEY_VARIABLE) or "none"
+    check_key(service, key, KEY_VARIABLE)
+    return {"base_url": url, "api_key": key, "service": service}
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_address = None
+    if not is_address:
+        raise ModelError(f"{URL_VARIABLE} is no address of a server: set it to one like http://127.0.0.1:8080/v1")
+    return parts.netloc.rpartition("@")[2]
 
 
 def _speaker(wire: Wire) -> Any:  # noqa: ANN401 - one of the model classes, none of which may be loaded here
@@ -107,3 +133,6 @@ def _loaded(module: str) -> Any:  # noqa: ANN401 - the same
         raise ModelError(
             f"{error.name} is not installed, and this model needs it: pip install 'sideband[models]'"
         ) from error
+    except ImportError as error:
+        # It is there, but of another version.
+        raise ModelError(f"this model needs another version: pip install -U 'sideband[models]' ({error})") from error

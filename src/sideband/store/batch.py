@@ -1,7 +1,7 @@
 """Decisions that are committed together: each sees those before it, and one that fails fails alone."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -29,7 +29,10 @@ class Standing(NamedTuple):
     attended: bool
 
 
-class Row(NamedTuple):
+# There are as many of the following as accepts: this is the cheapest that a record can be.
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
     """A record in its place."""
 
     sequence: int
@@ -41,7 +44,7 @@ class Row(NamedTuple):
         return Logged(sequence=self.sequence, session_id=self.session_id, event=self.record.event)
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """What an order came to: what was committed, or why nothing was."""
 
     order: Order
@@ -72,34 +75,28 @@ class Batch:
             else:
                 outcome: Committed | Exception
                 try:
-                    outcome = self._place(replica.session_id, self._decided(order))
+                    outcome = self._decided(order, replica)
                 except Exception as error:  # noqa: BLE001 - whatever a decision raises is for whoever asked for it
                     outcome = error
                 self.answers.append(Answer(order, outcome))
 
-    def _decided(self, order: Order) -> Sequence[Record]:
-        replica = order.replica
+    def _decided(self, order: Order, replica: Replica) -> Committed:
         standing = self.replicas.get(replica)
         if standing is None:
             standing = self.replicas[replica] = self._standing(replica.session_id)
         if order.lease is not None and order.lease.token != standing.token:
             raise LeaseLost(replica.session_id)
-        records = [*map(record, replica.decide(order.decide, attended=standing.attended))]
+        records = [record(event) for event in replica.decide(order.decide, attended=standing.attended)]
         try:
             replica.advance(records)
         except Exception:
             # It may have been applied in part. Nothing of it is written, and nobody decides on what it left behind.
             replica.forget()
             raise
-        return records
-
-    def _place(self, session_id: str, records: Sequence[Record]) -> Committed:
-        events = []
         for entry in records:
             self.last += 1
-            self.rows.append(Row(self.last, session_id, entry))
-            events.append(entry.event)
-        return Committed(events=tuple(events), sequence=self.last)
+            self.rows.append(Row(self.last, replica.session_id, entry))
+        return Committed(events=tuple([entry.event for entry in records]), sequence=self.last)
 
     def fail(self, error: Exception) -> None:
         """The transaction was not made. What was decided on top of it is void too, refusals included."""
@@ -122,7 +119,8 @@ class Batch:
 
 def tell(answers: Iterable[Answer]) -> None:
     """Let those know who still wait; on the event loop."""
-    for order, outcome in answers:
+    for answer in answers:
+        order, outcome = answer.order, answer.outcome
         if order.done.done():
             continue
         if isinstance(outcome, Committed):

@@ -1,10 +1,11 @@
-"""What a durable store tells the event loop: it wakes those who wait for a session, and feeds its subscribers."""
+"""What a store tells the event loop: it wakes those who wait for a session, and feeds its subscribers."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, KeysView, Sequence
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import ref
 
 from sideband.core.failures import CursorExpired, CursorLost
 from sideband.core.topic import KINDS
@@ -72,17 +73,45 @@ class Feed:
     def __init__(self, announced: int, *, subscriber_events: int = SUBSCRIBER_EVENTS) -> None:
         self.announced = announced
         self._subscriber_events = subscriber_events
-        self._wakes: dict[str, asyncio.Event] = {}
+        # Whoever waits for news has hold of the event; of a session that nobody waits for nothing is left.
+        self._wakes: dict[str, ref[asyncio.Event]] = {}
         self._subscribers: dict[_Subscriber, None] = {}
         self._error: Exception | None = None
         self._is_over = False
 
     def wake(self, session_id: str) -> asyncio.Event:
         """Set at each commit of the session; whoever waits for one clears it first."""
-        wake = self._wakes.get(session_id)
+        known = self._wakes.get(session_id)
+        wake = None if known is None else known()
         if wake is None:
-            wake = self._wakes[session_id] = asyncio.Event()
+            wake = asyncio.Event()
+            self._wakes[session_id] = ref(wake, lambda gone: self._unwake(session_id, gone))
         return wake
+
+    def _unwake(self, session_id: str, gone: "ref[asyncio.Event]") -> None:
+        if self._wakes.get(session_id) is gone:
+            del self._wakes[session_id]
+
+    def _rouse(self, session_id: str) -> None:
+        known = self._wakes.get(session_id)
+        wake = None if known is None else known()
+        if wake is not None:
+            wake.set()
+
+    @property
+    def awaited(self) -> KeysView[str]:
+        """The sessions that somebody waits for."""
+        return self._wakes.keys()
+
+    @property
+    def subscribers(self) -> int:
+        """How many follow."""
+        return len(self._subscribers)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self._wakes or self._subscribers)
 
     def announce(self, news: Iterable[Logged]) -> None:
         """This is durable now, in this order and with nothing in between."""
@@ -91,7 +120,7 @@ class Feed:
                 continue
             self.announced = logged.sequence
             if logged.session_id in self._wakes:
-                self._wakes[logged.session_id].set()
+                self._rouse(logged.session_id)
             if self._subscribers:
                 for subscriber in tuple(self._subscribers):
                     self._offer(subscriber, logged)
@@ -109,8 +138,8 @@ class Feed:
     def skip(self, gap: Gap) -> None:
         """Go on behind it; whoever follows has to know."""
         self.announced = gap.through
-        for wake in self._wakes.values():
-            wake.set()
+        for session_id in tuple(self._wakes):
+            self._rouse(session_id)
         for subscriber in self._subscribers:
             subscriber.gap = gap.why
             subscriber.wake.set()

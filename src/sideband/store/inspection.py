@@ -4,7 +4,7 @@ Also into one that is damaged: every row is handed out as it stands, with whethe
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -14,9 +14,7 @@ from sideband.core.failures import StoreError
 from sideband.core.snapshot import UnknownSnapshot
 from sideband.core.state import SessionState, fold
 from sideband.store.records import WORDS, read
-
-# What folding raises at an event that does not fit what was before it.
-_MISFITS: Final = (LookupError, TypeError, ValueError, AttributeError)
+from sideband.store.replica import MISFITS
 
 
 class Held(NamedTuple):
@@ -123,6 +121,24 @@ def restored(store: Inspector, shelf: Shelf) -> SessionState:
     return state
 
 
+class Replay:
+    """A session played again, from its first event or, where that was pruned, from its snapshot.
+
+    Each event is handed out before it changes `state`; `Unreadable` where one cannot be read or does not fit.
+    """
+
+    def __init__(self, store: Inspector, shelf: Shelf) -> None:
+        kept = store.kept(shelf.session_id) if shelf.pruned_through else None
+        self.state = SessionState() if kept is None else _thawed(kept)
+        self._entries = store.entries(shelf.session_id, after=0 if kept is None else kept.sequence)
+
+    def __iter__(self) -> Iterator[Event]:
+        for entry in self._entries:
+            event = _event(entry)
+            yield event
+            _change(self.state, entry, event)
+
+
 def _differences(store: Inspector, shelf: Shelf, *, from_start: bool) -> Iterator[str]:
     kept = store.kept(shelf.session_id)
     if not from_start and (kept is None or kept.sequence < shelf.pruned_through):
@@ -152,10 +168,13 @@ def _thawed(kept: Kept) -> SessionState:
 
 
 def _add(state: SessionState, entry: Entry) -> None:
-    event = _event(entry)
+    _change(state, entry, _event(entry))
+
+
+def _change(state: SessionState, entry: Entry, event: Event) -> None:
     try:
         fold((event,), state)
-    except _MISFITS as error:
+    except MISFITS as error:
         raise Unreadable(
             f"row {entry.sequence} ({entry.word}) does not fit what was before it: {type(error).__name__}: {error}"
         ) from error

@@ -2,20 +2,28 @@
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from math import inf, isinf
+from operator import attrgetter
 from typing import Final, NamedTuple
 
+from sideband.core import snapshot
 from sideband.core.errors import SessionBusy, shown
-from sideband.core.failures import CursorLost, LeaseLost
+from sideband.core.failures import CursorExpired, LeaseLost
 from sideband.core.state import SessionState, fold
-from sideband.core.topic import KINDS
 from sideband.ports import Committed, Decision, Lease, Logged
+from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS, Feed, Span, Wanted, pages
+from sideband.store.names import check_name
 
-SUBSCRIBER_EVENTS: Final = 1_000
+SNAPSHOT_EVENTS: Final = 1_000
+KEPT_EVENTS: Final = 100_000
 # When a lease lapses that never does, in milliseconds.
 NEVER: Final = 2**63 - 1
+_SEQUENCE: Final = attrgetter("sequence")
 
 
 def now_ms() -> int:
@@ -23,16 +31,20 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class _Subscriber(NamedTuple):
-    wanted: Callable[[Logged], bool]
-    waiting: deque[Logged]
-    wake: asyncio.Event
+class _Past(NamedTuple):
+    """A session of which something was pruned: all that it knew at a sequence, and how far its journal is gone."""
+
+    state: bytes
+    at: int
+    pruned_through: int
 
 
 class MemoryStore:
     """Decisions run on the state itself; nothing awaits between reading it and applying what was decided.
 
-    Leases do not lapse, unless they are to (`lease_seconds`): whoever holds one is there as long as the memory is.
+    Leases do not lapse, unless they are to (`lease_seconds`): whoever holds one is there as long as the memory is. Of
+    each session the last `kept_events` are kept (None: all of them); there is a look at that after `snapshot_events`, and
+    ever less often the longer the journal is.
     """
 
     def __init__(
@@ -41,19 +53,25 @@ class MemoryStore:
         now_ms: Callable[[], int] = now_ms,
         subscriber_events: int = SUBSCRIBER_EVENTS,
         lease_seconds: float = inf,
+        kept_events: int | None = KEPT_EVENTS,
+        snapshot_events: int = SNAPSHOT_EVENTS,
     ) -> None:
         self.journal: list[Logged] = []
+        self._kept_events = kept_events
+        self._snapshot_events = snapshot_events
+        self._tidy_at = max(snapshot_events, kept_events or 0)
+        self._gone = 0
+        self._pasts: dict[str, _Past] = {}
         self._lease_seconds = lease_seconds
-        self._subscriber_events = subscriber_events
         self._now_ms = now_ms
         self._leases: dict[str, Lease] = {}
         self._tokens: dict[str, int] = {}
         self._states: dict[str, SessionState] = {}
-        self._wakes: dict[str, asyncio.Event] = {}
-        self._subscribers: list[_Subscriber] = []
+        self._feed = Feed(0, subscriber_events=subscriber_events)
 
-    async def open(self, session_id: str) -> None:
+    async def open(self, session_id: str) -> SessionState:
         """Every session is at hand, from its first mention on."""
+        return self.state(session_id)
 
     async def close(self) -> None:
         """What is in memory stays for as long as somebody holds it."""
@@ -62,8 +80,14 @@ class MemoryStore:
         """The state of a session, which begins with its first mention. Read it; only commits change it."""
         state = self._states.get(session_id)
         if state is None:
+            check_name(session_id)
             state = self._states[session_id] = SessionState()
         return state
+
+    @property
+    def _last(self) -> int:
+        """The last sequence there is: each number has, or had, a row."""
+        return len(self.journal) + self._gone
 
     def nothing_waits(self, session_id: str) -> bool:
         """Whether the inbox of a session is empty."""
@@ -86,19 +110,23 @@ class MemoryStore:
                 self._restore(state, session_id)
                 raise
             journal, behind = self.journal, len(self.journal)
-            for sequence, event in enumerate(events, behind + 1):
+            for sequence, event in enumerate(events, behind + self._gone + 1):
                 journal.append(Logged(sequence=sequence, session_id=session_id, event=event))
-            # Nobody can wait for what nobody has asked for yet.
-            if session_id in self._wakes:
-                self._wakes[session_id].set()
-            if self._subscribers:
-                for logged in journal[behind:]:
-                    self._tell(logged)
-        return Committed(events=events, sequence=len(self.journal))
+            feed = self._feed
+            if feed.is_followed:
+                feed.announce(journal[behind:])
+            else:
+                feed.announced = len(journal) + self._gone
+            if len(journal) > self._tidy_at:
+                self._tidy()
+        return Committed(events=events, sequence=len(self.journal) + self._gone)
 
     def _restore(self, state: SessionState, session_id: str) -> None:
         """Let a state be what the journal says again, for everybody who holds it."""
-        known = fold(logged.event for logged in self.journal if logged.session_id == session_id)
+        past = self._pasts.get(session_id)
+        begin, behind = (None, 0) if past is None else (snapshot.decode(past.state), past.at)
+        mine = (entry for entry in self.journal if entry.session_id == session_id and entry.sequence > behind)
+        known = fold((entry.event for entry in mine), begin)
         known.attended = state.attended
         vars(state).update(vars(known))
 
@@ -112,6 +140,7 @@ class MemoryStore:
 
     async def acquire(self, session_id: str, holder: str) -> Lease:
         """Take the session on lease; `SessionBusy` where another holder has it."""
+        self.state(session_id)
         held = self._leases.get(session_id)
         if held is not None and held.holder != holder and held.expires_at > self._now_ms():
             raise SessionBusy(
@@ -146,54 +175,78 @@ class MemoryStore:
 
     def wake(self, session_id: str) -> asyncio.Event:
         """Set at each commit of the session; whoever waits for one clears it first."""
-        wake = self._wakes.get(session_id)
-        if wake is None:
-            wake = self._wakes[session_id] = asyncio.Event()
-        return wake
+        return self._feed.wake(session_id)
 
-    async def subscribe(
+    @property
+    def subscribers(self) -> int:
+        """How many follow."""
+        return self._feed.subscribers
+
+    def subscribe(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
         """What was and will be logged behind `after`; a subscriber that falls behind is cut off with its cursor."""
-        wanted = _wanted(session_id, kind_prefix)
-        subscriber = _Subscriber(wanted, deque(filter(wanted, self.journal[after:])), asyncio.Event())
-        self._subscribers.append(subscriber)
-        seen = after
-        try:
-            while True:
-                while subscriber.waiting:
-                    logged = subscriber.waiting.popleft()
-                    seen = logged.sequence
-                    yield logged
-                if subscriber not in self._subscribers:
-                    raise CursorLost(seen)
-                subscriber.wake.clear()
-                await subscriber.wake.wait()
-        finally:
-            if subscriber in self._subscribers:
-                self._subscribers.remove(subscriber)
+        return self._feed.subscribe(self._page, Wanted(session_id, kind_prefix), after)
 
-    def _tell(self, logged: Logged) -> None:
-        for subscriber in tuple(self._subscribers):
-            if not subscriber.wanted(logged):
-                continue
-            if len(subscriber.waiting) >= self._subscriber_events:
-                self._subscribers.remove(subscriber)
-            else:
-                subscriber.waiting.append(logged)
-            subscriber.wake.set()
-
-    async def history(
+    def history(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
         """What is logged behind `after` now."""
-        for logged in filter(_wanted(session_id, kind_prefix), self.journal[after:]):
-            yield logged
+        return pages(self._page, Wanted(session_id, kind_prefix), Span(after, self._last))
 
+    async def _page(self, wanted: Wanted, span: Span) -> Sequence[Logged]:
+        pruned = self._pruned_through(wanted.session_id)
+        if span.after < pruned:
+            raise CursorExpired(span.after, pruned)
+        behind = bisect_right(self.journal, span.after, key=_SEQUENCE)
+        until = None if span.until is None else bisect_right(self.journal, span.until, key=_SEQUENCE)
+        there = filter(wanted.includes, islice(self.journal, behind, until))
+        return list(islice(there, PAGE_EVENTS))
 
-def _wanted(session_id: str | None, kind_prefix: str) -> Callable[[Logged], bool]:
-    def wanted(logged: Logged) -> bool:
-        mine = session_id is None or logged.session_id == session_id
-        return mine and (not kind_prefix or KINDS.get(type(logged.event), "").startswith(kind_prefix))
+    # How much is kept.
 
-    return wanted
+    async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
+        """Take from the journal all but the last events of a session; how many are gone."""
+        return self._prune({session_id: keep_events})
+
+    def _pruned_through(self, session_id: str | None) -> int:
+        if session_id is None:
+            return max((past.pruned_through for past in self._pasts.values()), default=0)
+        past = self._pasts.get(session_id)
+        return 0 if past is None else past.pruned_through
+
+    def _tidy(self) -> None:
+        """Of long sessions the journal keeps the end. What it takes is paid for by what was logged since."""
+        if self._kept_events is not None:
+            logged = Counter(entry.session_id for entry in self.journal)
+            keep = self._kept_events
+            self._prune({session_id: keep for session_id, count in logged.items() if count > keep})
+        self._tidy_at = len(self.journal) + max(len(self.journal), self._snapshot_events)
+
+    def _prune(self, kept: Mapping[str, int]) -> int:
+        """Leave so many events of each of these. The last row of the store stays: what comes next counts from it."""
+        states = self._states_of(kept)
+        left = {session_id: kept[session_id] for session_id in states}
+        stays, through = deque(self.journal[-1:]), dict[str, int]()
+        for entry in reversed(self.journal[:-1]):
+            count = left.get(entry.session_id)
+            if count is None or count > 0:
+                stays.appendleft(entry)
+            else:
+                through.setdefault(entry.session_id, entry.sequence)
+            if count is not None:
+                left[entry.session_id] = count - 1
+        for session_id, sequence in through.items():
+            self._pasts[session_id] = _Past(states[session_id], self._last, sequence)
+        gone = len(self.journal) - len(stays)
+        self._gone += gone
+        self.journal[:] = stays
+        return gone
+
+    def _states_of(self, session_ids: Iterable[str]) -> dict[str, bytes]:
+        """What these know, as far as that can be written down: nobody has made sure of it here."""
+        states = {}
+        for session_id in session_ids:
+            with suppress(TypeError, ValueError, OverflowError, RecursionError):
+                states[session_id] = snapshot.encode(self.state(session_id))
+        return states

@@ -6,14 +6,17 @@ after that, and never has to be taken back.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sideband.core import snapshot
 from sideband.core.events import Event
-from sideband.core.failures import StoreNewer
+from sideband.core.failures import StoreDamaged, StoreNewer
 from sideband.core.state import SessionState, apply, fold
 from sideband.ports import Decision, Logged
 from sideband.store.records import Record
+
+MISFITS: Final = (LookupError, TypeError, ValueError, AttributeError)
+"""What folding raises at an event that does not fit what was before it."""
 
 
 class Loaded(NamedTuple):
@@ -36,7 +39,13 @@ class Loaded(NamedTuple):
         except snapshot.UnknownSnapshot as error:
             # It is as it was written, so somebody else must know how to read it.
             raise StoreNewer(f"a newer Sideband has kept this session: {error}; upgrade sideband") from error
-        return fold((logged.event for logged in self.tail), state)
+        try:
+            return fold((logged.event for logged in self.tail), state)
+        except MISFITS as error:
+            raise StoreDamaged(
+                f"what session {self.tail[0].session_id!r} has logged does not fit together "
+                f"({type(error).__name__}: {error}); `sideband doctor --verify` says where, restore it from a backup"
+            ) from error
 
 
 class Replica:
@@ -74,18 +83,25 @@ class Replica:
         self.snapshot_bytes = len(loaded.snapshot or b"")
 
     def catch_up(self, news: Iterable[Logged]) -> None:
-        """Others have logged this; what is known already is passed over."""
-        for logged in news:
-            if logged.sequence > self.at:
-                apply(self.ahead, logged.event)
-                self.at = logged.sequence
-                self.tail_events += 1
+        """Others have logged this; what is known already is passed over.
 
-    def decide(self, decide: Decision, *, attended: bool) -> tuple[Event, ...]:
+        Where it does not fit, the session has to be loaded again, and whoever does that is told.
+        """
+        ahead = self.ahead
+        try:
+            for logged in news:
+                if logged.sequence > self.at:
+                    apply(ahead, logged.event)
+                    self.at = logged.sequence
+                    self.tail_events += 1
+        except MISFITS:
+            self.forget()
+
+    def decide(self, decide: Decision, *, attended: bool) -> Iterable[Event]:
         """What the decision says of the state as it is now. Nothing changes: that takes `advance`."""
         ahead = self.ahead
         ahead.attended = attended
-        return tuple(decide(ahead))
+        return decide(ahead)
 
     def advance(self, records: Sequence[Record]) -> None:
         """Decided in the open transaction: what is decided next has to know. `forget` if this cannot be applied."""
@@ -125,13 +141,22 @@ class Replica:
             raise LookupError(f"session {self.session_id!r} is not open; await open() first")
         return self._seen
 
+    @property
+    def seen_at(self) -> int:
+        """The last sequence of the session that is shown."""
+        return self._seen_at
+
     def show(self, state: SessionState, at: int) -> None:
         """Begin to show the session, as it was at this sequence."""
         self._seen, self._seen_at = state, at
 
     def show_news(self, news: Iterable[Logged]) -> None:
-        """This is durable; what is shown already is passed over."""
-        for logged in news:
-            if logged.sequence > self._seen_at:
-                apply(self.seen, logged.event)
-                self._seen_at = logged.sequence
+        """This is durable; what is shown already is passed over. What does not fit ends the show."""
+        seen = self.seen
+        try:
+            for logged in news:
+                if logged.sequence > self._seen_at:
+                    apply(seen, logged.event)
+                    self._seen_at = logged.sequence
+        except MISFITS:
+            self._seen = None

@@ -42,7 +42,13 @@ COMMITS: Final[Rules] = rules(
         "store:subscribers:same-order-for-all": "Every subscriber sees the same order of events, and one that reconnects with its cursor sees neither gap nor repetition.",
         "store:bounded:overflow-is-an-error": "No input makes memory, disk or prompt grow without limit, since overflow is refused.",
         "store:isolation:slow-code-delays-no-accept": "A hook, provider or subscriber that hangs or fails neither delays an accept nor loses another item.",
+        "store:bounded:idle-sessions-leave-memory": "Beside the sessions that the program holds on to, or runs, a store file has no more in memory than it was told to, and what is read again is as it was.",
+        "store:bounded:retention-is-configuration": "How many events of a session are kept is an option of `open_store`, for every kind of store.",
+        "store:isolation:one-bad-session-fails-alone": "A session that cannot be rebuilt, or whose id no store can hold, fails no commit of another.",
+        "store:lease:lapsed-ends-the-run": "A run whose lease lapses because it cannot be renewed is cancelled and writes nothing more.",
+        "store:lease:time-is-configuration": "How long a lease holds is an option of `open_store`, for every kind of store.",
         "store:open:damaged-or-newer-is-refused": "A store that is corrupt or of a newer schema is refused with a diagnostic and never opened empty.",
+        "store:open:moved-file-accepts-nothing": "A store file that is removed or replaced while it is open accepts nothing more.",
     },
 )
 
@@ -63,6 +69,7 @@ TURNS: Final[Rules] = rules(
         "loop:retry:restarted-stream-is-announced": "A stream that starts over is announced.",
         "loop:resume:no-tool-runs-again": "A resumed session runs no tool again, and a call without a result gets one with the status `unknown` that says so.",
         "loop:resume:idempotent-tools-may-repeat": "A resumed session may repeat a call of a tool marked as `idempotent`.",
+        "loop:resume:names-what-is-missing": "A resumed session names the hooks and providers that were registered when it last ran and are not now.",
         "loop:session:remind-uses-the-inbox": "`Session.remind` goes through the inbox like a bridge.",
         "loop:session:pending-lists-queued-and-live": "`Session.pending` lists queued and live items with their states.",
         "loop:result:never-silent": "An accepted item that is not `audit_only` is shown to a model, reported as undelivered, or live for the next request.",

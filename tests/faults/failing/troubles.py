@@ -96,8 +96,8 @@ class TroubledJournal(PassingOn):
         super().__init__(behind)
         self._trouble = trouble
 
-    async def open(self, session_id: str) -> None:
-        await self._trouble.met(lambda: self.behind.open(session_id))
+    async def open(self, session_id: str) -> object:
+        return await self._trouble.met(lambda: self.behind.open(session_id))
 
     async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         return await self._trouble.met(lambda: self.behind.commit(session_id, decide, lease=lease))

@@ -14,9 +14,10 @@ import msgspec
 
 from sideband.core.events import Event
 from tests.faults.killing.life import SESSION, Order
-from tests.faults.killing.moments import Moment
+from tests.faults.killing.moments import MOMENTS, Moment
 from tests.faults.laws import broken, journal_of
-from tests.faults.places import opened
+from tests.faults.places import PLACES, opened
+from tests.faults.replay import replayable
 from tests.faults.witness import Witness
 
 ROOT: Final = Path(__file__).parents[3]
@@ -28,6 +29,8 @@ ANYWHERE: Final = 0.15
 SAID_BY_EACH: Final = 6
 # A process comes to these perhaps once in its life.
 RARE: Final = frozenset({Moment.COMPACTION, Moment.COMPACTOR})
+# Some are through before their moment comes; then another one is killed, sooner.
+MOST_LIVES: Final = 10
 
 
 class Nursery:
@@ -101,7 +104,6 @@ class Hunt:
         self.rng = random.Random(f"hunt {seed}")  # noqa: S311 - a moment, no secret
         self.witness = Witness()
         self.kills = 0
-        self.missed: list[Moment] = []
         self._events: Sequence[Event] = ()
         self._number = 1
 
@@ -109,32 +111,35 @@ class Hunt:
         """Kill one process at each of these moments; then one lives to the end."""
         async with a_nursery() as nursery:
             for moment in moments:
-                await self._kill_one(nursery, moment)
-                await self.look()
+                for life in range(1, MOST_LIVES + 1):
+                    killed = await self._kill_one(nursery, moment, life)
+                    await self.look()
+                    if killed:
+                        break
+                    assert life < MOST_LIVES, f"nobody ever came to {moment}"
             order = Order(address=self.address, seed=self.seed, last=True)
             await nursery.live(order, self.witness, delay=0)
             await self.look()
         assert self.witness.closed
 
-    async def _kill_one(self, nursery: Nursery, moment: Moment) -> None:
+    async def _kill_one(self, nursery: Nursery, moment: Moment, life: int) -> bool:
         order = Order(
             address=self.address,
             seed=self.seed,
             saying=(self._number, self._number + SAID_BY_EACH),
             moment=moment,
-            count=1 if moment in RARE else self.rng.randint(1, 3),
+            count=1 if moment in RARE or life > 1 else self.rng.randint(1, 3),
             operations=self.rng.randint(0, 6),
             quiet=self.seed % 2 == 1 or self.rng.random() < 0.5,
             hasty=self.hasty,
         )
         most = ANYWHERE if moment is Moment.ANYWHERE else ON_THE_RUN
-        if await nursery.live(order, self.witness, delay=self.rng.uniform(0, most)):
-            self.kills += 1
-        else:
-            self.missed.append(moment)
+        killed = await nursery.live(order, self.witness, delay=self.rng.uniform(0, most) / 2 ** (life - 1))
+        self.kills += killed
         # What was said and not answered is said again.
         while f"n{self._number}" in self.witness.accepted:
             self._number += 1
+        return killed
 
     async def look(self) -> None:
         """Open the store, and hold what is there against all that is known."""
@@ -142,4 +147,18 @@ class Hunt:
             events = await journal_of(store, SESSION)
         assert list(events[: len(self._events)]) == list(self._events), "what was there before is no longer there"
         self._events = events
-        assert not (found := broken(events, self.witness)), "\n".join([f"seed {self.seed}:", *found])
+        assert not (found := broken(events, self.witness)), "\n".join(found)
+
+
+def play(place: str, seed: int, directory: Path, *, hasty: bool = False) -> int:
+    """A session that lives through every moment, in an order of its own; how many were killed."""
+    moments = [*MOMENTS]
+    random.Random(seed).shuffle(moments)  # noqa: S311 - an order, no secret
+    where = PLACES[place](directory)
+    hunt = Hunt(where.address, seed, hasty=hasty)
+    try:
+        with replayable("kill", place, seed):
+            asyncio.run(hunt.run([Moment.ACCEPT] * len(moments) if hasty else moments))
+    finally:
+        where.remove()
+    return hunt.kills

@@ -11,7 +11,8 @@ from sideband.runtime.agents import agent_loop
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
 from tests.faults.cast import RehearsedModel, Talker, WatchedCompactor, WorkTool
-from tests.faults.killing.moments import HaltingDisk, Moment, Stop, StoppingJournal
+from tests.faults.killing.moments import HaltingDisk, HaltingWire, Moment, Stop, StoppingJournal
+from tests.faults.killing.old_stores import move_rows
 from tests.faults.places import opened
 
 SESSION: Final = "s"
@@ -23,7 +24,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is to do: `saying` are the numbers of what it says while it works; the `last` one ends the session.
 
     A `quiet` one says nothing before it has gone on with the request that was left open, if there is one. One that does
-    not `live` only opens the store. Whoever is `hasty` says yes before it knows.
+    not `live` only opens the store. Whoever is `hasty` says yes before it knows, or moves the rows of a store about.
     """
 
     address: str
@@ -46,14 +47,24 @@ def say(word: str, *what: object) -> None:
 
 async def live(order: Order) -> None:
     """Do all of it; who is killed does less."""
-    # Without a disk of its own a process cannot be stopped in the middle of what it does.
-    disk = None if order.address.startswith("postgresql:") else HaltingDisk(say)
-    stop = Stop(order.moment, order.count, order.operations, say, disk)
     if order.moment is Moment.ANYWHERE:
         say("now")
-    if not order.lives and disk is not None:
+    if order.address.startswith("postgresql:"):
+        wire = HaltingWire(say)
+        with wire.watching():
+            await _open(order, wire)
+        return
+    disk = HaltingDisk(say)
+    if not order.lives:
         disk.left = order.operations
-    async with opened(order.address, vfs="" if disk is None else disk.name) as journal:
+    await _open(order, disk, vfs=disk.name)
+
+
+async def _open(order: Order, halting: HaltingDisk | HaltingWire, *, vfs: str = "") -> None:
+    stop = Stop(order.moment, order.count, order.operations, say, halting)
+    if not order.lives and order.hasty:
+        move_rows(order.address, vfs)
+    async with opened(order.address, vfs=vfs) as journal:
         say("opened")
         if order.lives:
             await _live(await Store(StoppingJournal(journal, stop)).session(SESSION), order, stop)

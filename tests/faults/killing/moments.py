@@ -3,9 +3,11 @@
 import asyncio
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+from unittest.mock import patch
 
 from sideband.core.events import (
     Checkpoint,
@@ -19,6 +21,7 @@ from sideband.core.events import (
 )
 from sideband.core.state import SessionState
 from sideband.ports import Committed, Decision, Journal, Lease
+from sideband.store.postgres import appending
 from tests.faults.cast import Say
 from tests.faults.disks import WatchedDisk
 from tests.faults.journals import PassingOn
@@ -38,6 +41,9 @@ class Moment(StrEnum):
     COMPACTOR = "compactor"
     ANYWHERE = "anywhere"
 
+
+# A session lives through all of them, and more than once through what a request has to outlive.
+MOMENTS: Final = (*Moment, Moment.ANSWER, Moment.ANSWER)
 
 # What a commit has to hold for the moment to have come.
 COMMITTING: Final[Mapping[Moment, type[Event] | tuple[type[Event], ...]]] = MappingProxyType(
@@ -82,18 +88,44 @@ class HaltingDisk(WatchedDisk):
         self._spend()
 
 
+class HaltingWire:
+    """The same for a server: before a commit is sent, on its way, or when it was made and nobody has heard of it."""
+
+    BEFORE, ON_THE_WAY, BEHIND = range(3)
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._append = appending.append
+        self.left: int | None = None
+
+    async def append(self, *what: Any) -> int:  # noqa: ANN401 - whatever the store sends
+        place = None if self.left is None else self.left % 3
+        if place in (self.BEFORE, self.ON_THE_WAY):
+            self._say(NOW)
+        if place == self.BEFORE:
+            await asyncio.Event().wait()
+        behind = await self._append(*what)
+        if place == self.BEHIND:
+            self._say(NOW)
+            await asyncio.Event().wait()
+        return behind
+
+    def watching(self) -> AbstractContextManager[object]:
+        """For as long as somebody in this process has a store open there."""
+        return patch.object(appending, "append", self.append)
+
+
 class Stop:
-    """Comes at the `count`th time that a moment is reached; inside a commit, `operations` of the disk later.
+    """Comes at the `count`th time that a moment is reached; inside a commit, `operations` of what is halted later."""
 
-    Where there is no disk to stop, the process goes on, and is killed on the run.
-    """
-
-    def __init__(self, moment: Moment | None, count: int, operations: int, say: Say, disk: HaltingDisk | None) -> None:
+    def __init__(
+        self, moment: Moment | None, count: int, operations: int, say: Say, halting: HaltingDisk | HaltingWire
+    ) -> None:
         self._moment = moment
         self._count = count
         self._operations = operations
         self._say = say
-        self._disk = disk
+        self._halting = halting
 
     def _comes(self, moment: str) -> bool:
         if moment == self._moment:
@@ -112,10 +144,7 @@ class Stop:
         if kinds is None or self._moment is None or not any(isinstance(event, kinds) for event in events):
             return
         if self._comes(self._moment):
-            if self._disk is None:
-                self._say(NOW)
-            else:
-                self._disk.left = self._operations
+            self._halting.left = self._operations
 
 
 class StoppingJournal(PassingOn):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 import apsw
+import psycopg
 
 from sideband.core.events import Event, Queued
 from sideband.core.items import QueuedReminder
@@ -67,3 +68,23 @@ def an_old_postgres_store(directory: Path, version: int) -> PostgresPlace:
             entry.body,
         )
     return place
+
+
+# A planted fault: the rows are taken out, and put back later.
+TAKEN_OUT: Final = ("BEGIN", "CREATE TABLE {0}aside AS SELECT * FROM {0}journal", "DELETE FROM {0}journal", "COMMIT")
+PUT_BACK: Final = ("BEGIN", "INSERT INTO {0}journal SELECT * FROM {0}aside", "DROP TABLE {0}aside", "COMMIT")
+# So long that somebody can be killed meanwhile.
+A_WHILE: Final = ("SELECT pg_sleep(0.1)",)
+
+
+def move_rows(address: str, vfs: str) -> None:
+    """What no migration may do: it takes more than one transaction."""
+    if address.startswith("postgresql:"):
+        with psycopg.connect(address, autocommit=True) as server:
+            for statement in (*TAKEN_OUT, *A_WHILE, *PUT_BACK):
+                server.execute(statement.format("sideband.").encode())
+        return
+    file = apsw.Connection(address, vfs=vfs)
+    for statement in (*TAKEN_OUT, *PUT_BACK):
+        file.execute(statement.format(""))
+    file.close()

@@ -1,22 +1,18 @@
 """Processes that are killed in the middle of what they do: nothing that they have said is lost, and nothing is doubled."""
 
-import asyncio
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.faults.killing.hunting import Hunt
-from tests.faults.killing.moments import Moment
+from tests.faults.killing.hunting import play
+from tests.faults.killing.moments import MOMENTS
 from tests.faults.places import PLACES
+from tests.faults.replay import Tried
 from tests.faults.sizes import size
 
-KILLS: Final = size("SIDEBAND_KILLS", small=48, soak=2_000)
-# A session lives through all of them, and more than once through what a request has to outlive.
-MOMENTS: Final = (*Moment, Moment.ANSWER, Moment.ANSWER)
-
+KILLS: Final = size("SIDEBAND_KILLS", small=100, soak=2_000)
 
 # Seeds that once found a fault: what becomes of a process depends on more than its seed, but not on much more.
 KEPT: Final = (
@@ -26,6 +22,7 @@ KEPT: Final = (
 
 
 def hunts() -> Iterator[object]:
+    """So many that there are no fewer kills than are wanted, half of them in each place."""
     for name, seed in KEPT:
         yield pytest.param(name, seed, id=f"kept-{name}-{seed}")
     for seed in range(-(-KILLS // (len(MOMENTS) * len(PLACES)))):
@@ -41,19 +38,16 @@ def hunts() -> Iterator[object]:
     "store:durable:idempotency-outlives-a-restart",
 )
 @pytest.mark.parametrize(("place", "seed"), [*hunts()])
-def test_a_session_outlives_every_process_that_is_killed_at_work(place: str, seed: int, tmp_path: Path) -> None:
-    moments = [*MOMENTS]
-    random.Random(seed).shuffle(moments)  # noqa: S311 - an order, no secret
-    where = PLACES[place](tmp_path)
-    hunt = Hunt(where.address, seed)
-    try:
-        asyncio.run(hunt.run(moments))
-    finally:
-        where.remove()
-    assert hunt.kills >= len(MOMENTS) // 2, f"only {hunt.kills} were killed; nobody came to {hunt.missed}"
+def test_a_session_outlives_every_process_that_is_killed_at_work(
+    place: str, seed: int, tmp_path: Path, tried: Tried
+) -> None:
+    kills = play(place, seed, tmp_path)
+    assert kills >= len(MOMENTS)
+    tried(f"processes killed at work, {place}", kills)
 
 
-def test_a_yes_before_the_commit_is_found(tmp_path: Path) -> None:
-    hunt = Hunt(str(tmp_path / "store.db"), 0, hasty=True)
-    with pytest.raises(AssertionError, match="nothing_acknowledged_is_lost"):
-        asyncio.run(hunt.run([Moment.ACCEPT] * 8))
+@pytest.mark.parametrize("place", PLACES)
+def test_a_yes_before_the_commit_is_found(place: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="nothing_acknowledged_is_lost") as found:
+        play(place, 0, tmp_path, hasty=True)
+    assert found.value.__notes__ == [f"play it again: python -m tests.faults.again kill {place} 0"]

@@ -125,7 +125,7 @@ class House:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._runner = asyncio.Runner()
-        self._names = itertools.count()
+        self.sessions = 0
         self.journal: Journal | None = None
 
     def run(self, doing: Coroutine[Any, Any, _Value]) -> _Value:
@@ -133,18 +133,18 @@ class House:
 
     def move_in(self) -> str:
         """The name of a session that nobody has had."""
-        number = next(self._names)
-        if self.journal is None or number % SESSIONS_EACH == 0:
+        if self.journal is None or self.sessions % SESSIONS_EACH == 0:
             if self.journal is not None:
                 self.run(self.journal.close())
             self.journal = self.run(self._home.open())
-        return f"s{number}"
+        self.sessions += 1
+        return f"s{self.sessions}"
 
     def crash(self) -> None:
         assert self.journal is not None
         self.journal = self.run(self._home.crash(self.journal))
 
-    def leave(self) -> None:
+    def close(self) -> None:
         if self.journal is not None:
             self.run(self.journal.close())
         self.run(self._home.leave())

@@ -29,6 +29,7 @@ from sideband.loop.messages import reply_message, result_message, user_content
 from sideband.loop.outcome import Outcome
 from sideband.ports import Committed, Decision, Lease, Logged, Message, Reply, ToolCall, ToolStatus
 from sideband.runtime.session import Session
+from sideband.store.feed import Feed
 from tests.faults.schedules.stores import GroupingStore, WitnessedStore
 
 # Stores.
@@ -51,7 +52,7 @@ class AwaitsBetweenCheckAndAct(WitnessedStore):
                 apply(state, event)
             logged = Logged(sequence=len(self.journal) + 1, session_id=session_id, event=event)
             self.journal.append(logged)
-            self._tell(logged)
+            self._feed.announce([logged])
         if events:
             self.commits.append(events)
             self.wake(session_id).set()
@@ -89,9 +90,14 @@ class ForgetsToLog(WitnessedStore):
 class SkipsASubscriber(WitnessedStore):
     """Tells its subscribers of all but every seventh event."""
 
-    def _tell(self, logged: Logged) -> None:
-        if logged.sequence % 7:
-            super()._tell(logged)
+    def __init__(self) -> None:
+        super().__init__()
+        self._feed = _ForgetfulFeed(0)
+
+
+class _ForgetfulFeed(Feed):
+    def announce(self, news: Iterable[Logged]) -> None:
+        super().announce(logged for logged in news if logged.sequence % 7)
 
 
 # Conversations.

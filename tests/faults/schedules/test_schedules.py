@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from tests.faults.replay import Tried
 from tests.faults.schedules.kept_seeds import KEPT, Kept
 from tests.faults.schedules.playing import judge
 from tests.faults.schedules.scenarios import SCENARIOS
@@ -48,6 +49,7 @@ def test_a_schedule_that_once_found_a_fault_finds_none(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize(("scenario", "seeds"), [*blocks()])
-def test_no_schedule_breaks_a_law(scenario: str, seeds: range) -> None:
+def test_no_schedule_breaks_a_law(scenario: str, seeds: range, tried: Tried) -> None:
     for seed in seeds:
         check(scenario, seed)
+    tried("schedules, memory", len(seeds))

@@ -31,7 +31,7 @@ from tests.builders import a_draft, a_reminder, a_text
 from tests.programs import ROOT
 from tests.sessions import CLIENT
 from tests.unit.cli.stores import BODY, SECRET, address, fill, prune
-from tests.unit.store.twins import Sender, SqliteTwin, Twin, played
+from tests.unit.store.twins import PATIENCE, Sender, SqliteTwin, Twin, played
 
 Captured = pytest.CaptureFixture[str]
 MINTED = "0190a1b2-c3d4-7abc-8def-0123456789ab"
@@ -308,9 +308,12 @@ def test_following_tells_what_another_process_does_until_it_is_interrupted(durab
                     line = await asyncio.to_thread(following.stdout.readline)
                     assert json.loads(line)["payload"]["reminder_id"] == sent.reminder_id
 
-        played(story)
-        os.kill(following.pid, signal.SIGINT)
-        rest, errors = following.communicate()
+        try:
+            played(story)
+            os.kill(following.pid, signal.SIGINT)
+            rest, errors = following.communicate(timeout=PATIENCE)
+        finally:
+            following.kill()
     assert (following.returncode, rest, errors) == (0, "", "")
 
 

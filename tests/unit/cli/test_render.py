@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.cli.render import MODELS, STYLES, render
+from sideband.cli.picture import STYLES
+from sideband.cli.render import MODELS, render
 from sideband.cli.scene import SceneError, read_scene
-from sideband.cli.share import Share, share
+from sideband.cli.share import Break, Share, share
 from sideband.render.layout import Kind, Part
 from sideband.render.profile import Cache, Placement, Profile, Wire
 from sideband.render.renderer import Renderer
@@ -33,7 +34,7 @@ def a_file(folder: Path, **fields: object) -> Path:
 
 
 def told(capsys: Captured, path: Path, **options: Any) -> str:  # noqa: ANN401 - the options of the command
-    assert render(path, **options) == 0
+    assert render(str(path), **options) == 0
     return capsys.readouterr().out
 
 
@@ -201,6 +202,41 @@ FIRST: Final = tuple(part for part in PARTS if part.kind is not Kind.STABLE)
 
 
 @pytest.mark.parametrize(
+    ("profile", "parts", "broken", "expected"),
+    [
+        pytest.param(
+            a_profile(), PARTS, Break.ROUTE, Share(0, 230, 11, Break.ROUTE.value), id="nothing-on-another-route"
+        ),
+        pytest.param(a_profile(), PARTS, Break.COMPACTION, Share(100, 130, 11), id="the-head-after-a-compaction"),
+        pytest.param(
+            a_profile(), FIRST, Break.COMPACTION, Share(100, 30, 11), id="also-where-nothing-else-was-answered"
+        ),
+        pytest.param(
+            a_profile(least=101),
+            PARTS,
+            Break.COMPACTION,
+            Share(0, 230, 11, "what is old is shorter than the 101 tokens from which on this model caches"),
+            id="unless-the-head-is-too-short",
+        ),
+        pytest.param(
+            a_profile(Cache.IMPLICIT), PARTS, Break.COMPACTION, Share(100, 0, 141), id="whoever-sets-the-markers"
+        ),
+        pytest.param(
+            a_profile(Cache.NONE),
+            PARTS,
+            Break.ROUTE,
+            Share(0, 0, 241, "this route has no prompt cache"),
+            id="where-there-is-a-cache-at-all",
+        ),
+    ],
+)
+def test_what_the_cache_gives_back_to_the_first_request_of_a_window(
+    profile: Profile, parts: tuple[Part, ...], broken: Break, expected: Share
+) -> None:
+    assert share(profile, parts, broken=broken) == expected
+
+
+@pytest.mark.parametrize(
     ("profile", "parts", "unchanged", "expected"),
     [
         pytest.param(a_profile(), PARTS, None, Share(200, 30, 11), id="markers-of-ours"),
@@ -312,6 +348,16 @@ def test_what_the_cache_gives_back_is_told(model: str, said: str, tmp_path: Path
             id="late-system-message",
         ),
         pytest.param(
+            {"messages": [{"role": "assistant", "native": {"anthropic": 3}}]},
+            "is no request: Expected `array`, got `int` - at `$.messages[0].native[...]`",
+            id="native-that-is-no-list",
+        ),
+        pytest.param(
+            {"messages": [{"role": "assistant", "native": {"anthropic": [{}]}}]},
+            "is no request: a native block must have a type (messages[0])",
+            id="native-block-of-no-type",
+        ),
+        pytest.param(
             {"messages": [{"role": "developer", "content": "x"}]}, "Invalid value 'developer' - at", id="unknown-role"
         ),
         pytest.param(
@@ -335,7 +381,7 @@ def test_what_the_cache_gives_back_is_told(model: str, said: str, tmp_path: Path
 def test_a_mistake_in_the_file_is_one_sentence(
     fields: dict[str, Any], said: str, tmp_path: Path, capsys: Captured
 ) -> None:
-    assert render(a_file(tmp_path, **fields)) == 2
+    assert render(str(a_file(tmp_path, **fields))) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: ")
@@ -360,7 +406,7 @@ def test_a_file_that_is_no_file_is_one_sentence(content: bytes | None, said: str
 
 
 def test_a_model_and_a_wire_are_one_too_many(capsys: Captured) -> None:
-    assert render(TOOL_LOOP, model="openai:gpt-6-sol", wire="gemini") == 2
+    assert render(str(TOOL_LOOP), model="openai:gpt-6-sol", wire="gemini") == 2
     assert capsys.readouterr().err == "error: a model has its wire; say --model or --wire, not both\n"
 
 

@@ -29,7 +29,7 @@ def a_fragment(
 
 def a_ledger(*fragments: Fragment, route: str = "here") -> Ledger:
     ledger = Ledger()
-    ledger.join(route, fragments)
+    ledger.join(route, fragments, 1)
     return ledger
 
 
@@ -51,7 +51,7 @@ def test_a_kept_fragment_stands_until_a_later_line_withdraws_it() -> None:
     ledger = a_ledger(one, two)
     assert ledger.standing == {"r1": one, "r2": two}
     gone = a_fragment("Withdrawn: 1.", reminders=(), withdraws=(1,))
-    ledger.join("here", [gone])
+    ledger.join("here", [gone], 3)
     assert ledger.standing == {"r2": two}
     assert ledger.fragments == [one, two, gone]
 
@@ -66,8 +66,20 @@ def test_another_route_begins_a_window_of_its_own() -> None:
     assert ledger.on("here") is ledger
     assert ledger.on("there") == Ledger(route="there")
     elsewhere = a_fragment("elsewhere", handle=1)
-    ledger.join("there", [elsewhere])
+    ledger.join("there", [elsewhere], 3)
     assert (ledger.route, ledger.fragments, ledger.next_handle) == ("there", [elsewhere], 2)
+
+
+def test_a_window_begins_behind_the_messages_of_its_first_answered_request() -> None:
+    ledger = a_ledger()
+    assert (Ledger().since, ledger.since) == (None, 1)
+    ledger.join("here", [], 3)
+    assert ledger.since == 1
+    ledger.join("there", [], 5)
+    assert ledger.since == 5
+    assert ledger.on("here").since is None
+    ledger.clear()
+    assert ledger.since is None
 
 
 def answered(turn: int, *fragments: Fragment) -> tuple[RequestCommitted, TurnCommitted]:

@@ -13,6 +13,7 @@ from sideband.core.events import (
     Checkpoint,
     Closed,
     Compacted,
+    Equipped,
     Event,
     Fired,
     Granted,
@@ -31,7 +32,7 @@ from sideband.core.events import (
     TurnVoided,
 )
 from sideband.core.items import QueuedMessage, QueuedReminder
-from sideband.core.ledger import Form, Fragment, Scope
+from sideband.core.ledger import Form, Fragment, RequestHead, Scope
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.snapshot import UnknownSnapshot, decode, encode
 from sideband.core.state import SessionState, apply, fold
@@ -86,8 +87,12 @@ def a_fragment(text: str, **fields: object) -> Fragment:
 
 
 CALL: Final = {"id": "c1", "name": "work", "args": {"path": "src/ä.py", "deep": [1, None, 2.5, True]}}
+HEAD: Final = RequestHead(
+    route="b", model="x:y", rendering={"placement": "tail"}, system="Be brief.", tools=({"name": "work"},)
+)
 HISTORY: Final[tuple[Event, ...]] = (
     Granted(grant=Grant(trust=Trust.PEER, principal="planner", field=GrantField.TTL_TURNS, value=9)),
+    Equipped(ids=("provider mine", "hook tell")),
     InjectAccepted(item=a_message("m1")),
     InjectAccepted(item=a_message("m2")),
     InjectReplaced(message_id="m1", content=({"type": "text", "text": "ho"},), revision=2),
@@ -112,7 +117,7 @@ HISTORY: Final[tuple[Event, ...]] = (
     AuditRecorded(reminder=a_reminder("r3"), provenance=CLIENT, turn=1),
     Cancelled(hold_queue=True),
     Compacted(turn=1, archived_messages=2, messages=({"role": "user", "content": "so far"},)),
-    RequestCommitted(turn=2, route="b", fragments=(a_fragment("gone", withdraws=(4,)),)),
+    RequestCommitted(turn=2, route="b", fragments=(a_fragment("gone", withdraws=(4,)),), head=HEAD),
     TurnCommitted(turn=2),
     Idled(),
     Closed(),
@@ -121,10 +126,18 @@ HISTORY: Final[tuple[Event, ...]] = (
 
 def test_a_snapshot_may_be_taken_behind_any_event_of_a_run() -> None:
     check_snapshots(HISTORY)
-    state = fold(HISTORY[:21])
+    state = fold(HISTORY[:22])
     assert state.permissions == {"p2": None}
     assert state.open_calls.keys() == {"c2"}
     assert state.ledger.next_handle == 5
+    assert (state.head, fold(HISTORY).head) == (None, HEAD)
+
+
+@pytest.mark.parametrize(("field", "value"), [("head", None), ("equipped", ())])
+def test_a_snapshot_of_before_something_was_on_record_can_be_read(field: str, value: object) -> None:
+    older = msgspec.json.decode(encode(fold(HISTORY)))
+    del older[field]
+    assert getattr(decode(msgspec.json.encode(older)), field) == value
 
 
 def test_every_field_of_a_state_is_in_its_snapshot_but_the_one_that_no_event_tells() -> None:

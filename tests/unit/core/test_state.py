@@ -14,6 +14,7 @@ from sideband.core.events import (
     Deferred,
     Dropped,
     DropReason,
+    Equipped,
     Event,
     Expired,
     ExpiryReason,
@@ -75,6 +76,7 @@ def summary(state: SessionState) -> dict[str, object]:
         "window": state.window,
         "permissions": list(state.permissions),
         "grants": state.grants,
+        "equipped": state.equipped,
     }
     return {name: value for name, value in known.items() if value}
 
@@ -157,6 +159,7 @@ CHANGES: Final[dict[type, tuple[tuple[Event, ...], Event, dict[str, object]]]] =
     PermissionAsked: ((), ASKED, {"permissions": ["p"]}),
     PermissionReplied: ((ASKED,), PermissionReplied(request_id="p"), {}),
     Granted: ((), Granted(grant=GRANT), {"grants": [GRANT]}),
+    Equipped: ((), Equipped(ids=("provider mine",)), {"equipped": ("provider mine",)}),
     Closed: ((Started(),), Closed(), {"closed": True}),
 }
 

@@ -30,6 +30,22 @@ def in_json(document: object, name: str = "spec.json") -> list[str]:
         pytest.param({"reminders": [{"dedupe_key": "k", "ttl_turns": 1}]}, ["001"], id="without-a-body"),
         pytest.param({"reminders": [RECORD, {**GOOD, "color": 1}]}, ["001"], id="beside-a-record"),
         pytest.param(
+            {"messages": [], "reminders": [{**GOOD, "trust": "server", "from": "ci"}, GOOD]},
+            [],
+            id="those-of-a-request",
+        ),
+        pytest.param(
+            {
+                "messages": [],
+                "reminders": [{**GOOD, "trust": "server", "mode": "audit_only"}, {"body": "", "ttl_turns": 1}],
+            },
+            ["001", "001"],
+            id="mistakes-in-those-of-a-request",
+        ),
+        pytest.param(
+            {"messages": "none", "reminders": [{**GOOD, "trust": "server"}]}, ["001"], id="no-request-without-messages"
+        ),
+        pytest.param(
             {"provider": "p", "reminder": {"body": "", "ttl_turns": 1}}, ["006"], id="what-a-provider-returned"
         ),
         pytest.param({"hooks": [{"event": "file_edited", "reminder": {**GOOD, "id": "i"}}]}, ["001"], id="a-hook"),

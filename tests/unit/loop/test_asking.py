@@ -73,6 +73,21 @@ def test_a_request_is_sent_at_most_five_times_with_longer_and_longer_pauses() ->
     assert scene.clock.monotonic() == 0.5 + 1 + 2 + 4
 
 
+@pytest.mark.parametrize(
+    ("retry_after", "pauses"),
+    [
+        pytest.param(20, 20 + 20, id="as-long-as-it-wants"),
+        pytest.param(0.75, 0.75 + 1, id="but-no-shorter-than-without"),
+        pytest.param(3_600, 60 + 60, id="and-no-longer-than-a-minute"),
+    ],
+)
+def test_a_service_that_wants_to_be_left_alone_is(retry_after: float, pauses: float) -> None:
+    scene = AScene()
+    scene.says(*[ModelError("busy", status=429, retry_after=retry_after)] * 2, "Done.")
+    result = asyncio.run(scene.play())
+    assert (result.text, scene.clock.monotonic()) == ("Done.", pauses)
+
+
 def test_every_attempt_is_on_record_under_one_turn_and_what_it_shows_fires_once() -> None:
     scene = AScene()
     scene.says(ModelError("busy", status=503), ModelError("busy", status=503), "Done.")
@@ -275,6 +290,7 @@ class Planning(ScriptedModel):
         pytest.param(Plan(unusable=("gone",)), "Unusables", id="what-is-no-reason"),  # type: ignore[arg-type]
         pytest.param(Plan(fragments=("text",)), "Fragments", id="what-is-no-fragment"),  # type: ignore[arg-type]
         pytest.param(Plan(advice=("003",)), "Advices", id="what-is-no-advice"),  # type: ignore[arg-type]
+        pytest.param(Plan(head="anthropic"), "a RequestHead", id="what-is-no-head"),  # type: ignore[arg-type]
         pytest.param(SystemExit(3), "SystemExit: 3", id="an-exit"),
     ],
 )

@@ -291,6 +291,16 @@ def test_without_a_compactor_it_does_not() -> None:
         ),
         pytest.param(lambda *_: [{"role": "oracle", "content": "?"}], "must return messages", id="an-unknown-role"),
         pytest.param(
+            lambda *_: [{"role": "assistant", "content": "", "tool_calls": [{"name": "run", "args": {}}]}],
+            "must return messages",
+            id="a-call-that-no-result-could-name",
+        ),
+        pytest.param(
+            lambda *_: [{"role": "assistant", "content": "", "tool_calls": "run"}],
+            "must return messages",
+            id="no-calls",
+        ),
+        pytest.param(
             lambda *_: [{"role": "user", "content": [{"type": "text", "text": 5}]}],
             "must return messages",
             id="a-text-that-is-none",

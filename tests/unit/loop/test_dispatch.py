@@ -7,7 +7,7 @@ import pytest
 
 from sideband.loop.outcome import MAX_RESULT_CHARACTERS
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import ToolContext, ToolOutput
+from sideband.ports import UNREADABLE, ToolCall, ToolContext, ToolOutput
 from sideband.testing import run_schedule
 from tests.loop_builders import AScene, ATool, a_call, a_reply, hang, others, unanswered_calls, until
 
@@ -61,6 +61,45 @@ def test_one_call_that_fails_leaves_its_siblings_alone() -> None:
     asyncio.run(scene.play())
     assert dict(scene.results()) == {"c1": "ok", "c2": "error", "c3": "ok"}
     assert scene.result_text("c2") == "ValueError: no such file"
+
+
+class AskedForNothing:
+    """A permission that nobody should ask for."""
+
+    async def ask(self, call: ToolCall) -> str | None:
+        pytest.fail(f"asked for {call}")
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        pytest.param(
+            "{oops",
+            "Not run: its arguments are no JSON object, but '{oops'. Call it again with an object.",
+            id="no-json",
+        ),
+        pytest.param(
+            "",
+            "Not run: the reply was cut off before the arguments of this call. Call it again.",
+            id="cut-before-there-were-any",
+        ),
+    ],
+)
+def test_a_call_whose_arguments_could_not_be_read_is_not_run_whatever_its_tool_would_take(
+    written: str, text: str
+) -> None:
+    scene = AScene(ATool())
+    scene.says(a_reply(a_call(**{UNREADABLE: written})))
+    asyncio.run(scene.play(permission=AskedForNothing()))
+    assert (scene.tools[0].calls, scene.results(), scene.result_text()) == ([], [("c1", "error")], text)
+
+
+def test_a_hook_may_write_the_arguments_that_a_model_could_not() -> None:
+    scene = AScene(ATool())
+    scene.hooks.register_tool_hook("*", pre=lambda _context: {"args": {"path": "a"}})
+    scene.says(a_reply(a_call(**{UNREADABLE: "{oops"})))
+    asyncio.run(scene.play())
+    assert (scene.tools[0].calls, scene.results()) == ([{"path": "a"}], [("c1", "ok")])
 
 
 def test_a_call_that_takes_too_long_times_out_alone_and_says_what_it_did() -> None:

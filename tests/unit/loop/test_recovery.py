@@ -2,7 +2,8 @@
 
 import asyncio
 
-from sideband.core.events import Event, Fired, ResultRecorded, TurnVoided
+from sideband.core.events import Equipped, Event, Fired, ResultRecorded, TurnVoided
+from sideband.loop.problems import Problem
 from sideband.loop.run import LoopStatus
 from sideband.runtime.agents import llm_call
 from sideband.testing import MemoryStore
@@ -145,3 +146,50 @@ def test_a_session_that_ended_in_order_has_nothing_to_recover() -> None:
     asyncio.run(main())
     assert scene.kinds.count("Started") == scene.kinds.count("Idled") == 2
     assert not scene.events(TurnVoided)
+
+
+# What a process has to register again.
+
+
+def by_hand(_context: object) -> None:
+    """A hook with a name."""
+
+
+def test_a_resumed_session_names_the_hooks_and_providers_that_are_missing() -> None:
+    async def main() -> None:
+        scene = AScene()
+        for hook, event in ((by_hand, "post_turn"), (by_hand, "session_idle")):
+            scene.hooks.register_session_hook(event, hook)
+        scene.hooks.register_tool_hook("*", pre=hang)
+        scene.providers.register(id="mine", subscribes_to=["post_turn"], evaluate=lambda _: None)
+        first = await scene.play()
+        assert [problem.message for problem in first.problems if "registered" in problem.message] == []
+        resumed = await a_revived_scene(scene.journal)
+        resumed.hooks.register_step_hook(post=by_hand)
+        result = await resumed.play("Go on.")
+        missing = "it was registered when this session last ran, and is not now"
+        assert result.problems == (Problem("provider mine", missing), Problem("hook hang", missing))
+        assert (await resumed.play("And on.")).problems == (), "once"
+        assert [event.ids for event in resumed.events(Equipped)] == [
+            ("provider mine", "hook by_hand", "hook hang"),
+            ("hook by_hand",),
+        ]
+        assert same_state(resumed)
+
+    asyncio.run(main())
+
+
+def test_a_provider_that_is_turned_off_is_not_missing() -> None:
+    async def main() -> None:
+        scene = AScene()
+        scene.providers.register(id="mine", subscribes_to=["post_turn"], evaluate=lambda _: None)
+        await scene.play()
+        assert (await scene.play("Again.", reminders=False)).problems == ()
+
+    asyncio.run(main())
+
+
+def test_a_run_without_hooks_and_providers_of_its_own_notes_nothing() -> None:
+    scene = AScene()
+    asyncio.run(scene.play())
+    assert scene.events(Equipped) == []

@@ -29,6 +29,7 @@ class LeasingStore(MemoryStore):
         self.committed: list[tuple[str, bool]] = []
         self.renewed: list[float] = []
         self.fails_until = 0.0
+        self.hangs = False
 
     async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         made = await super().commit(session_id, decide, lease=lease)
@@ -37,6 +38,8 @@ class LeasingStore(MemoryStore):
 
     async def renew(self, lease: Lease) -> Lease:
         now = asyncio.get_running_loop().time()
+        if self.hangs:
+            await asyncio.Event().wait()
         if now < self.fails_until:
             raise StoreUnavailable("the disk is full")
         self.renewed.append(now)
@@ -179,9 +182,29 @@ def test_a_lease_is_renewed_at_a_third_of_it_for_as_long_as_the_run_takes() -> N
 def test_a_renewal_that_fails_for_the_moment_is_tried_again() -> None:
     scene, store = a_leased_scene()
     store.fails_until = 25
-    scene.says(waiting(45))  # type: ignore[arg-type]  # a line of a script
+    scene.says(waiting(40))  # type: ignore[arg-type]  # a line of a script
     assert run_schedule(1, scene.play).status is LoopStatus.COMPLETED
-    assert store.renewed == [30, 40]
+    assert store.renewed == [25, 35]
+
+
+@pytest.mark.parametrize("how", ["fails", "hangs"])
+def test_a_run_whose_lease_lapses_because_it_cannot_be_renewed_is_cancelled(how: str) -> None:
+    ended: list[float] = []
+
+    async def do(*_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(asyncio.get_running_loop().time())
+
+    scene, store = a_leased_scene(ATool(do=do))
+    scene.says(a_reply("work"))
+    store.fails_until, store.hangs = 3_600, how == "hangs"
+    result = run_schedule(1, scene.play)
+    assert (result.status, ended) == (LoopStatus.LEASE_LOST, [30]), "not before it has lapsed, and not later"
+    why = "the disk is full" if how == "fails" else "the store did not answer"
+    (problem,) = (problem for problem in result.problems if problem.where == "lease")
+    assert problem.message == f"the lease on session 'main' has lapsed, so another process may run it now: {why}"
 
 
 def test_a_lease_that_never_lapses_is_not_renewed_and_needs_nobody_for_it() -> None:

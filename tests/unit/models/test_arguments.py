@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.models.arguments import UNREADABLE, read_arguments
+from sideband.models.arguments import read_arguments
+from sideband.ports import UNREADABLE
 from sideband.tools.arguments import Arguments, EditFile, ListDir, ReadFile, Run, Search, WriteFile, decode
 from sideband.tools.refusal import Refused
 
@@ -41,6 +42,11 @@ JSON = st.recursive(
 )
 def test_arguments_are_an_object_or_are_kept_as_they_were_written(text: str, args: dict[str, Any]) -> None:
     assert read_arguments(text) == args
+
+
+@pytest.mark.parametrize(("text", "args"), [("", {UNREADABLE: ""}), (" ", {UNREADABLE: ""}), ("{}", {})])
+def test_where_the_reply_was_cut_nothing_is_not_the_same_as_no_arguments(text: str, args: dict[str, Any]) -> None:
+    assert read_arguments(text, is_cut=True) == args
 
 
 @given(st.dictionaries(st.text(), JSON))

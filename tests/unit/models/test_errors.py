@@ -40,6 +40,8 @@ def test_a_word_stands_for_a_status_and_the_status_tells_whether_to_try_again(wo
         pytest.param(("gone_fishing",), None, id="an-unknown-word"),
         pytest.param((200,), None, id="a-number-that-is-no-failure"),
         pytest.param((None,), None, id="nothing"),
+        pytest.param(("9" * 5_000, 503), 503, id="a-number-nobody-reads"),
+        pytest.param(({"a": 1}, True), None, id="no-word-and-no-number"),
         pytest.param((), None, id="nothing-at-all"),
     ],
 )
@@ -75,6 +77,18 @@ def test_a_reason_is_quoted_as_far_as_somebody_would_read_it() -> None:
             "Acme sent something that is no reply: Expected `str`",
             False,
             id="something-else",
+        ),
+        pytest.param(
+            httpx2.UnsupportedProtocol("no 'localhost://'"),
+            "the address of Acme has to begin with http:// or https://",
+            False,
+            id="an-address-without-a-protocol",
+        ),
+        pytest.param(
+            httpx2.LocalProtocolError("Illegal header value b'Bearer secret'"),
+            "Acme cannot be reached: no request could be written",
+            True,
+            id="a-header-that-is-none-and-may-be-the-key",
         ),
     ],
 )

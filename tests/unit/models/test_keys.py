@@ -33,3 +33,25 @@ def test_any_of_the_variables_will_do(variable: str, monkeypatch: pytest.MonkeyP
 
 def test_a_key_that_is_given_needs_no_variable() -> None:
     need_key("Acme", "secret", "ACME_KEY")
+
+
+@pytest.mark.parametrize("given", ["", "  "])
+def test_a_blank_key_that_is_given_is_none_whatever_is_in_the_environment(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACME_KEY", "secret")
+    with pytest.raises(ModelError, match="Acme needs a key"):
+        need_key("Acme", given, "ACME_KEY")
+
+
+@pytest.mark.parametrize("key", ["secret\n", " secret", "sec\x1bret", "“secret”", "sécret"])
+def test_a_key_that_could_not_be_sent_is_refused_and_not_quoted(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_KEY", "fine")
+    monkeypatch.setenv("ACME_TOKEN", key)
+    expected = "the key for Acme holds a line break, a quotation mark or the like: "
+    with pytest.raises(ModelError) as refused:
+        need_key("Acme", None, "ACME_KEY", "ACME_TOKEN")
+    assert str(refused.value) == f"{expected}set the environment variable ACME_TOKEN again"
+    with pytest.raises(ModelError) as refused:
+        need_key("Acme", key, "ACME_KEY")
+    assert str(refused.value) == f"{expected}give another"

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from sideband.core.live import LiveIndex
-from sideband.models.local import LocalModel, LocalServer, bundled_weights
+from sideband.models.local import LocalModel, LocalServer, _why, bundled_weights
 from sideband.ports import ModelError
 from sideband.render.profile import Profile
 from sideband.render.view import RequestView
+
+# Whether what serves it is installed or not.
+CANNOT = r"the local model (did not start: .+|is not installed: pip install xllamacpp)"
 
 
 def a_view() -> RequestView:
@@ -32,9 +35,10 @@ def test_weights_that_are_none_are_an_error_that_says_what_the_server_said(tmp_p
         async with LocalServer(weights):
             pytest.fail("it cannot have started")
 
-    with pytest.raises(ModelError, match=r"(?s)the local model did not start: .+") as failed:
+    with pytest.raises(ModelError, match=CANNOT) as failed:
         asyncio.run(main())
     assert not failed.value.retryable
+    assert "\n" not in str(failed.value)
 
 
 def test_a_request_to_a_model_that_cannot_start_fails_for_good_and_the_next_one_too(tmp_path: Path) -> None:
@@ -42,10 +46,31 @@ def test_a_request_to_a_model_that_cannot_start_fails_for_good_and_the_next_one_
 
     async def main() -> None:
         for _ in range(2):
-            with pytest.raises(ModelError, match="did not start"):
+            with pytest.raises(ModelError, match=CANNOT):
                 await model.complete(model.plan(a_view()))
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        pytest.param("0.1 I fine\n0.2 E no such file \n0.3 E all is lost\n", "no such file", id="its-first-error"),
+        pytest.param("Traceback\n  of it\nImportError: libgomp\n\n", "ImportError: libgomp", id="its-last-words"),
+        pytest.param("", "it says nothing", id="nothing"),
+    ],
+)
+def test_of_what_the_server_says_one_line_is_told(log: str, told: str) -> None:
+    assert _why(log) == told
+
+
+def test_without_what_serves_it_weights_of_ones_own_say_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    model = LocalModel(Profile(transport="local"), weights=tmp_path / "none.gguf")
+    with pytest.raises(ModelError, match="pip install xllamacpp"):
+        asyncio.run(model.complete(model.plan(a_view())))
 
 
 def test_its_window_is_that_of_the_server_and_its_replies_are_short(tmp_path: Path) -> None:

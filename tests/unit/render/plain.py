@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from hashlib import blake2b
 from typing import Any, ClassVar
 
 from sideband.core.ledger import Form, Fragment, Scope
@@ -21,7 +23,9 @@ def plain_body(route: Route, sent: Sent) -> Json:
     strings = profile.wire is Wire.GENERIC or (profile.wire is Wire.OPENAI_CHAT and not profile.content_parts)
     kind = StringsPlain if strings else PLAINS[profile.wire]
     plain = kind(profile, route.placement)
-    plain.converse(sent.view.messages, sent.fragments)
+    messages = sent.view.messages
+    earlier = len(messages) if sent.since is None else sent.since
+    plain.converse([*map(plain.of_before, messages[:earlier]), *messages[earlier:]], sent.fragments)
     plain.ask(sent.rendered.fragments)
     return plain.body()
 
@@ -53,6 +57,10 @@ class Plain:
             self.message(message)
         for fragment in waiting:
             self.fragment(fragment)
+
+    def of_before(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A message that is older than the window."""
+        return message
 
     def message(self, message: Mapping[str, Any]) -> None:
         role = message["role"]
@@ -97,7 +105,6 @@ class Plain:
         return self.profile.wire.value
 
     def ask(self, fragments: Sequence[Fragment]) -> None:
-        self.new_blocks += self.blocks
         self.all_kept = all(fragment.scope is Scope.KEPT for fragment in fragments)
         self.close_calls()
         for fragment in fragments:
@@ -107,6 +114,7 @@ class Plain:
                 self.stable = marked
             if fragment.scope is Scope.VOLATILE and fragment.form is Form.RESULT:
                 self.uncover()
+        self.new_blocks += self.blocks
 
     def uncover(self) -> None:
         """A volatile text went into the last result."""
@@ -123,10 +131,14 @@ class Plain:
     # The body.
 
     def body(self) -> Json:
-        for block in (self.answered, *self.stable[-1:]):
-            if self.marks and block is not None:
+        wanted = [block for block in (self.answered, *self.stable[-1:]) if block is not None]
+        for block in wanted[-self.most_marks() :]:
+            if self.marks:
                 block.update(self.marker)
         return self.head()
+
+    def most_marks(self) -> int:
+        return self.profile.cache_markers or 4
 
     def head(self) -> Json:
         raise NotImplementedError
@@ -155,6 +167,12 @@ class Plain:
 
 class AnthropicPlain(Plain):
     marker: ClassVar[Json] = {"cache_control": {"type": "ephemeral"}}
+
+    def of_before(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self.profile.prefix_bound_thinking or "anthropic" not in message.get("native", {}):
+            return message
+        said = [block for block in message["native"]["anthropic"] if block["type"] != "thinking"]
+        return {**message, "native": {"anthropic": said}}
 
     def user(self, said: Sequence[str], *, joins: bool) -> None:
         del joins
@@ -207,7 +225,7 @@ class AnthropicPlain(Plain):
             {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
             for tool in TOOLS
         ]
-        system = {"type": "text", "text": WORDS, **(self.marker if self.marks else {})}
+        system = {"type": "text", "text": WORDS, **(self.marker if self.marks and self.most_marks() > 2 else {})}
         automatic = self.profile.cache is Cache.IMPLICIT and self.all_kept and self.new_blocks < 20
         return {
             **(self.marker if automatic else {}),
@@ -338,8 +356,12 @@ class GeminiPlain(Plain):
         self._parts().append({"functionResponse": {"id": call_id, "name": name, "response": response}})
 
     def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
-        parts = [*({"text": text} for text in said), *({"functionCall": call} for call in calls)]
-        self.out.append({"role": "model", "parts": native or parts})
+        parts = native or [*({"text": text} for text in said), *({"functionCall": call} for call in calls)]
+        signed = [{**part} for part in parts]
+        first = next((part for part in signed if "functionCall" in part), None)
+        if first is not None and self.profile.call_signature is not None:
+            first.setdefault("thoughtSignature", self.profile.call_signature)
+        self.out.append({"role": "model", "parts": signed})
 
     def result_is_open(self) -> bool:
         return bool(self.out) and "functionResponse" in self.out[-1]["parts"][-1]
@@ -389,7 +411,16 @@ class StringsPlain(ChatPlain):
 
     def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
         del name, ok
-        self.out.append({"role": "tool", "tool_call_id": call_id, "content": "\n\n".join(said)})
+        self.out.append({"role": "tool", "tool_call_id": self.short(call_id), "content": "\n\n".join(said)})
+
+    def short(self, call_id: str) -> str:
+        length = self.profile.call_id_length
+        return blake2b(call_id.encode()).hexdigest()[:length] if length and len(call_id) != length else call_id
+
+    def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
+        super().assistant(said, calls, deepcopy(native))
+        for call in self.out[-1].get("tool_calls", []):
+            call["id"] = self.short(call["id"])
 
     def summary(self, text: str) -> None:
         second = self.profile.multiple_leading_system and self.profile.leading_role is not LeadingRole.USER

@@ -16,7 +16,7 @@ from sideband.render.profile import Placement, Wire
 from sideband.render.renderer import Rendered
 from sideband.render.rules import violations
 from sideband.render.view import RequestView
-from tests.rendering_sessions import ROUTES, STEPS, Route, Sent, Step, play
+from tests.rendering_sessions import ROUTES, STEPS, Remind, Route, Sent, Step, play, signature_of
 from tests.unit.render.plain import plain_body, strings_in
 
 PLAIN_WORDS: Final = frozenset(f"{ascii_letters}./ ")
@@ -118,6 +118,24 @@ def test_inside_a_window_what_was_sent_only_grows(wire: Wire, data: st.DataObjec
             assert without_markers(other.rendered).startswith(one.rendered.stable)
 
 
+def bound_routes() -> st.SearchStrategy[Route]:
+    """Those of models that take a thought back only behind what they thought it behind."""
+    named = {name: route for name, route in ROUTES.items() if route.profile.prefix_bound_thinking}
+    return st.sampled_from(sorted(named)).map(named.__getitem__)
+
+
+@given(route=bound_routes(), steps=STEPS)
+def test_a_thought_that_is_bound_is_sent_back_only_behind_what_it_was_thought_behind(
+    route: Route, steps: list[Step]
+) -> None:
+    sent = play(route, steps)
+    for number, one in enumerate(sent, start=1):
+        for other in sent[number:]:
+            if signature_of(number).encode() in other.rendered.body:
+                assert pieces(other.rendered, Kind.HEAD) == pieces(one.rendered, Kind.HEAD)
+                assert without_markers(other.rendered).startswith(one.rendered.stable)
+
+
 @pytest.mark.requirement(
     "render:ledger:retry-is-byte-equal",
     "render:breakpoint:at-most-four",
@@ -135,6 +153,35 @@ def test_no_provider_complains_and_nothing_is_lost(wire: Wire, data: st.DataObje
         check_that_every_reminder_is_readable_or_reported(sent, body)
         for repeated in sent.repeats:
             assert (repeated.body, repeated.betas) == (sent.rendered.body, sent.rendered.betas)
+
+
+@pytest.mark.requirement("render:fired:role-is-that-of-the-carrier")
+@on_every_wire
+@given(data=st.data(), steps=STEPS)
+def test_the_role_of_a_reminder_is_that_of_the_message_that_carries_it(
+    wire: Wire, data: st.DataObject, steps: list[Step]
+) -> None:
+    told_apart = [
+        step._replace(body=f"Body {number}.") if isinstance(step, Remind) else step for number, step in enumerate(steps)
+    ]
+    for sent in play(data.draw(routes(wire)), told_apart):
+        speakers = list(spoken(wire, json.loads(sent.rendered.body)))
+        bodies = {item.id: item.reminder.body for item in sent.live}
+        for shown in sent.rendered.shown:
+            # An entry that has cleared itself may stand before it.
+            *_, last = (role for said, role in speakers if bodies[shown.reminder_id] in said)
+            assert shown.rendered_role == last
+
+
+def spoken(wire: Wire, body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """All that a body says, with the role of the message that says it."""
+    for text in strings_in([body.get("system", []), body.get("systemInstruction", {})]):
+        yield text, "system"
+    conversation = {Wire.OPENAI_RESPONSES: "input", Wire.GEMINI: "contents"}.get(wire, "messages")
+    for message in body[conversation]:
+        for text in strings_in(message):
+            # What comes of a call has no role in some places; it is no message either.
+            yield text, message.get("role", "tool")
 
 
 def check_the_breakpoints(route: Route, sent: Sent, body: object) -> None:

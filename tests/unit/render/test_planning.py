@@ -8,7 +8,7 @@ from sideband.core.ledger import Form, Fragment, Scope
 from sideband.core.lifecycle import Shown
 from sideband.core.trust import IN_PROCESS, Provenance
 from sideband.render.planning import Planner, default_placement
-from sideband.render.profile import Cache, Placement, Profile
+from sideband.render.profile import Cache, InlineSystem, Placement, Profile
 from tests.sessions import PEER, SERVER
 from tests.talks import CLAUDE, CLEARING, GEMINI, GPT, UNKNOWN, Talk, a_profile, carriers, texts
 
@@ -27,6 +27,7 @@ BOUND: Final = a_profile(CLAUDE, prefix_bound_thinking=True)
         pytest.param(CLEARING, Placement.NATIVE, id="bound-and-clearing"),
         pytest.param(a_profile(CLEARING, prefix_bound_thinking=False), Placement.TAIL, id="clearing-and-free"),
         pytest.param(a_profile(CLEARING, inline_verified=False), Placement.TAIL, id="not-verified"),
+        pytest.param(a_profile(CLEARING, inline_system=InlineSystem.NONE), Placement.TAIL, id="no-slot"),
         pytest.param(a_profile(CLEARING, placement=Placement.SEED), Placement.SEED, id="stated"),
     ],
 )

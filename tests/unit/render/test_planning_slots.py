@@ -7,7 +7,7 @@ from sideband.core.ledger import Form, Fragment, Scope
 from sideband.core.lifecycle import Shown, Unusable
 from sideband.core.reminder import RoleHint
 from sideband.render.planning import GO_ON, Planned, Planner
-from sideband.render.profile import Placement, Profile, Wire
+from sideband.render.profile import InlineSystem, Placement, Profile, Wire
 from tests.sessions import PEER
 from tests.talks import CLAUDE, CLEARING, GPT, ROUTE, UNKNOWN, Talk, a_profile, carriers, scopes, shown_ids, texts
 
@@ -69,6 +69,12 @@ def test_a_clearing_slot_is_not_used_where_no_user_speaks_before_it(end: str) ->
         pytest.param(CLEARING, Scope.CLEARING, (Form.MESSAGE, "system"), id="anthropic"),
         pytest.param(
             a_profile(CLEARING, inline_verified=False), Scope.KEPT, (Form.TEXT, "user"), id="anthropic-not-verified"
+        ),
+        pytest.param(
+            a_profile(CLEARING, inline_system=InlineSystem.NONE),
+            Scope.KEPT,
+            (Form.TEXT, "user"),
+            id="anthropic-no-slot",
         ),
         pytest.param(
             a_profile(CLEARING, self_clearing=None), Scope.KEPT, (Form.TEXT, "user"), id="anthropic-not-clearing"

@@ -241,8 +241,8 @@ def test_rows_are_laid_over_each_other() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("context_window", "100"), ("self_clearing", '"beta"'), ("placement", '"tail"')],
-    ids=["window", "beta", "placement"],
+    [("context_window", "100"), ("self_clearing", '"beta"'), ("call_signature", '"skip"'), ("placement", '"tail"')],
+    ids=["window", "beta", "signature", "placement"],
 )
 def test_an_empty_text_takes_back_what_a_shorter_beginning_stated(field: str, value: str) -> None:
     table = a_table(a_row(**{field: value}) + a_row(model="sage", **{field: '""'}))
@@ -278,6 +278,39 @@ def test_among_the_users_rows_the_longest_beginning_wins() -> None:
 def test_a_user_may_bring_a_transport_of_their_own() -> None:
     table = a_table(a_row(), overrides=a_row(transport="gateway", wire='"openai_chat"'))
     assert table.of("gateway:anything").wire is Wire.OPENAI_CHAT
+
+
+@pytest.mark.parametrize(
+    ("states", "complaint"),
+    [
+        pytest.param(
+            {"wire": '"anthropic"', "prefers_role_developer": "true", "developer_role": "true"},
+            "mine.toml, row 1: prefers_role_developer cannot be True for hosted:sage-5: its wire has no developer role",
+            id="a-role-that-the-wire-does-not-have",
+        ),
+        pytest.param(
+            {"prefers_role_developer": "true"},
+            "mine.toml, row 1: prefers_role_developer cannot be True for hosted:sage-5: developer_role is false",
+            id="a-role-that-the-model-does-not-have",
+        ),
+        pytest.param(
+            {"wire": '"anthropic"', "leading_role": '"user"'},
+            "mine.toml, row 1: leading_role cannot be 'user' for hosted:sage-5: "
+            "its wire has a field for the system text",
+            id="a-system-text-without-a-message",
+        ),
+        pytest.param(
+            {"wire": '"gemini"', "leading_role": '"developer"'},
+            "mine.toml, row 1: leading_role cannot be 'developer' for hosted:sage-5: its wire has no developer role",
+            id="a-leading-role-that-the-wire-does-not-have",
+        ),
+    ],
+)
+def test_what_no_request_could_follow_is_a_mistake(states: dict[str, str], complaint: str) -> None:
+    table = a_table(a_row(cache='"none"'), overrides=a_row(**states))
+    with pytest.raises(ProfileError) as raised:
+        table.of("hosted:sage-5")
+    assert str(raised.value) == complaint
 
 
 # Saying why

@@ -1,15 +1,15 @@
 """One renderer, many requests: what its heads say, what it remembers, and when it starts over."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from sideband.core.errors import InvalidOption
-from sideband.core.ledger import Form, Fragment, Scope
+from sideband.core.ledger import Form, Fragment, Ledger, Scope
 from sideband.render.layout import Kind
 from sideband.render.profile import Placement
-from sideband.render.renderer import MAX_SESSIONS, NOT_AUTOMATIC, Renderer
+from sideband.render.renderer import MAX_SESSIONS, NOT_AUTOMATIC, Rendered, Renderer
 from tests.builders import a_reminder
 from tests.rendering_sessions import PROFILES
 from tests.unit.render.conversations import a_result, a_user, a_view, an_answer, rendered
@@ -112,7 +112,7 @@ class TestWhatIsRemembered:
         view = a_view(messages, session_id="s1")
         renderer = a_renderer()
         route = renderer.render(view).route
-        view.ledger.join(route, [Fragment(anchor=1, form=Form.TEXT, role="user", scope=Scope.KEPT, text="Kept.")])
+        view.ledger.join(route, [Fragment(anchor=1, form=Form.TEXT, role="user", scope=Scope.KEPT, text="Kept.")], 1)
         assert b"Kept." in renderer.render(view).body
         assert renderer.render(view) == a_renderer().render(view)
 
@@ -154,6 +154,15 @@ class TestAutomaticCaching:
         assert (b"cache_control" in request.body) is is_asked
         assert (NOT_AUTOMATIC in request.advice) is not is_asked
 
+    def test_is_given_up_where_reminders_make_them_too_many(self) -> None:
+        names = [f"c{number}" for number in range(9)]
+        messages = [a_user(), an_answer("", *names), *map(a_result, names)]
+        one, other = (a_reminder(name, body=name) for name in ("r1", "r2"))
+        assert b"cache_control" in rendered("anthropic-automatic", messages, one).body
+        request = rendered("anthropic-automatic", messages, one, other)
+        assert b"cache_control" not in request.body
+        assert NOT_AUTOMATIC in request.advice
+
     def test_is_given_up_where_text_does_not_stay(self) -> None:
         again = (Fragment(anchor=1, form=Form.TEXT, role="user", scope=Scope.VOLATILE, text="Passing."),)
         request = rendered("anthropic-automatic", [a_user()], again=again)
@@ -175,3 +184,57 @@ def test_the_parts_of_a_request_tell_what_is_old_and_what_is_new() -> None:
     assert runs[Kind.CLOSING] == b"]}]}"
     assert b"The build is red." not in request.stable
     assert b"Kept." in request.stable
+
+
+class TestThoughts:
+    """Some models take a thought back only behind exactly what they thought it behind."""
+
+    THOUGHT: ClassVar[dict[str, str]] = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    HIDDEN: ClassVar[dict[str, str]] = {"type": "redacted_thinking", "data": "c2Vj"}
+
+    def messages(self) -> list[dict[str, Any]]:
+        said = {"type": "text", "text": "Done."}
+        answer = an_answer(native={"anthropic": [self.THOUGHT, self.HIDDEN, said]})
+        return [a_user(), answer, a_user("Go on.")]
+
+    def thoughts(self, request: Rendered) -> list[dict[str, str]]:
+        (reply,) = [message for message in json.loads(request.body)["messages"] if message["role"] == "assistant"]
+        assert reply["content"][-1]["text"] == "Done."
+        return [{**block} for block in reply["content"][:-1]]
+
+    def test_are_sent_back_inside_the_window_they_were_thought_in(self) -> None:
+        renderer = a_renderer("anthropic-prefix-bound")
+        view = a_view(self.messages())
+        view.ledger.join(renderer.render(view).route, [], 1)
+        assert self.thoughts(renderer.render(view)) == [self.THOUGHT, self.HIDDEN]
+        assert renderer.render(view) == a_renderer("anthropic-prefix-bound").render(view)
+
+    @pytest.mark.parametrize(
+        "ledger",
+        [
+            pytest.param(Ledger(), id="a-window-without-an-answer"),
+            pytest.param(Ledger(route="another", since=1), id="a-window-of-another-route"),
+        ],
+    )
+    def test_are_left_out_in_a_window_that_begins_behind_them(self, ledger: Ledger) -> None:
+        view = a_view(self.messages(), ledger=ledger)
+        assert self.thoughts(a_renderer("anthropic-prefix-bound").render(view)) == []
+        assert self.thoughts(a_renderer("anthropic").render(view)) == [self.THOUGHT, self.HIDDEN]
+
+    def test_are_left_out_where_the_front_of_each_request_is_another(self) -> None:
+        renderer = a_renderer("anthropic-prefix-bound", placement=Placement.SEED)
+        view = a_view(self.messages())
+        view.ledger.join(renderer.render(view).route, [], 1)
+        assert self.thoughts(renderer.render(view)) == []
+
+    def test_alone_leave_the_words_of_a_reply(self) -> None:
+        messages = [a_user(), an_answer(native={"anthropic": [self.THOUGHT]}), a_user("Go on.")]
+        assert self.thoughts(a_renderer("anthropic-prefix-bound").render(a_view(messages))) == []
+
+    def test_are_left_out_by_a_renderer_that_remembers_them(self) -> None:
+        renderer = a_renderer("anthropic-prefix-bound")
+        view = a_view(self.messages(), session_id="s1")
+        view.ledger.join(renderer.render(view).route, [], 1)
+        renderer.render(view)
+        view.ledger.clear()
+        assert self.thoughts(renderer.render(view)) == []

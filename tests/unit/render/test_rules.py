@@ -7,6 +7,7 @@ import pytest
 from sideband.render.profile import LeadingRole, Profile, Wire
 from sideband.render.rules import violations
 from tests.rendering_sessions import CLEARING_BETA, PROFILES
+from tests.talks import a_profile
 
 Json = dict[str, Any]
 
@@ -159,9 +160,19 @@ def test_what_openai_responses_refuses(items: list[Json], complaint: str | None)
     check(PROFILES["responses"], body, complaint)
 
 
-@pytest.mark.parametrize("fields", [{"store": True, "include": ["reasoning.encrypted_content"]}, {"include": []}])
-def test_no_state_is_left_at_openai(fields: Json) -> None:
-    check(PROFILES["responses"], {"input": [said()], "store": False, **fields}, "state is left on the server")
+def test_no_state_is_left_at_openai() -> None:
+    body = {"input": [said()], "store": True, "include": ["reasoning.encrypted_content"]}
+    check(PROFILES["responses"], body, "state is left on the server")
+
+
+def test_reasoning_comes_back_from_models_that_reason() -> None:
+    body = {"input": [said()], "store": False}
+    asking = {**body, "include": ["reasoning.encrypted_content"]}
+    silent = a_profile(PROFILES["responses"], encrypted_reasoning=False)
+    check(PROFILES["responses"], body, "reasoning does not come back")
+    check(silent, asking, "asked for where there is none")
+    check(PROFILES["responses"], asking, None)
+    check(silent, body, None)
 
 
 def turn(role: str, *parts: Json) -> Json:
@@ -173,6 +184,9 @@ RESPONSE: Final = {"functionResponse": {"id": "c1", "name": "look", "response": 
 
 GEMINI: Final = [
     pytest.param([turn("user"), turn("model", CALL), turn("user", RESPONSE, {"text": "x"})], None, id="a-good-one"),
+    pytest.param(
+        [turn("user"), turn("model", {"text": "", "thoughtSignature": "c2ln"}), turn("user")], None, id="a-blank-signed"
+    ),
     pytest.param([turn("user"), turn("user")], "the turns are", id="two-users"),
     pytest.param([turn("user"), turn("model")], "the turns are", id="the-model-ends"),
     pytest.param([turn("model"), turn("user")], "the turns are", id="the-model-begins"),
@@ -190,6 +204,23 @@ GEMINI: Final = [
 @pytest.mark.parametrize(("contents", "complaint"), GEMINI)
 def test_what_gemini_refuses(contents: list[Json], complaint: str | None) -> None:
     check(PROFILES["gemini"], {"contents": contents}, complaint)
+
+
+@pytest.mark.parametrize(
+    ("calls", "complaint"),
+    [
+        pytest.param([{**CALL, "thoughtSignature": "c2ln"}], None, id="signed"),
+        pytest.param([CALL], "nobody signed", id="unsigned"),
+    ],
+)
+def test_what_gemini_refuses_from_3_on(calls: list[Json], complaint: str | None) -> None:
+    contents = [turn("user"), turn("model", *calls), turn("user", RESPONSE)]
+    check(PROFILES["gemini-signed"], {"contents": contents}, complaint)
+    check(PROFILES["gemini"], {"contents": contents}, None)
+
+
+def test_a_profile_may_allow_fewer_markers() -> None:
+    check(PROFILES["anthropic-one-marker"], {"messages": [user(text(**CACHED), text(**CACHED))]}, "2 cache markers")
 
 
 def plain(*roles: str) -> list[Json]:
@@ -227,6 +258,12 @@ def test_what_the_strictest_template_refuses(messages: list[Json], complaint: st
 )
 def test_what_a_lenient_template_takes(messages: list[Json]) -> None:
     check(PROFILES["generic-lenient"], {"messages": messages}, None)
+
+
+def test_a_template_may_want_short_ids() -> None:
+    talk = [*plain("user"), called("c1"), tool("c1", "x")]
+    check(PROFILES["generic-short-ids"], {"messages": talk}, "has not 9 letters")
+    check(PROFILES["generic"], {"messages": talk}, None)
 
 
 def test_a_template_with_a_developer_role_takes_developer_messages() -> None:

@@ -92,6 +92,7 @@ class TestAFork:
             ["[resource file:///a.py]"],
             id="a-resource",
         ),
+        pytest.param([{"type": "image", "name": "a", "resource": 3}], ["[image a]"], id="a-resource-that-is-none"),
         pytest.param(
             [{"type": "resource_link", "uri": "file:///a.py", "name": "a.py"}],
             ["[resource_link file:///a.py a.py]"],

@@ -1,6 +1,7 @@
 """Requests for servers whose chat templates are as strict as any: none is refused, and the model reads every word."""
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final, NoReturn
@@ -23,7 +24,11 @@ BETWEEN: Final = "\n\n"
 
 # Nothing is known of the model that such a template belongs to, or that its server keeps what it has computed.
 STRICTEST: Final = ("generic-tail", "generic-native", "generic-kv-tail")
-WITHOUT_SYSTEM: Final = ("generic-leading-user-tail",)
+# What only a row about the model can know.
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "no_system": ("generic-leading-user-tail",),
+    "short_ids": ("generic-short-ids-tail", "generic-short-ids-native"),
+}
 
 
 @cache
@@ -44,7 +49,7 @@ def prompt_of(name: str, messages: list[dict[str, Any]]) -> str:
 
 
 def routes_for(name: str) -> st.SearchStrategy[str]:
-    return st.sampled_from(WITHOUT_SYSTEM if name == "no_system" else STRICTEST)
+    return st.sampled_from(KNOWN.get(name, STRICTEST))
 
 
 def prompts(name: str, sent: list[Sent]) -> list[str]:
@@ -104,6 +109,8 @@ def said(*roles: str) -> list[dict[str, Any]]:
         pytest.param("no_user_after_tool", said("user", "assistant", "tool", "user"), id="user-after-tool"),
         pytest.param("strings_only", [{"role": "user", "content": [{"type": "text", "text": "x"}]}], id="parts"),
         pytest.param("no_system", said("system", "user"), id="system"),
+        pytest.param("short_ids", [{"role": "assistant", "tool_calls": [{"id": "call_1"}]}], id="another-id"),
+        pytest.param("short_ids", [{"role": "tool", "tool_call_id": "call_1"}], id="a-result-of-another-id"),
     ],
 )
 def test_a_template_refuses_what_it_is_named_after(name: str, messages: list[dict[str, Any]]) -> None:
@@ -118,9 +125,10 @@ def test_a_template_may_drop_what_it_does_not_know() -> None:
 
 @every_template
 def test_a_template_writes_what_it_accepts(name: str) -> None:
-    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    call = {"id": "123456789", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     asked = {"role": "assistant", "content": "I look.", "tool_calls": [call]}
-    messages = [*said("user"), asked, *said("tool", "assistant")]
+    result, answer = said("tool", "assistant")
+    messages = [*said("user"), asked, {**result, "tool_call_id": call["id"]}, answer]
     assert prompt_of(name, messages) == (
         "<|user|>The user speaks.<|end|>\n<|assistant|>I look.<call>look {}</call><|end|>\n"
         "<|tool|>The tool speaks.<|end|>\n<|assistant|>The assistant speaks.<|end|>\n"

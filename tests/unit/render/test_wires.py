@@ -1,5 +1,6 @@
 """What each wire makes of a conversation, odd ones included."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -8,15 +9,19 @@ import pytest
 from sideband.core.reminder import Reminder, RoleHint
 from sideband.render.dialect import NO_RESULT
 from sideband.render.profile import Placement
+from sideband.render.renderer import Renderer
 from sideband.render.rules import violations
 from sideband.render.tape import EMPTY
+from sideband.render.wires.openai_chat import LONGEST_KEY
 from tests.builders import a_reminder
 from tests.rendering_sessions import PROFILES
+from tests.talks import a_profile
 from tests.unit.render.conversations import (
     Message,
     a_result,
     a_summary,
     a_user,
+    a_view,
     an_answer,
     body_of,
     conversation_of,
@@ -59,6 +64,32 @@ class TestWhatNoWireAccepts:
         body = a_legal_body(profile, [a_result("gone", "x = 1"), a_user()])
         assert "Result of look:" in str(body)
         assert "gone" not in str(body)
+
+    @EVERY
+    def test_a_result_that_does_not_say_what_it_is_of_is_text(self, profile: str) -> None:
+        body = a_legal_body(profile, [a_user(), an_answer(tool_calls=None), {"role": "tool", "content": "x = 1"}])
+        assert "Result of a tool:" in str(body)
+
+    @EVERY
+    @pytest.mark.parametrize("native", [None, {"anthropic": [{"type": "text", "text": "Lost."}]}])
+    def test_of_calls_of_one_id_the_first_is_called_and_no_result_is_lost(
+        self, profile: str, native: dict[str, Any] | None
+    ) -> None:
+        answer = an_answer("I look.", "c1", "c2", "c1", native=native)
+        results = [a_result("c1", "One."), a_result("c2", "Two."), a_result("c1", "Three.")]
+        body = a_legal_body(profile, [a_user(), answer, *results, a_user()])
+        assert str(body).count("Result of look:") == 1
+        places = [str(body).index(text) for text in ("I look.", "c1", "c2", "One.", "Two.", "Three.")]
+        assert places == sorted(places)
+
+    @EVERY
+    def test_a_result_that_names_its_call_is_one(self, profile: str) -> None:
+        messages = [a_user(), an_answer("", "c1"), {"role": "tool", "tool_call_id": "c1", "content": "x = 1"}]
+        assert a_legal_body(profile, messages) == a_legal_body(profile, [*messages[:2], a_result("c1")])
+
+    @EVERY
+    def test_a_conversation_in_which_nobody_speaks_is_begun(self, profile: str) -> None:
+        assert "Continue." in str(conversation_of(profile, []))
 
     @pytest.mark.parametrize("profile", [name for name in PROFILES if "into-results" in name or name == "generic"])
     def test_what_belongs_into_such_a_result_stands_behind_it(self, profile: str) -> None:
@@ -141,6 +172,31 @@ class TestAnthropic:
         conversation = conversation_of("anthropic", [a_user(), an_answer("", given), a_result(given)])
         assert conversation[1]["content"][0]["id"] == conversation[2]["content"][0]["tool_use_id"] == sent
 
+    def test_ids_in_a_reply_that_is_sent_back_are_made_to_fit_too(self) -> None:
+        odd = "functions.look:0"
+        use = {"type": "tool_use", "id": odd, "name": "look", "input": {}}
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+        answer = an_answer("", odd, native={"anthropic": [thought, use]})
+        reply, answered = a_legal_body("anthropic", [a_user(), answer, a_result(odd)])["messages"][1:]
+        assert reply["content"][0] == thought
+        assert reply["content"][1]["id"] == answered["content"][0]["tool_use_id"] == "functions_2elook_3a0"
+
+    @pytest.mark.parametrize(
+        ("most", "marked"),
+        [
+            pytest.param(1, ["Newer."], id="the-end"),
+            pytest.param(2, ["Old.", "Newer."], id="and-the-last-answered-request"),
+            pytest.param(3, ["Mind.", "Old.", "Newer."], id="and-the-head"),
+            pytest.param(0, ["Mind.", "Old.", "Newer."], id="not-known"),
+        ],
+    )
+    def test_there_are_no_more_markers_than_the_profile_allows(self, most: int, marked: list[str]) -> None:
+        messages = [a_user("Old."), an_answer(), a_user("Newer.")]
+        renderer = Renderer(a_profile(PROFILES["anthropic"], cache_markers=most), model="model-1")
+        body = json.loads(renderer.render(a_view(messages, system="Mind.")).body)
+        blocks = [*body["system"], *(block for message in body["messages"] for block in message["content"])]
+        assert [block["text"] for block in blocks if "cache_control" in block] == marked
+
     @pytest.mark.parametrize(
         ("fields", "marked"),
         [
@@ -186,6 +242,18 @@ class TestOpenAiChat:
         messages = [a_user(), an_answer(native={"openai_chat": [reply]}), a_user()]
         assert conversation_of("chat", messages)[1] == reply
 
+    @pytest.mark.parametrize("native", [False, True])
+    @pytest.mark.parametrize("given", ["c" * 41, "日本語" * 30, "c" * 40, ""])
+    def test_ids_are_as_short_as_they_must_be(self, given: str, *, native: bool) -> None:
+        call = {"id": given, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        own = {"role": "assistant", "content": "", "tool_calls": [call]}
+        answer = an_answer("", given, **({"native": {"openai_chat": [own]}} if native else {}))
+        reply, result = a_legal_body("chat", [a_user(), answer, a_result(given)])["messages"][1:]
+        (made,) = reply["tool_calls"]
+        assert made["id"] == result["tool_call_id"]
+        assert 0 < len(made["id"]) <= 40
+        assert (made["id"] == given) is (0 < len(given) <= 40)
+
     def test_tools_are_functions(self) -> None:
         assert body_of("chat", [a_user()], tools=[TOOL])["tools"] == [{"type": "function", "function": TOOL}]
 
@@ -193,6 +261,17 @@ class TestOpenAiChat:
         body = body_of("chat", [a_user()], session_id="s1")
         assert (body["prompt_cache_options"], body["prompt_cache_key"]) == ({"mode": "explicit"}, "s1")
         assert "prompt_cache_options" not in body_of("chat-implicit", [a_user()], session_id="s1")
+
+    def test_a_session_with_a_long_name_has_a_short_key_of_its_own(self) -> None:
+        ids = ["s" * LONGEST_KEY, "s" * LONGEST_KEY + "1", "s" * LONGEST_KEY + "2", "日本語" * LONGEST_KEY]
+        keys = [body_of("chat", [a_user()], session_id=session_id)["prompt_cache_key"] for session_id in ids]
+        assert keys[0] == ids[0]
+        assert len(set(keys)) == len(ids)
+        assert all(len(key) <= LONGEST_KEY for key in keys)
+        assert keys[1] == body_of("chat", [a_user()], session_id=ids[1])["prompt_cache_key"]
+
+    def test_without_a_session_there_is_no_key(self) -> None:
+        assert "prompt_cache_key" not in body_of("chat", [a_user()])
 
 
 class TestOpenAiResponses:
@@ -219,6 +298,20 @@ class TestOpenAiResponses:
         body = body_of("responses", [a_user()], tools=[TOOL])
         assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])
         assert body["tools"] == [{"type": "function", **TOOL, "strict": False}]
+
+    def test_a_model_that_does_not_reason_is_not_asked_for_its_reasoning(self) -> None:
+        renderer = Renderer(a_profile(PROFILES["responses"], encrypted_reasoning=False), model="model-1")
+        assert "include" not in json.loads(renderer.render(a_view([a_user()])).body)
+
+    @pytest.mark.parametrize("native", [False, True])
+    @pytest.mark.parametrize("given", ["c" * 65, "日本語" * 30, "c" * 64, ""])
+    def test_ids_are_as_short_as_they_must_be(self, given: str, *, native: bool) -> None:
+        call = {"type": "function_call", "id": "fc_1", "call_id": given, "name": "look", "arguments": "{}"}
+        answer = an_answer("", given, **({"native": {"openai_responses": [call]}} if native else {}))
+        made, result = a_legal_body("responses", [a_user(), answer, a_result(given)])["input"][1:]
+        assert made["call_id"] == result["call_id"]
+        assert 0 < len(made["call_id"]) <= 64
+        assert (made["call_id"] == given) is (0 < len(given) <= 64)
 
 
 class TestGemini:
@@ -247,6 +340,37 @@ class TestGemini:
         parts = [{"text": "Done.", "thoughtSignature": "c2ln"}]
         conversation = conversation_of("gemini", [a_user(), an_answer(native={"gemini": parts}), a_user()])
         assert conversation[1] == {"role": "model", "parts": parts}
+
+    def test_the_first_call_of_a_reply_is_signed_where_nobody_has(self) -> None:
+        calls: list[Message] = [{"functionCall": {"id": name, "name": "look", "args": {}}} for name in ("c1", "c2")]
+        messages = [a_user(), an_answer("I look.", "c1", "c2"), a_result("c1"), a_result("c2")]
+        assert a_legal_body("gemini-signed", messages)["contents"][1]["parts"] == [
+            {"text": "I look."},
+            {**calls[0], "thoughtSignature": "skip"},
+            calls[1],
+        ]
+        messages[1]["native"] = {"gemini": calls}
+        assert a_legal_body("gemini-signed", messages)["contents"][1]["parts"] == [
+            {**calls[0], "thoughtSignature": "skip"},
+            calls[1],
+        ]
+        messages[1]["native"] = {"gemini": [{"text": "", "thoughtSignature": "c2ln"}, *calls]}
+        assert [
+            part.get("thoughtSignature") for part in a_legal_body("gemini-signed", messages)["contents"][1]["parts"]
+        ] == [
+            "c2ln",
+            "skip",
+            None,
+        ]
+
+    def test_a_signature_that_is_there_stays(self) -> None:
+        call = {"functionCall": {"id": "c1", "name": "look", "args": {}}, "thoughtSignature": "c2ln"}
+        messages = [a_user(), an_answer("", "c1", native={"gemini": [call]}), a_result("c1")]
+        assert a_legal_body("gemini-signed", messages)["contents"][1]["parts"] == [call]
+
+    def test_words_need_no_signature(self) -> None:
+        messages = [a_user(), an_answer("Done."), a_user()]
+        assert a_legal_body("gemini-signed", messages)["contents"][1]["parts"] == [{"text": "Done."}]
 
     def test_a_model_without_system_texts_hears_it_from_the_user(self) -> None:
         body = body_of("gemini-leading-user", [a_user()], system="Mind.")
@@ -294,6 +418,24 @@ class TestGeneric:
         messages = [a_user(), an_answer("", "c1"), a_result("c1"), a_user("Go.")]
         assert conversation_of("generic", messages)[-1]["content"] == "x = 1\n\nThe user says:\n\nGo."
         assert conversation_of("generic-user-after-tool", messages)[-1] == {"role": "user", "content": "Go."}
+
+    @pytest.mark.parametrize("native", [False, True])
+    @pytest.mark.parametrize(
+        ("given", "stays"), [("abcdefgh9", True), ("call_1234", False), ("c1", False), ("日" * 9, False)]
+    )
+    def test_ids_have_as_many_letters_as_the_template_wants(self, given: str, *, stays: bool, native: bool) -> None:
+        own = [{"role": "assistant", "content": "", "tool_calls": [{"id": given, "type": "function"}]}]
+        answer = an_answer("", given, **({"native": {"generic": own}} if native else {}))
+        said_before = {"role": "assistant", "content": "Done."}
+        messages = [a_user(), an_answer("Done.", native={"generic": [said_before]}), a_user(), answer, a_result(given)]
+        conversation = a_legal_body("generic-short-ids", messages)["messages"]
+        sent = conversation[-1]["tool_call_id"]
+        assert conversation[-2]["tool_calls"][0]["id"] == sent
+        assert conversation[1] == said_before
+        assert (sent == given) is stays
+        assert len(sent) == 9
+        assert sent.isascii()
+        assert sent.isalnum()
 
     def test_openai_chat_without_parts_is_this_wire(self) -> None:
         assert not PROFILES["chat-strings"].content_parts

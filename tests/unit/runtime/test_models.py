@@ -4,6 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -135,10 +136,61 @@ def test_a_library_that_is_not_installed_is_one_sentence_that_names_the_extra(
 
 def test_the_local_model_knows_its_window_and_that_its_prefix_is_cached(tmp_path: Path) -> None:
     weights = tmp_path / "Qwen3-0.6B.gguf"
+    weights.touch()
     read = read_model(f"local:{weights}")
     assert isinstance(read, LocalModel)
     assert (read.model, read.profile.transport, read.profile.kv_prefix) == ("qwen3-0.6b", "local", True)
     assert read.context_window == 8_192
+
+
+def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match=r"there is no file '.*nothing\.gguf' with the weights of a model"):
+        read_model(f"local:{tmp_path / 'nothing.gguf'}")
+
+
+@pytest.mark.parametrize("model", [None, 3, object()])
+def test_what_is_no_model_is_refused(model: Any) -> None:  # noqa: ANN401 - whatever somebody passes
+    with pytest.raises(InvalidOption, match=r"a model has plan\(\) and complete\(\), or is a string like"):
+        read_model(model)
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8080/v1", "http://[::1", "ftp://host/v1", "http:///v1", "http://host:port/v1", "nonsense"]
+)
+def test_what_is_no_address_of_a_server_is_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_COMPATIBLE_URL", url)
+    with pytest.raises(ModelError) as refused:
+        read_model("openai-compatible:x")
+    assert str(refused.value) == (
+        "OPENAI_COMPATIBLE_URL is no address of a server: set it to one like http://127.0.0.1:8080/v1"
+    )
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        ("anthropic:claude-opus-5", "ANTHROPIC_API_KEY"),
+        ("openai:gpt-6", "OPENAI_API_KEY"),
+        ("google:gemini-3.8-flash", "GOOGLE_API_KEY"),
+        ("openai-compatible:x", "OPENAI_COMPATIBLE_KEY"),
+    ],
+)
+def test_a_key_that_could_not_be_sent_is_named_by_its_variable_and_never_quoted(
+    model: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "secret\n")
+    with pytest.raises(ModelError, match=f"set the environment variable {variable} again") as refused:
+        read_model(model)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_library_of_another_version_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", ModuleType("openai"))
+    for name in ("sideband.models.openai", "sideband.models.local"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModelError, match=r"needs another version: pip install -U 'sideband\[models\]'"):
+        read_model("openai:gpt-6")
 
 
 def test_a_local_model_is_the_bundled_one_or_a_file() -> None:

@@ -258,6 +258,8 @@ def test_a_window_is_known_or_it_is_not_guessed(model: str, window: int | None) 
         ("MiniMaxAI/MiniMax-M2", "user_text_resets_reasoning", True),
         ("MiniMaxAI/MiniMax-M1-80k", "user_text_resets_reasoning", False),
         ("openai/gpt-oss-120b", "inline_system", InlineSystem.NONE),
+        ("mistralai/Mistral-Nemo-Instruct-2407", "call_id_length", 9),
+        ("Qwen/Qwen3.5-27B", "call_id_length", 0),
         ("phi-3.5-mini-instruct", "fold_into_tool_result", False),
         ("phi-3.5-mini-instruct", "user_after_tool", True),
     ],

@@ -276,7 +276,7 @@ def test_events_are_those_of_this_session_from_a_cursor_on() -> None:
         await scene.session.remind("two")
         assert (await waiting).sequence == 5
         await events.aclose()
-        assert scene.store._subscribers == []
+        assert scene.store.subscribers == 0
 
     asyncio.run(main())
 

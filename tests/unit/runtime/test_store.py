@@ -2,11 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sideband.core.errors import InvalidOption, TooManyPending
-from sideband.core.failures import StoreClosed, StoreDamaged
+from sideband.core.failures import NotStorable, StoreClosed, StoreDamaged
 from sideband.core.limits import Limits
 from sideband.loop.messages import text_of
 from sideband.runtime.agents import agent_loop
@@ -56,9 +57,23 @@ def test_limits_are_those_of_the_store() -> None:
     asyncio.run(main())
 
 
-def test_an_address_that_leads_nowhere_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="no store can be opened at 'redis://x'"):
-        open_store("redis://x")
+@pytest.mark.parametrize("url", ["redis://me:hunter2@host/0", "memory", "sideband.db", "", None, Path("sideband.db")])
+def test_an_address_that_leads_nowhere_is_refused_and_no_password_repeated(url: Any) -> None:  # noqa: ANN401 - whatever somebody passes
+    with pytest.raises(InvalidOption, match=r"no store can be opened at .*write 'sqlite:///sideband\.db'") as refused:
+        open_store(url)
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.value is None
+
+
+@pytest.mark.parametrize("name", [5, b"s", ["s"], "half \ud800", "x" * 2_001, "nul \x00"], ids=ascii)
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_session_has_a_name_that_every_store_can_hold(kind: str, name: Any, tmp_path: Path) -> None:  # noqa: ANN401 - whatever somebody passes
+    async def main() -> None:
+        async with open_store("memory:" if kind == "memory" else url_of(tmp_path / "s.db")) as store:
+            with pytest.raises(NotStorable, match="a session id"):
+                await store.session(name)
+
+    asyncio.run(main())
 
 
 # Store files.
@@ -138,6 +153,18 @@ def test_a_path_behind_three_slashes_begins_in_the_working_directory(
 @pytest.mark.parametrize("url", ["sqlite:", "sqlite://", "sqlite:///", "sqlite://here.db"])
 def test_a_file_that_is_not_named_is_refused(url: str) -> None:
     with pytest.raises(InvalidOption, match="sqlite:///"):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        pytest.param("sqlite:///:memory:", "opened as 'memory:'", id="memory"),
+        pytest.param("sqlite:///here.db?mode=ro", "arguments of open_store", id="options"),
+    ],
+)
+def test_what_means_something_elsewhere_makes_no_file_of_that_name(url: str, hint: str) -> None:
+    with pytest.raises(InvalidOption, match=hint):
         open_store(url)
 
 

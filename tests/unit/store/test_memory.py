@@ -3,10 +3,17 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sideband.core.events import ResultRecorded, Revoked
+from sideband.core.failures import CursorExpired
+from sideband.core.state import fold
 from sideband.store.memory import MemoryStore
+from tests.builders import a_draft
 from tests.loop_builders import others
-from tests.unit.store.twins import a_start, took
+from tests.unit.core.test_snapshot import facts
+from tests.unit.store.twins import Sender, a_start, so_many, told
 
 
 def test_a_session_begins_with_its_first_mention() -> None:
@@ -31,11 +38,13 @@ def test_a_subscriber_that_goes_away_is_forgotten() -> None:
 
     async def main() -> None:
         source = store.subscribe()
+        waiting = asyncio.ensure_future(anext(source))
+        await others()
+        assert store.subscribers == 1
         await store.commit("a", a_start)
-        await took(source, 1)
-        assert len(store._subscribers) == 1
+        assert (await waiting).sequence == 1
         await source.aclose()
-        assert store._subscribers == []
+        assert store.subscribers == 0
 
     asyncio.run(main())
 
@@ -50,6 +59,79 @@ def test_cancelling_whoever_waits_for_news_forgets_it_too() -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert store._subscribers == []
+        assert store.subscribers == 0
+
+    asyncio.run(main())
+
+
+# How much is kept.
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=40), st.integers(0, 12), st.integers(1, 12)
+)
+def test_of_every_session_the_last_events_are_kept_and_no_number_is_used_twice(
+    commits: list[tuple[str, int]], kept: int, look: int
+) -> None:
+    store = MemoryStore(kept_events=kept, snapshot_events=look)
+    whole = MemoryStore(kept_events=None)
+
+    async def main() -> None:
+        for name, count in commits:
+            decide = so_many(count)
+            assert (await store.commit(name, decide)).sequence == (await whole.commit(name, decide)).sequence
+        for name in "abc":
+            mine = [entry for entry in whole.journal if entry.session_id == name]
+            left = [entry for entry in store.journal if entry.session_id == name]
+            assert left == mine[len(mine) - len(left) :], "only from the beginning"
+            assert len(left) >= min(kept, len(mine))
+        assert store.journal[-1:] == whole.journal[-1:]
+
+    asyncio.run(main())
+    # What is kept is no more than what was to be kept, and what was logged since the last look.
+    assert len(store.journal) <= 2 * (3 * kept + look) + 9
+
+
+def test_a_session_of_which_something_is_gone_goes_on_as_before() -> None:
+    async def main() -> None:
+        store, whole = MemoryStore(kept_events=2, snapshot_events=4), MemoryStore(kept_events=None)
+        for journal in (store, whole):
+            sender = Sender(journal)
+            for number in range(20):
+                await sender.send(a_draft(dedupe_key=f"k{number % 3}"))
+        assert len(store.journal) < len(whole.journal)
+        before = facts(store.state("s"))
+        assert before == facts(fold(entry.event for entry in whole.journal))
+        with pytest.raises(KeyError):
+            await store.commit("s", lambda _: (Revoked(reminder_id="nobody"),))
+        assert facts(store.state("s")) == before, "rebuilt from what was kept of it"
+
+    asyncio.run(main())
+
+
+def test_a_cursor_behind_which_something_was_pruned_is_expired() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        for name in ("a", "b"):
+            await store.commit(name, so_many(10))
+        assert await store.prune("a", keep_events=4) == 6
+        with pytest.raises(CursorExpired, match="after=6"):
+            await told(store, after=5)
+        assert [entry.sequence for entry in await told(store, after=6)] == list(range(7, 21))
+        assert len(await told(store, session_id="b")) == 10
+        assert await store.prune("b") == 9, "the last row stays: the next one counts from it"
+        assert (await store.prune("b"), await store.prune("unknown")) == (0, 0)
+        assert (await store.commit("c", a_start)).sequence == 21
+
+    asyncio.run(main())
+
+
+def test_what_could_not_be_written_down_keeps_its_journal() -> None:
+    async def main() -> None:
+        store = MemoryStore(kept_events=0, snapshot_events=1)
+        odd = ResultRecorded(call_id="c", status="ok", message={"role": "tool", "content": object()})
+        for _ in range(3):
+            await store.commit("s", lambda _: (odd,))
+        assert len(store.journal) == 3
 
     asyncio.run(main())

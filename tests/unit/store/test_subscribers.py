@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from sideband.core.events import Idled, Injected, Started
-from sideband.core.failures import CursorLost
+from sideband.core.failures import CursorExpired, CursorLost
 from sideband.core.lifecycle import inject
 from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS
 from tests.builders import a_reminder
+from tests.loop_builders import others
 from tests.unit.store.twins import Twin, Witness, a_start, played, so_many, told, took
 
 
@@ -116,6 +117,7 @@ def test_a_subscriber_that_falls_behind_is_cut_off_with_its_cursor_and_goes_on_f
         async with twin.open() as store:
             slow = store.subscribe()
             waiting = asyncio.ensure_future(anext(slow))
+            await others()
             await store.commit("a", a_start)
             await waiting
             await store.commit("a", so_many(SUBSCRIBER_EVENTS + 5))
@@ -127,6 +129,30 @@ def test_a_subscriber_that_falls_behind_is_cut_off_with_its_cursor_and_goes_on_f
             found = [entry.sequence for entry in await took(again, 5)]
             assert found == [SUBSCRIBER_EVENTS + 2 + more for more in range(5)]
             await again.aclose()
+
+    played(story)
+
+
+def test_whoever_reads_the_past_is_not_too_slow_for_what_happens_meanwhile(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            await store.commit("a", so_many(SUBSCRIBER_EVENTS + 5))
+            source = store.subscribe()
+            await took(source, 1)
+            await store.commit("a", so_many(2))
+            rest = await took(source, SUBSCRIBER_EVENTS + 6)
+            assert [entry.sequence for entry in rest] == list(range(2, SUBSCRIBER_EVENTS + 8))
+            await source.aclose()
+
+    played(story)
+
+
+def test_whoever_names_a_place_that_never_was_is_told_where_to_begin(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            await store.commit("a", so_many(3))
+            with pytest.raises(CursorExpired, match="after=0"):
+                await told(store, after=-2)
 
     played(story)
 

@@ -12,6 +12,7 @@ from sideband.render.tape import Level, Tape, encode
 DEFAULT_MAX_TOKENS: Final = 32_000
 # Reasoning cannot carry a marker.
 _MARKABLE: Final = frozenset({"text", "tool_use"})
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _REPLY: Final = b'{"role":"assistant","content":['
 _REPLY_LEVELS: Final = (Level("assistant", b"]}"),)
@@ -49,20 +50,41 @@ class Anthropic(Dialect):
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
         failed = b"" if message["status"] == "ok" else b'"is_error":true,'
         return b'{"type":"tool_result","tool_use_id":%b,%b"content":[' % (
-            encode(_call_id(message["tool_call_id"])),
+            encode(self.call_id(message["tool_call_id"])),
             failed,
         )
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
         uses = [
-            encode({"type": "tool_use", "id": _call_id(call["id"]), "name": call["name"], "input": call["args"]})
+            encode({"type": "tool_use", "id": self.call_id(call["id"]), "name": call["name"], "input": call["args"]})
             for call in calls
         ]
         tape.open(MESSAGE, _REPLY, _REPLY_LEVELS, [*[self.piece(text) for text in said], *uses])
 
+    def unbound(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Thinking that is bound to its prefix is refused behind another, and so is all that was thought after it."""
+        native = message.get("native")
+        if not (native and native.get(self._name) and self.profile.prefix_bound_thinking):
+            return message
+        said = [block for block in native[self._name] if block["type"] not in _THOUGHTS]
+        return {**message, "native": {**native, self._name: said}}
+
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
         markable = native[-1]["type"] in _MARKABLE
-        tape.open(MESSAGE, _REPLY, _REPLY_LEVELS, [encode(block) for block in native], markable=markable)
+        tape.open(MESSAGE, _REPLY, _REPLY_LEVELS, [encode(self._fitting(block)) for block in native], markable=markable)
+
+    @staticmethod
+    def call_id(call_id: str) -> str:
+        """The id with only what this wire allows in one: it may have come from another."""
+        if call_id.isascii() and call_id.isidentifier():
+            return call_id
+        return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}", call_id) or "_"
+
+    def _fitting(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A block of a reply, whose id is the one that its result will name."""
+        if block["type"] != "tool_use" or block["id"] == (call_id := self.call_id(block["id"])):
+            return block
+        return {**block, "id": call_id}
 
     def entry(self, tape: Tape, role: str, text: str) -> None:
         """Only a text that the provider clears by itself has an entry of its own here; no marker may stand on it."""
@@ -72,10 +94,3 @@ class Anthropic(Dialect):
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
-
-
-def _call_id(call_id: str) -> str:
-    """The id with only what this wire allows in one: it may have come from another."""
-    if call_id.isascii() and call_id.isidentifier():
-        return call_id
-    return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}", call_id) or "_"

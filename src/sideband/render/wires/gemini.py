@@ -57,7 +57,16 @@ class Gemini(Dialect):
         self.repeat(tape, [*({"text": text} for text in said), *({"functionCall": call} for call in made)])
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
-        tape.add(MESSAGE, encode({"role": "model", "parts": native}), markable=False)
+        parts = native if self.profile.call_signature is None else _signed(native, self.profile.call_signature)
+        tape.add(MESSAGE, encode({"role": "model", "parts": parts}), markable=False)
+
+
+def _signed(parts: Sequence[Mapping[str, Any]], signature: str) -> Sequence[Mapping[str, Any]]:
+    """The parts of a reply, the first call among them signed: a model signs no other, and none where it signs nothing."""
+    first = next((place for place, part in enumerate(parts) if "functionCall" in part), None)
+    if first is None or "thoughtSignature" in parts[first]:
+        return parts
+    return [*parts[:first], {**parts[first], "thoughtSignature": signature}, *parts[first + 1 :]]
 
 
 def _declared(tool: Mapping[str, Any]) -> dict[str, Any]:

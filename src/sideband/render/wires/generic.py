@@ -1,9 +1,10 @@
 """Any server that speaks OpenAI Chat, down to the strictest template: strings, one system message, alternation."""
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
-from sideband.render.dialect import CONTENT, MESSAGE, RESULT
+from sideband.render.dialect import CONTENT, MESSAGE, RESULT, USER
 from sideband.render.profile import LeadingRole, Profile, Wire
 from sideband.render.tape import Level, Tape, encode, quoted_inside
 from sideband.render.wires.openai_chat import OpenAiChat
@@ -29,10 +30,22 @@ class Generic(OpenAiChat):
         return quoted_inside(text)
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
-        return b'{"role":"tool","tool_call_id":%b,"content":"' % encode(message["tool_call_id"])
+        return b'{"role":"tool","tool_call_id":%b,"content":"' % encode(self.call_id(message["tool_call_id"]))
+
+    def call_id(self, call_id: str) -> str:
+        length = self.profile.call_id_length
+        if not length or (len(call_id) == length and call_id.isascii() and call_id.isalnum()):
+            return call_id
+        return blake2b(call_id.encode()).hexdigest()[:length]
+
+    def speaker(self, tape: Tape) -> str:
+        return "tool" if self._folds(tape) else USER
+
+    def _folds(self, tape: Tape) -> bool:
+        return tape.open_name == RESULT and not self.profile.user_after_tool
 
     def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
-        if tape.open_name == RESULT and not self.profile.user_after_tool:
+        if self._folds(tape):
             # What the user says must not be taken for words of the tool.
             self.fold(tape, "\n\n".join(said if join else ["The user says:", *said]))
         else:

@@ -1,11 +1,15 @@
 """OpenAI Chat Completions: one message after the other, each a list of parts so that each can carry a breakpoint."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from hashlib import blake2b
+from typing import Any, ClassVar, Final
 
 from sideband.render.dialect import MESSAGE, Dialect, Opening, Preamble
 from sideband.render.profile import Wire
 from sideband.render.tape import Tape, encode
+
+LONGEST_KEY: Final = 64
+_NO_ID: Final = "_"
 
 
 class OpenAiChat(Dialect):
@@ -14,6 +18,7 @@ class OpenAiChat(Dialect):
     wire: ClassVar[Wire] = Wire.OPENAI_CHAT
     marker: ClassVar[bytes] = b'"prompt_cache_breakpoint":{"mode":"explicit"},'
     tokens_field: ClassVar[str] = "max_completion_tokens"
+    longest_id: ClassVar[int] = 40
 
     def preamble(self, opening: Opening) -> Preamble:
         settings = opening.settings
@@ -22,7 +27,9 @@ class OpenAiChat(Dialect):
             fields[self.tokens_field] = settings.max_output_tokens
         if self.marking:
             # The breakpoints are ours alone, and requests of one session go where its cache is.
-            fields |= {"prompt_cache_options": {"mode": "explicit"}, "prompt_cache_key": opening.session_id}
+            fields["prompt_cache_options"] = {"mode": "explicit"}
+            if opening.session_id:
+                fields["prompt_cache_key"] = shortened(opening.session_id, LONGEST_KEY)
         if opening.tools:
             fields["tools"] = [self.tool(tool) for tool in opening.tools]
         return Preamble(encode({**fields, **settings.parameters})[:-1])
@@ -39,7 +46,11 @@ class OpenAiChat(Dialect):
         return b'{"type":"text","text":%b}' % encode(text)
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
-        return b'{"role":"tool","tool_call_id":%b,"content":[' % encode(message["tool_call_id"])
+        return b'{"role":"tool","tool_call_id":%b,"content":[' % encode(self.call_id(message["tool_call_id"]))
+
+    def call_id(self, call_id: str) -> str:
+        """The id no longer than this wire allows: it may have come from another."""
+        return shortened(call_id, self.longest_id) or _NO_ID
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
         message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(said)}
@@ -49,10 +60,22 @@ class OpenAiChat(Dialect):
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
         for item in native:
-            tape.add(MESSAGE, encode(item), markable=False)
+            tape.add(MESSAGE, encode(self.fitting(item)), markable=False)
+
+    def fitting(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What is said by a reply, with the ids that the results of its calls will name."""
+        calls = item.get("tool_calls")
+        if not calls or all(call["id"] == self.call_id(call["id"]) for call in calls):
+            return item
+        return {**item, "tool_calls": [{**call, "id": self.call_id(call["id"])} for call in calls]}
 
     def summary(self, tape: Tape, text: str) -> None:
         self.lead(tape, text)
+
+
+def shortened(name: str, longest: int) -> str:
+    """A name as it is, or a short one that no other gets: longer ones are refused."""
+    return name if len(name) <= longest else blake2b(name.encode(), digest_size=longest // 2).hexdigest()
 
 
 def declared(tool: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,10 +16,12 @@ class OpenAiResponses(OpenAiChat):
     array: ClassVar[bytes] = b"input"
     opening: ClassVar[bytes] = b'{"type":"message","role":"%b","content":['
     tokens_field: ClassVar[str] = "max_output_tokens"
+    longest_id: ClassVar[int] = 64
 
     def constants(self, _opening: Opening) -> dict[str, Any]:
         # Reasoning has to come back to us, for nobody else keeps it.
-        return {"store": False, "include": ["reasoning.encrypted_content"]}
+        include = {"include": ["reasoning.encrypted_content"]} if self.profile.encrypted_reasoning else {}
+        return {"store": False, **include}
 
     def tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "function", **declared(tool), "strict": False}
@@ -28,8 +30,14 @@ class OpenAiResponses(OpenAiChat):
         return b'{"type":"input_text","text":%b}' % encode(text)
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
-        return b'{"type":"function_call_output","call_id":%b,"output":[' % encode(message["tool_call_id"])
+        call_id = self.call_id(message["tool_call_id"])
+        return b'{"type":"function_call_output","call_id":%b,"output":[' % encode(call_id)
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
         self.repeat(tape, [{"type": "message", "role": "assistant", "content": text} for text in said])
         self.repeat(tape, [{"type": "function_call", "call_id": call["id"], **called(call)} for call in calls])
+
+    def fitting(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "call_id" not in item or item["call_id"] == (call_id := self.call_id(item["call_id"])):
+            return item
+        return {**item, "call_id": call_id}

@@ -103,6 +103,8 @@ class Numbered(NamedTuple):
 
 async def prepare(connection: Connection) -> None:
     """Have the statements at hand; needed once, before anything else here."""
+    # What psycopg prepares by itself it throws away at every ROLLBACK, and with it whatever else is prepared.
+    connection.prepare_threshold = None
     await psycopg.AsyncClientCursor(connection).execute(_PREPARE)
 
 

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 import psycopg
+from psycopg import errors
 
-from sideband.core.failures import OutcomeUnknown, StoreError
+from sideband.core.failures import NotStorable, OutcomeUnknown, StoreError
 from sideband.core.state import SessionState
 from sideband.ports import Committed, Logged
 from sideband.store.batch import Answer, Batch, Order
@@ -17,9 +19,16 @@ from sideband.store.postgres.appending import Ground, Numbered
 from sideband.store.postgres.link import Connection, Link, Patience
 from sideband.store.postgres.reading import load
 from sideband.store.replica import Loaded, Replica
+from sideband.store.roster import AT_HAND
 
 # A snapshot is written anew once the journal behind it is a fourth as long: a large state is not copied for a few words.
 TAIL_SHARE: Final = 4
+# What is written at once is in memory several times, here and on the server.
+MOST_BYTES: Final = 128 * 2**20
+# So many sessions are known to have a row; then all are introduced again.
+MOST_KNOWN: Final = 10_000
+# The connection works and so does the server; it is what was to be written that cannot be.
+UNFIT: Final = (errors.DataError, errors.ProgramLimitExceeded)
 
 
 class PostgresSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +37,7 @@ class PostgresSettings(msgspec.Struct, frozen=True, kw_only=True):
     A session has a new snapshot after `snapshot_events`, and its journal keeps `kept_events` behind it (None: all of
     them). A subscriber that is `subscriber_events` behind is cut off. The journal is looked at every `poll_seconds`,
     though the server mostly tells before. While the server cannot be reached, what is asked for waits for
-    `patience_seconds`.
+    `patience_seconds`. Beside the sessions that somebody holds on to, `sessions_at_hand` stay in memory.
     """
 
     snapshot_events: int = 1_000
@@ -37,6 +46,7 @@ class PostgresSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 30.0
     poll_seconds: float = 2.0
     patience_seconds: float = 30.0
+    sessions_at_hand: int = AT_HAND
 
 
 class Fresh(NamedTuple):
@@ -63,6 +73,10 @@ class Round(NamedTuple):
     news: Sequence[Logged] = ()
 
 
+class Apart(Exception):
+    """Nothing was committed, since one of several orders cannot be: each has to be tried alone."""
+
+
 class _Again(Exception):
     """Nothing was committed, and nothing stands in the way of another try."""
 
@@ -77,7 +91,7 @@ class Committer:
         self._numbered = Numbered(writer_id, 0)
         self._prepared: Connection | None = None
         self._known: set[str] = set()
-        self.fetched: dict[str, Loaded] = {}
+        self.fetched: WeakKeyDictionary[Replica, Loaded] = WeakKeyDictionary()
         """Sessions that somebody else has read and shows already; what was logged since is added."""
         self._loaded: list[Fresh] = []
 
@@ -91,8 +105,10 @@ class Committer:
                 # Nothing of it was made: it may be decided again, on what the journal has by then.
                 self._forget(orders)
                 recovers = await self._link.recovers(error) if isinstance(error, psycopg.Error) else True
+                if isinstance(error, UNFIT):
+                    return _refused(orders, NotStorable(f"{self._place} cannot hold this: {error}"))
                 if not recovers or not await patience.lasts():
-                    return _refused(orders, self._link.refusal(error))
+                    return _refused(orders, self._link.refusal(error.__cause__ or error))
             except StoreError as error:
                 self._forget(orders)
                 await self._link.tidy()
@@ -124,18 +140,25 @@ class Committer:
             await connection.execute("ROLLBACK")
             raise _Again
         await self._catch_up(connection, readable, ground)
+        # While the sessions were waited for, others may have gone on.
+        last = max(ground.last, *(replica.at for replica in readable))
         batch = Batch(0, lambda session_id: ground.standings[session_id])
         batch.run(orders, unreadable)
         if batch.rows:
             behind = await self._write(connection, batch)
         else:
-            behind = ground.last
+            behind = last
             await connection.execute("ROLLBACK")
-        _renumber(batch, behind)
+        # It was decided as if nothing stood before it; now it is known what does.
+        batch.last += behind
         batch.settle()
-        written = [row.logged for row in batch.rows]
+        written = [
+            Logged(sequence=behind + row.sequence, session_id=row.session_id, event=row.record.event)
+            for row in batch.rows
+        ]
+        answers = [Answer(answer.order, _moved(answer.outcome, behind)) for answer in batch.answers]
         loaded, self._loaded = self._loaded, []
-        return Round(batch.answers, batch.postponed, batch.replicas, loaded, behind, written, ground.news)
+        return Round(answers, batch.postponed, batch.replicas, loaded, behind, written, ground.news)
 
     # Before the transaction and at its beginning.
 
@@ -143,6 +166,8 @@ class Committer:
         """Most of what takes long is done before others are kept waiting. A session that cannot be read fails alone."""
         strangers = [replica.session_id for replica in replicas if replica.session_id not in self._known]
         if strangers:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
             await appending.introduce(connection, self._numbered, strangers)
             self._known.update(strangers)
         unreadable: dict[Replica, StoreError] = {}
@@ -155,7 +180,7 @@ class Committer:
         return unreadable
 
     async def _load(self, connection: Connection, replica: Replica) -> None:
-        loaded = self.fetched.pop(replica.session_id, None)
+        loaded = self.fetched.pop(replica, None)
         if loaded is None:
             loaded = await load(connection, replica.session_id, place=self._place)
             # What is shown, if anything is, may lack something that will never be news again.
@@ -166,7 +191,7 @@ class Committer:
         for replica in replicas:
             if ground.pruned_through[replica.session_id] > replica.at:
                 # A part of what is new to this process was pruned meanwhile: the snapshot has it.
-                self.fetched.pop(replica.session_id, None)
+                self.fetched.pop(replica, None)
                 await self._load(connection, replica)
             else:
                 replica.catch_up(entry for entry in ground.news if entry.session_id == replica.session_id)
@@ -175,6 +200,9 @@ class Committer:
 
     async def _write(self, connection: Connection, batch: Batch) -> int:
         """Write the rows and commit; whether that happened is known in the end, also where the connection was lost."""
+        size = sum(len(row.record.body) for row in batch.rows)
+        if size > MOST_BYTES:
+            raise NotStorable(f"a commit of {size:,} bytes is too large; {self._place} takes at most {MOST_BYTES:,}")
         self._numbered = self._numbered._replace(batch=self._numbered.batch + 1)
         try:
             return await appending.append(connection, batch.rows, self._numbered)
@@ -231,14 +259,9 @@ class Committer:
 
 
 def _refused(orders: Sequence[Order], error: StoreError) -> Round:
+    if len(orders) > 1 and isinstance(error, NotStorable):
+        raise Apart from error
     return Round([Answer(order, error) for order in orders])
-
-
-def _renumber(batch: Batch, behind: int) -> None:
-    """It was decided as if nothing stood before it; now it is known what does."""
-    batch.last += behind
-    batch.rows = [row._replace(sequence=row.sequence + behind) for row in batch.rows]
-    batch.answers = [answer._replace(outcome=_moved(answer.outcome, behind)) for answer in batch.answers]
 
 
 def _moved(outcome: Committed | Exception, behind: int) -> Committed | Exception:

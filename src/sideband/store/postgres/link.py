@@ -10,11 +10,13 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from sideband.core.failures import StoreError, StoreRefused, StoreUnavailable
+from sideband.core.failures import StoreClosed, StoreError, StoreRefused, StoreUnavailable
 
 Connection: TypeAlias = psycopg.AsyncConnection[Any]
 _Result = TypeVar("_Result")
 
+# Any text may be written, whatever an address or an environment says of its own.
+ALWAYS: Final[Mapping[str, str]] = MappingProxyType({"client_encoding": "utf8"})
 # A server that is gone without a word has to be noticed; whoever has other wishes writes them into the address.
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -32,7 +34,8 @@ DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
 # disk, whatever the settings of the role say; more than that (replicas) stays as it was set. And a plan that was made
 # when a table was small does not read the whole of it for ever after.
 _SET_UP: Final = """
-SELECT set_config('idle_in_transaction_session_timeout', '15s', false),
+SELECT pg_backend_pid(),
+       set_config('idle_in_transaction_session_timeout', '15s', false),
        set_config('lock_timeout', '10s', false),
        set_config('enable_seqscan', 'off', false),
        set_config('synchronous_commit', CASE current_setting('synchronous_commit')
@@ -51,6 +54,8 @@ PASSING: Final = (
 )
 # The server is not the one that takes writes, or not any longer: another may have taken over.
 DEMOTED: Final = (errors.ReadOnlySqlTransaction,)
+# What was prepared on this connection is not there, or somebody else's is.
+POOLED: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 
 
 class Address(NamedTuple):
@@ -70,7 +75,15 @@ def address_of(url: str) -> Address:
             "this is not the address of a PostgreSQL store; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
         ) from None
     place = f"{given.get('host') or 'localhost'}:{given.get('port') or 5432}"
-    return Address({**DEFAULTS, **given}, f"postgresql://{place}/{given.get('dbname') or ''}")
+    return Address({**DEFAULTS, **given, **ALWAYS}, f"postgresql://{place}/{given.get('dbname') or ''}")
+
+
+def pooled(place: str) -> StoreRefused:
+    """What has to be said of a pooler that gives a connection to others between two transactions."""
+    return StoreRefused(
+        f"{place} is a pooler that lends its connections for one transaction at a time, and a store listens on one; "
+        "give the address of the server itself, or of a pool in session mode"
+    )
 
 
 class Patience:
@@ -89,6 +102,12 @@ class Patience:
         return True
 
 
+def _cancellations() -> int:
+    """How often this task was cancelled."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 class Link:
     """One connection for one purpose; the lock keeps two from talking at the same time."""
 
@@ -96,15 +115,19 @@ class Link:
         self.address = address
         self._patience_seconds = patience_seconds
         self._connection: Connection | None = None
+        self._backend: int | None = None
+        self._is_shut = False
         self._talking = asyncio.Lock()
 
     async def connection(self) -> Connection:
         """The connection as it is, or a new one where it was lost. Every statement is a transaction of its own."""
+        if self._is_shut:
+            raise StoreClosed
         if self._connection is None or self._connection.closed:
             self._connection = None
             connection = await psycopg.AsyncConnection.connect(autocommit=True, **self.address.parameters)
             try:
-                await connection.execute(_SET_UP)
+                (self._backend, *_), *_ = await (await connection.execute(_SET_UP)).fetchall()
             except BaseException:
                 await connection.close()
                 raise
@@ -121,11 +144,14 @@ class Link:
 
     async def _try(self, work: Callable[[Connection], Awaitable[_Result]], patience_seconds: float) -> _Result:
         async with self._talking:
-            patience = Patience(patience_seconds)
+            patience, cancellations = Patience(patience_seconds), _cancellations()
             while True:
                 try:
                     return await work(await self.connection())
                 except psycopg.Error as error:
+                    if _cancellations() > cancellations:
+                        # Whoever is cancelled waits for the answer, and a connection that is lost then hides that.
+                        raise asyncio.CancelledError from error
                     if not await self.recovers(error) or not await patience.lasts():
                         raise self.refusal(error) from error
                 finally:
@@ -145,11 +171,13 @@ class Link:
 
     @property
     def backend(self) -> int | None:
-        """The process of the server at the other end."""
-        return None if self._connection is None or self._connection.closed else self._connection.info.backend_pid
+        """The process of the server at the other end, as the server calls it: what stands between may lie."""
+        return None if self.is_lost else self._backend
 
-    def refusal(self, error: Exception) -> StoreError:
+    def refusal(self, error: BaseException) -> StoreError:
         """What an error of PostgreSQL means for whoever uses the store."""
+        if isinstance(error, POOLED):
+            return pooled(self.address.shown)
         what = f"{type(error).__name__}: {error}".strip()
         return StoreUnavailable(f"{self.address.shown} cannot be used now: {what}")
 
@@ -157,6 +185,11 @@ class Link:
         """Somebody was cancelled, or failed, in the middle of a transaction: nobody goes on from there."""
         if self._connection is not None and self._connection.info.transaction_status is not TransactionStatus.IDLE:
             await self.drop()
+
+    async def shut(self) -> None:
+        """Let go of the connection for good: whoever waits for it is too late."""
+        self._is_shut = True
+        await self.drop()
 
     async def drop(self) -> None:
         """Let go of the connection; the next use makes another."""

@@ -11,7 +11,7 @@ from sideband.core.failures import CursorExpired
 from sideband.store.feed import Gap, Span
 from sideband.store.postgres.appending import CHANNEL, HINT_LETTERS
 from sideband.store.postgres.link import LONGEST_PAUSE, SHORTEST_PAUSE, Connection, Link
-from sideband.store.postgres.reading import Page, last_sequence, page
+from sideband.store.postgres.reading import DamagedRow, Page, last_sequence, page
 
 
 class Interest(NamedTuple):
@@ -28,10 +28,6 @@ class Interest(NamedTuple):
             return True
         return other.sessions is not None and set(other.sessions) <= set(self.sessions)
 
-    def includes(self, hint: str) -> bool:
-        """Whether a hint is about one of them; a very long name is cut off in it."""
-        return self.sessions is None or hint in self.sessions or len(hint) >= HINT_LETTERS
-
 
 class Audience(Protocol):
     """Who is told, and up to where that has been done."""
@@ -40,6 +36,9 @@ class Audience(Protocol):
     def announced(self) -> int: ...
 
     def interest(self) -> Interest: ...
+
+    def wants(self, session_id: str) -> bool:
+        """Whether that is of interest."""
 
     def is_own(self, backend: int) -> bool:
         """Whether a hint comes from this process, which knows already."""
@@ -50,6 +49,9 @@ class Audience(Protocol):
     async def miss(self, gap: Gap, connection: Connection) -> None:
         """Something of interest was pruned before it was read here; what is left can be read there."""
 
+    def lose(self, error: DamagedRow) -> None:
+        """That session cannot be read, and is of no interest from now on; nor is there anybody who wants everything."""
+
 
 class Listener:
     """Listens first and reads then, whenever it connects: nothing falls in between."""
@@ -59,6 +61,7 @@ class Listener:
         self._audience = audience
         self._poll_seconds = poll_seconds
         self._task: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     async def listen(self) -> int:
         """Begin to listen; whatever is logged behind this sequence will be heard of."""
@@ -69,9 +72,12 @@ class Listener:
 
     def start(self, give_up: Callable[[Exception], None]) -> None:
         """Tell the audience from now on."""
+        self._is_stopped = False
         self._task = asyncio.create_task(self._run(give_up), name="sideband-listener")
 
     async def stop(self) -> None:
+        # A connection that is lost while a task is cancelled hides that from the task.
+        self._is_stopped = True
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -80,7 +86,7 @@ class Listener:
 
     async def _run(self, give_up: Callable[[Exception], None]) -> None:
         pause = SHORTEST_PAUSE
-        while True:
+        while not self._is_stopped:
             try:
                 connection = await self._listen()
                 while True:
@@ -88,6 +94,8 @@ class Listener:
                         await self.read(connection)
                     pause = SHORTEST_PAUSE
                     await self._wait(connection)
+            except DamagedRow as error:
+                self._audience.lose(error)
             except psycopg.Error:
                 await self._link.drop()
                 await asyncio.sleep(pause)
@@ -114,7 +122,9 @@ class Listener:
         if not sequence.isdecimal():
             # Anybody who has the database may say anything on its channels.
             return False
-        return int(sequence) > self._audience.announced and self._audience.interest().includes(session_id)
+        # A very long name is cut off in a hint.
+        is_wanted = self._audience.wants(session_id) or len(session_id) >= HINT_LETTERS
+        return is_wanted and int(sequence) > self._audience.announced
 
     async def read(self, connection: Connection) -> None:
         """Everything of interest behind what was announced; several may do so at once."""

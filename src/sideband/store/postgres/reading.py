@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from sideband.core.failures import CursorExpired
+from sideband.core.failures import CursorExpired, StoreDamaged
 from sideband.ports import Logged
 from sideband.store.feed import PAGE_EVENTS, Span, Wanted
 from sideband.store.postgres.link import Connection
@@ -57,14 +57,23 @@ class Page(NamedTuple):
         return len(self.entries) == PAGE_EVENTS
 
 
+class DamagedRow(StoreDamaged):
+    """A row of one session is not what was written; the others are none the worse for it."""
+
+    def __init__(self, session_id: str, why: StoreDamaged) -> None:
+        super().__init__(str(why))
+        self.session_id = session_id
+
+
 def logged(sequence: int, session_id: str, expected: int, body: bytes, *, place: str) -> Logged:
     """A row of the journal as the event it is, once it is known to be what was written."""
     if row_sum(session_id, body) != expected:
-        raise damaged(place, f"row {sequence} of the journal was changed")
+        raise DamagedRow(session_id, damaged(place, f"row {sequence} of the journal was changed"))
     try:
         event = read(body)
     except ValueError as error:
-        raise damaged(place, f"row {sequence} of the journal is no event: {error}") from error
+        why = damaged(place, f"row {sequence} of the journal is no event: {error}")
+        raise DamagedRow(session_id, why) from error
     return Logged(sequence=sequence, session_id=session_id, event=event)
 
 

@@ -5,9 +5,13 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+from psycopg import errors
+
 from sideband.core.failures import StoreDamaged, StoreNewer, StoreRefused
 from sideband.store.postgres.link import Connection
 
+# Before this one there was no way to have a part of a statement done first, and once.
+OLDEST_SERVER: Final = 120_000
 # Any number will do, as long as it is the same in every process: two that open a new store at once take turns.
 _TURN: Final = 0x53424E44
 # A process that was gone for so long does not come back and ask what became of its last transaction.
@@ -43,12 +47,21 @@ async def prepare(connection: Connection, place: str) -> None:
     """Have the newest tables, made where there are none, and see that they are sound."""
     if connection.info.parameter_status("server_encoding") != "UTF8":
         raise StoreRefused(f"{place} cannot hold every text; use a database that was created with ENCODING 'UTF8'")
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
-        version = await _version(connection, place)
-        refuse_newer(version, place)
-        await migrate(connection, version)
-    await _check(connection, place)
+    if connection.info.server_version < OLDEST_SERVER:
+        raise StoreRefused(f"{place} is too old; a store needs PostgreSQL {OLDEST_SERVER // 10_000} or newer")
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
+            version = await _version(connection, place)
+            refuse_newer(version, place)
+            await migrate(connection, version)
+        await _check(connection, place)
+    except errors.InsufficientPrivilege as error:
+        who = connection.info.user
+        raise StoreRefused(
+            f"{who} may not do in {place} what a store needs ({error.diag.message_primary}); let somebody who may say "
+            f'CREATE SCHEMA sideband AUTHORIZATION "{who}", or open it as the owner of that schema'
+        ) from error
     await connection.execute(
         "DELETE FROM sideband.writer WHERE written_at < clock_timestamp() - make_interval(days => %s)",
         (FORGOTTEN_DAYS,),
@@ -60,12 +73,19 @@ async def migrate(connection: Connection, version: int) -> None:
     if version == latest():
         return
     if version == 0:
-        await connection.execute("CREATE SCHEMA IF NOT EXISTS sideband")
+        await _make_schema(connection)
         await connection.execute("CREATE TABLE sideband.version (version integer NOT NULL)")
         await connection.execute("INSERT INTO sideband.version VALUES (0)")
     for script in migrations()[version:]:
         await connection.execute(script.encode())
     await connection.execute("UPDATE sideband.version SET version = %s", (latest(),))
+
+
+async def _make_schema(connection: Connection) -> None:
+    """Where somebody has made it already, nothing is asked: who may not make one would be refused all the same."""
+    ((is_there,),) = await (await connection.execute("SELECT to_regnamespace('sideband') IS NOT NULL")).fetchall()
+    if not is_there:
+        await connection.execute("CREATE SCHEMA sideband")
 
 
 async def _version(connection: Connection, place: str) -> int:

@@ -4,28 +4,28 @@ import asyncio
 import contextlib
 import functools
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Final
 
-from sideband.core.errors import shown
-from sideband.core.failures import NotStorable, StoreClosed, StoreError
+from sideband.core.failures import StoreClosed, StoreError
 from sideband.core.state import SessionState
 from sideband.ports import Committed, Decision, Lease, Logged
 from sideband.store.batch import Order
 from sideband.store.feed import Feed, Gap, Span, Wanted, pages
+from sideband.store.names import check_name
 from sideband.store.postgres import lease as leases
 from sideband.store.postgres import schema
 from sideband.store.postgres.committing import Committer, PostgresSettings, Round
 from sideband.store.postgres.link import Address, Connection, Link, address_of
 from sideband.store.postgres.listener import Interest, Listener
-from sideband.store.postgres.reading import Page, last_sequence, load, wanted_page
+from sideband.store.postgres.pooler import refuse_pooler
+from sideband.store.postgres.reading import DamagedRow, Page, last_sequence, wanted_page
+from sideband.store.postgres.showing import Show
 from sideband.store.postgres.writer import Errand, Writer
-from sideband.store.replica import Loaded, Replica
+from sideband.store.replica import Replica
+from sideband.store.roster import Roster
 
-Run: TypeAlias = Callable[[Callable[[Connection], Awaitable[Loaded]]], Awaitable[Loaded]]
 DEFAULT_SETTINGS: Final = PostgresSettings()
-# What an index of PostgreSQL can hold ends a little behind this.
-LONGEST_NAME: Final = 2_000
 
 
 def new_writer_id() -> str:
@@ -48,16 +48,19 @@ class PostgresStore:
     def __init__(self, address: Address, settings: PostgresSettings, *, writer_id: str) -> None:
         self.address = address
         self._settings = settings
-        self._replicas: dict[str, Replica] = {}
         self._held: dict[str, Lease] = {}
+        # What runs here is read at any moment.
+        self._replicas: Roster[Replica] = Roster(
+            settings.sessions_at_hand, needed=lambda replica: replica.session_id in self._held
+        )
+        self._show = Show(self._replicas, place=address.shown)
         self._feed = Feed(0, subscriber_events=settings.subscriber_events)
         self._followers = 0
-        self._watched: set[str] = set()
-        # While a session is being read, what is logged of it meanwhile is put aside, for each who reads it.
-        self._aside: dict[str, dict[int, list[Logged]]] = {}
+        self._unreadable: set[str] = set()
         self._is_behind = False
         self._catching_up: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
         # Each has a connection of its own, so that nobody who writes or renews a lease waits for somebody who reads.
         self._reading, self._leasing, self._writing, listening = (self._link() for _ in range(4))
         self._listener = Listener(listening, self, poll_seconds=settings.poll_seconds)
@@ -72,6 +75,7 @@ class PostgresStore:
         """Have the tables, and listen; nothing else may be asked of the store before."""
         try:
             await self._reading.at_once(functools.partial(schema.prepare, place=self.address.shown))
+            await refuse_pooler(self._reading, self._leasing)
             self._feed.announced = await self._listener.listen()
         except BaseException:
             self._is_closed = True
@@ -80,10 +84,16 @@ class PostgresStore:
         self._listener.start(self._feed.end)
 
     async def close(self) -> None:
-        """Finish what was asked for, and let go of the server; sessions stay as they are."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+        """Finish what was asked for, and let go of the server; sessions stay as they are.
+
+        Whoever gives up waiting for that does not keep it from being done.
+        """
+        if self._closing is None:
+            self._is_closed = True
+            self._closing = asyncio.create_task(self._close(), name="sideband-closing")
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         for lease in tuple(self._held.values()):
             # A lease that cannot be given back lapses.
             with contextlib.suppress(StoreError):
@@ -99,7 +109,7 @@ class PostgresStore:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._catching_up
         for link in (self._reading, self._leasing, self._writing):
-            await link.drop()
+            await link.shut()
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
@@ -107,16 +117,15 @@ class PostgresStore:
 
     # Sessions.
 
-    async def open(self, session_id: str) -> None:
+    async def open(self, session_id: str) -> Replica:
         """Have a session at hand; its state follows what others log of it."""
         self._refuse_closed()
         replica = self._replica(session_id)
-        self._watched.add(session_id)
-        if replica.is_open:
-            return
-        loaded = await self._show(replica, self._reading.run)
-        if not replica.is_loaded:
-            self._writer.committer.fetched[session_id] = loaded
+        if not replica.is_open:
+            loaded = await self._show.read(replica, self._reading.run)
+            if not replica.is_loaded:
+                self._writer.committer.fetched[replica] = loaded
+        return replica
 
     def state(self, session_id: str) -> SessionState:
         """The state of an open session as far as this process has been told. Read it; only commits change it."""
@@ -129,8 +138,10 @@ class PostgresStore:
     async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
         """Decide and make durable; the reply comes when what was decided is on the server's disk."""
         self._refuse_closed()
+        replica = self._replicas.get(session_id) or self._replica(session_id)
+        self._show.expect(replica)
         done: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
-        self._writer.put(Order(self._replica(session_id), decide, lease, done))
+        self._writer.put(Order(replica, decide, lease, done))
         return await done
 
     async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
@@ -145,22 +156,8 @@ class PostgresStore:
         replica = self._replicas.get(session_id)
         if replica is None:
             check_name(session_id)
-            replica = self._replicas[session_id] = Replica(session_id)
+            replica = self._replicas.add(session_id, Replica(session_id))
         return replica
-
-    async def _show(self, replica: Replica, run: Run) -> Loaded:
-        """Read a session, and show it as it was then and what was logged meanwhile."""
-        meanwhile: list[Logged] = []
-        readers = self._aside.setdefault(replica.session_id, {})
-        readers[id(meanwhile)] = meanwhile
-        try:
-            loaded = await run(functools.partial(load, session_id=replica.session_id, place=self.address.shown))
-            state = await asyncio.to_thread(loaded.restore)
-        finally:
-            del readers[id(meanwhile)]
-        replica.show(state, loaded.at)
-        replica.show_news(meanwhile)
-        return loaded
 
     # Leases.
 
@@ -197,7 +194,6 @@ class PostgresStore:
 
     def wake(self, session_id: str) -> asyncio.Event:
         """Set at each commit of the session, whichever process made it; whoever waits for one clears it first."""
-        self._watched.add(session_id)
         return self._feed.wake(session_id)
 
     async def subscribe(
@@ -241,8 +237,20 @@ class PostgresStore:
         return self._feed.announced
 
     def interest(self) -> Interest:
-        """Somebody who follows the store wants everything; a session is followed from its first mention here."""
-        return Interest(None if self._followers else frozenset(self._watched))
+        """Somebody who follows the store wants everything; a session is followed while it is at hand."""
+        if self._wants_all:
+            return Interest(None)
+        followed = {replica.session_id for replica in self._replicas} | self._feed.awaited
+        return Interest(followed - self._unreadable)
+
+    @property
+    def _wants_all(self) -> bool:
+        return bool(self._followers) and not self._unreadable
+
+    def wants(self, session_id: str) -> bool:
+        """The same of one session."""
+        is_followed = session_id in self._feed.awaited or self._replicas.peek(session_id) is not None
+        return self._wants_all or (is_followed and session_id not in self._unreadable)
 
     def is_own(self, backend: int) -> bool:
         """Whether that is the writer's."""
@@ -250,23 +258,25 @@ class PostgresStore:
 
     def hear(self, news: Page, through: int) -> None:
         """Others, or we ourselves, have logged this."""
-        self._tell(news.entries)
+        self._show.tell(news.entries)
         self._feed.announce(news.entries)
         self._feed.announced = max(self._feed.announced, through)
 
     async def miss(self, gap: Gap, connection: Connection) -> None:
         """What was pruned before it was read here is in the snapshots; whoever follows the journal is told."""
-        for replica in tuple(self._replicas.values()):
+        for replica in self._replicas:
             if replica.is_open:
-                await self._show(replica, lambda work: work(connection))
+                await self._show.read(replica, lambda work: work(connection))
         self._feed.skip(gap)
 
+    def lose(self, error: DamagedRow) -> None:
+        """Nobody can follow everything any longer; whoever waits for that session finds out with its next commit."""
+        self._unreadable.add(error.session_id)
+        self._feed.end(error)
+        self._feed.wake(error.session_id).set()
+
     def _deliver(self, done: Round) -> None:
-        for replica, state, at in done.loaded:
-            replica.show(state, at)
-            self._watched.add(replica.session_id)
-        self._tell(done.news)
-        self._tell(done.written)
+        self._show.deliver(done)
         if self._feed.announced == done.behind:
             self._feed.announce(done.written)
         elif done.written:
@@ -282,21 +292,3 @@ class PostgresStore:
             with contextlib.suppress(StoreError):
                 await self._reading.run(self._listener.read)
         self._catching_up = None
-
-    def _tell(self, entries: Iterable[Logged]) -> None:
-        for entry in entries:
-            for meanwhile in self._aside.get(entry.session_id, {}).values():
-                meanwhile.append(entry)
-            replica = self._replicas.get(entry.session_id)
-            if replica is not None and replica.is_open:
-                replica.show_news((entry,))
-
-
-def check_name(session_id: str) -> None:
-    """Refuse a name that PostgreSQL cannot hold, before others are held up by it."""
-    try:
-        size = len(session_id.encode())
-    except UnicodeEncodeError as error:
-        raise NotStorable(f"a session id has to be text that can be encoded: {error}") from error
-    if "\x00" in session_id or size > LONGEST_NAME:
-        raise NotStorable(f"a session id has at most {LONGEST_NAME} bytes and no NUL; {shown(session_id)} does not fit")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from sideband.store.batch import Answer, Order, tell
-from sideband.store.postgres.committing import Committer, Round
+from sideband.store.postgres.committing import Apart, Committer, Round
 
 # What is committed together has to be in memory, here and on the server.
 MOST_ORDERS: Final = 500
@@ -67,6 +67,11 @@ class Writer:
     async def _commit(self, orders: list[Order]) -> None:
         try:
             done = await self.committer.commit(orders)
+        except Apart:
+            # What one of them asks for cannot be written; the others have nothing to do with it.
+            for order in orders:
+                await self._commit([order])
+            return
         except Exception as error:  # noqa: BLE001 - the last to hear of it: whoever asked has to be told
             tell(Answer(order, error) for order in orders)
             return

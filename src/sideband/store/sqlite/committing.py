@@ -4,18 +4,20 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 import apsw
 import msgspec
 
-from sideband.core.failures import CursorExpired, StoreError
+from sideband.core.failures import CursorExpired, StoreDamaged, StoreError
 from sideband.core.state import SessionState
 from sideband.ports import Lease, Logged
 from sideband.store.batch import Answer, Batch, Order, Row, Standing
 from sideband.store.feed import SUBSCRIBER_EVENTS, Gap
 from sideband.store.records import checksum
 from sideband.store.replica import Loaded, Replica
-from sideband.store.sqlite import keeping, lease, schema
+from sideband.store.roster import AT_HAND
+from sideband.store.sqlite import disk, keeping, lease, schema
 from sideband.store.sqlite.connection import connect
 from sideband.store.sqlite.delivery import Delivery, Opened, Round
 from sideband.store.sqlite.lease import Term, Terms
@@ -25,6 +27,8 @@ from sideband.store.sqlite.wakeup import Doorbell
 _INSERT: Final = "INSERT INTO journal (sequence, session_id, word, checksum, body) VALUES (?, ?, ?, ?, ?)"
 # Behind so many pages of its log the file itself is brought up to date.
 WAL_PAGES: Final = 1_000
+# How it stands with so many sessions is remembered; then all of it is looked up again.
+KNOWN_TERMS: Final = 10_000
 
 
 class SqliteSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,8 +36,9 @@ class SqliteSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     A session has a new snapshot after `snapshot_events`, and its journal keeps `kept_events` behind it (None: all of
     them). A subscriber that is `subscriber_events` behind is cut off. Other processes are looked after every
-    `poll_seconds`, though they mostly ring before. Whoever finds the file taken gives up after `busy_seconds`. `vfs` is
-    the name of another file system layer, for tests of what may fail.
+    `poll_seconds`, though they mostly ring before. Whoever finds the file taken gives up after `busy_seconds`. Beside the
+    sessions that somebody holds on to, `sessions_at_hand` stay in memory. `vfs` is the name of another file system
+    layer, for tests of what may fail.
     """
 
     snapshot_events: int = 1_000
@@ -42,6 +47,7 @@ class SqliteSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 30.0
     poll_seconds: float = 0.25
     busy_seconds: float = 10.0
+    sessions_at_hand: int = AT_HAND
     vfs: str = ""
 
 
@@ -55,7 +61,8 @@ class Committer:
         self._settings = settings
         self._bell = bell
         self._now_ms = now_ms
-        self._replicas: dict[str, Replica] = {}
+        # The event loop decides which ones stay.
+        self._replicas: WeakValueDictionary[str, Replica] = WeakValueDictionary()
         self._terms: dict[str, Term] = {}
         self._opened: tuple[Opened, ...] = ()
         self._lost: Gap | None = None
@@ -63,6 +70,7 @@ class Committer:
         self._wal_pages = 0
         self._is_broken = False
         self._use(schema.prepare(path, self._connect))
+        self._file = disk.identity(path)
         self.horizon = self._library.last()
         with contextlib.suppress(StoreError):
             self._ring()
@@ -86,6 +94,7 @@ class Committer:
     @contextlib.contextmanager
     def _usable(self) -> Iterator[None]:
         """A connection that works, and errors in the words of a store."""
+        self._refuse_moved()
         try:
             if self._is_broken:
                 fresh = self._connect(self._path)
@@ -97,6 +106,13 @@ class Committer:
             # After a failed sync nobody knows what of the log is on the disk; who opens it anew reads what is there.
             self._is_broken |= isinstance(error, apsw.IOError)
             raise schema.refusal(error, self._path) from error
+
+    def _refuse_moved(self) -> None:
+        """A file without a name takes whatever is written to it, and nobody will ever read that."""
+        if disk.identity(self._path) != self._file:
+            raise StoreDamaged(
+                f"{self._path} was removed or replaced while it was open; put it back, or open the store again"
+            )
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -148,7 +164,7 @@ class Committer:
         self.horizon = self._library.last()
         self._lost = Gap(gap, self.horizon)
         self._news = ()
-        for replica in self._replicas.values():
+        for replica in tuple(self._replicas.values()):
             self._load(replica)
 
     def _load(self, replica: Replica) -> None:
@@ -187,9 +203,11 @@ class Committer:
         """Decide them all, one after the other, and make that durable at once."""
         batch: Batch | None = None
         try:
+            # What takes long is done before others are kept waiting.
+            unreadable = self._load_all(orders)
             with self._transaction():
-                unreadable = self._load_all(orders)
-                batch = Batch(self.horizon, self._standing)
+                now = self._now_ms()
+                batch = Batch(self.horizon, lambda session_id: self._standing(session_id, now))
                 batch.run(orders, unreadable)
                 if batch.rows:
                     self._connection.executemany(_INSERT, map(_bound, batch.rows))
@@ -206,19 +224,21 @@ class Committer:
     def _load_all(self, orders: Sequence[Order]) -> Mapping[Replica, StoreError]:
         """Load what is not at hand yet; a session that cannot be read fails alone."""
         unreadable: dict[Replica, StoreError] = {}
-        for replica in {order.replica: None for order in orders}:
-            if not replica.is_loaded:
-                try:
+        for replica in {order.replica: None for order in orders if not order.replica.is_loaded}:
+            try:
+                with self._usable():
                     self._load(replica)
-                except StoreError as error:
-                    unreadable[replica] = error
+            except StoreError as error:
+                unreadable[replica] = error
         return unreadable
 
-    def _standing(self, session_id: str) -> Standing:
+    def _standing(self, session_id: str, now: int) -> Standing:
         term = self._terms.get(session_id)
         if term is None:
+            if len(self._terms) >= KNOWN_TERMS:
+                self._terms.clear()
             term = self._terms[session_id] = lease.term(self._connection, session_id)
-        return Standing(term.token, attended=term.expires_at > self._now_ms())
+        return Standing(term.token, term.expires_at > now)
 
     # Leases.
 
@@ -294,5 +314,5 @@ class Committer:
 
 
 def _bound(row: Row) -> tuple[int, str, str, int, bytes]:
-    sequence, session_id, entry = row
+    sequence, session_id, entry = row.sequence, row.session_id, row.record
     return sequence, session_id, entry.word, checksum(sequence, session_id, entry.body), entry.body

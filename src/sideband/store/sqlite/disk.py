@@ -85,13 +85,23 @@ def check_place(path: Path, *, filesystem: Callable[[Path], str | None] = filesy
         )
     if path.exists() and not path.is_file():
         raise StoreRefused(f"{path} is not a file")
-    if not path.exists() and Path(f"{path}{WAL}").exists():
+    # In this order: of one that somebody is just making, the file is there first.
+    if Path(f"{path}{WAL}").exists() and not path.exists():
         raise StoreDamaged(
             f"{path} is missing, and {path.name}{WAL} beside it holds a part of it; "
             "restore the file, or move that part away to begin with an empty store"
         )
     if path.exists() and path.stat().st_size == 0:
         raise StoreDamaged(f"{path} is empty, which no store is; restore it, or remove it to begin with an empty store")
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Tells the file at a path from any other that is put in its place; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def make_private(path: Path) -> None:

@@ -89,7 +89,11 @@ class SqliteInspector:
             # The log cannot be asked for in a transaction.
             if self._connection.in_transaction:
                 self._connection.execute("COMMIT")
-            report: list[Any] = [*self._connection.execute("PRAGMA integrity_check(20)")]
+            try:
+                report: list[Any] = [*self._connection.execute("PRAGMA integrity_check(20)")]
+            except apsw.CorruptError as error:
+                # So damaged that it cannot even be gone through.
+                return [str(error)]
             # A line may be several; the first of those is a heading.
             lines = [line for (text,) in report for line in text.splitlines()]
             found = [line for line in lines if line != "ok" and not line.startswith("***")]

@@ -16,7 +16,9 @@ from sideband.core.state import SessionState
 from sideband.ports import Committed, Decision, Lease, Logged
 from sideband.store.batch import Order, tell
 from sideband.store.feed import Feed, Span, Wanted, pages
+from sideband.store.names import check_name
 from sideband.store.replica import Loaded, Replica
+from sideband.store.roster import Roster
 from sideband.store.sqlite import disk, schema
 from sideband.store.sqlite.committing import Committer, SqliteSettings
 from sideband.store.sqlite.connection import connect
@@ -51,10 +53,14 @@ class SqliteStore:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._feed = Feed(0, subscriber_events=settings.subscriber_events)
-        self._replicas: dict[str, Replica] = {}
         self._held: dict[str, Lease] = {}
+        # What runs here is read at any moment.
+        self._replicas: Roster[Replica] = Roster(
+            settings.sessions_at_hand, needed=lambda replica: replica.session_id in self._held
+        )
         self._bell: Doorbell | None = None
         self._is_rung = False
+        self._closing: asyncio.Future[None] | None = None
         self._is_closed = False
         reach = EventLoop(self._post, self._deliver, self._feed.end)
         self._writer = Writer(reach, poll_seconds=settings.poll_seconds)
@@ -87,6 +93,12 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Finish what was asked for, and let go of the file; sessions stay as they are."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._let_go())
+        # Somebody else may wait for it too, and whoever gives up leaves nothing half closed.
+        await asyncio.shield(self._closing)
+
+    async def _let_go(self) -> None:
         if self._is_closed:
             return
         for lease in tuple(self._held.values()):
@@ -110,13 +122,13 @@ class SqliteStore:
 
     # Sessions.
 
-    async def open(self, session_id: str) -> None:
+    async def open(self, session_id: str) -> Replica:
         """Have a session at hand. What it takes depends on that session alone, and little on how long it is."""
         replica = self._replica(session_id)
-        if replica.is_open:
-            return
-        loaded, ahead, seen = await self._read(lambda library: _restored(library.load(session_id)))
-        await self._ask(lambda committer: committer.adopt(replica, loaded, ahead, seen))
+        if not replica.is_open:
+            loaded, ahead, seen = await self._read(lambda library: _restored(library.load(session_id)))
+            await self._ask(lambda committer: committer.adopt(replica, loaded, ahead, seen))
+        return replica
 
     def state(self, session_id: str) -> SessionState:
         """The state of an open session as it is on the disk. Read it; only commits change it."""
@@ -138,13 +150,15 @@ class SqliteStore:
     def _replica(self, session_id: str) -> Replica:
         replica = self._replicas.get(session_id)
         if replica is None:
-            replica = self._replicas[session_id] = Replica(session_id)
+            check_name(session_id)
+            replica = self._replicas.add(session_id, Replica(session_id))
         return replica
 
     # Leases.
 
     async def acquire(self, session_id: str, holder: str) -> Lease:
         """Take a session on lease. Where the process that had it has died, it is free at once."""
+        check_name(session_id)
         lease = await self._ask(lambda committer: committer.acquire(session_id, holder))
         self._held[session_id] = lease
         return lease
@@ -231,8 +245,9 @@ class SqliteStore:
         for replica, state, at in delivery.opened:
             if delivery.lost is not None or not replica.is_open:
                 replica.show(state, at)
+        peek = self._replicas.peek
         for logged in delivery.news:
-            followed = self._replicas.get(logged.session_id)
+            followed = peek(logged.session_id)
             if followed is not None and followed.is_open:
                 followed.show_news((logged,))
         if delivery.lost is not None:

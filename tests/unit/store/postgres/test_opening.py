@@ -8,10 +8,10 @@ import pytest
 from sideband.core.events import Started
 from sideband.core.failures import NotStorable, StoreClosed, StoreDamaged, StoreNewer, StoreRefused, StoreUnavailable
 from sideband.runtime.store import open_store
+from sideband.store.names import LONGEST_NAME
 from sideband.store.postgres import open_postgres
 from sideband.store.postgres.reading import row_sum
 from sideband.store.postgres.schema import latest, migrations
-from sideband.store.postgres.store import LONGEST_NAME
 from sideband.store.records import record
 from tests.programs import run_python
 from tests.unit.store.twins import PostgresTwin, a_start, played, told

@@ -1,0 +1,308 @@
+"""The requests of a saved session, built again from its journal: as they were sent, or as another model had got them."""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from sideband.cli.share import Break
+from sideband.cli.shot import Subject, Told
+from sideband.core.drain import start
+from sideband.core.errors import InvalidOption, shown
+from sideband.core.events import (
+    Compacted,
+    Deferred,
+    Dropped,
+    DropReason,
+    Event,
+    RequestCommitted,
+    TurnCommitted,
+    TurnVoided,
+)
+from sideband.core.failures import StoreDamaged
+from sideband.core.ledger import Fragment, Ledger, RequestHead
+from sideband.core.live import LiveIndex
+from sideband.core.seams import Seam
+from sideband.core.state import SessionState, fold
+from sideband.loop.decisions import take
+from sideband.render.profile import Placement, Profile
+from sideband.render.renderer import Rendered, Renderer
+from sideband.render.view import RequestView
+from sideband.store.inspection import Inspector, Replay, Shelf, Unreadable
+
+# So many sessions are named to somebody who has not said which one.
+_NAMED: Final = 10
+
+
+class Making(NamedTuple):
+    """How requests are made; `model` is written `transport:model`. It `is_own` where nobody wants them otherwise."""
+
+    model: str
+    renderer: Renderer
+    is_own: bool = False
+
+
+# How a request is to be made, given what is on record about it (None: nothing is).
+Make = Callable[[RequestHead | None], Making]
+
+
+class Outcome(StrEnum):
+    """What became of a request."""
+
+    ANSWERED = "answered"
+    VOID = "void"
+    OPEN = "open"
+    """It has left, and there is no reply yet."""
+    COMING = "coming"
+    """It has not left."""
+
+
+class Saved(NamedTuple):
+    """A request of a session; `exact` where it is to the byte what was sent.
+
+    Where `has_head` is false, nothing is on record about its system text and tools.
+    """
+
+    session_id: str
+    making: Making
+    subject: Subject
+    outcome: Outcome
+    exact: bool
+    has_head: bool
+
+
+def saved_request(store: Inspector, make: Make, *, session: str | None, turn: int | None, coming: bool) -> Saved:
+    """The request of a session (None: the only one) and a turn (None: the last), or the one to come; nothing is written."""
+    shelf = _shelf(store, session)
+    try:
+        return _coming(store, shelf, make) if coming else _past(store, shelf, turn, make)
+    except Unreadable as error:
+        raise StoreDamaged(f"session {shown(shelf.session_id)} cannot be read: {error}") from error
+
+
+def recorded_making(head: RequestHead, placement: Placement | None = None) -> Making | None:
+    """As the requests were made, or with reminders in another place; None where another version wrote it down."""
+    try:
+        rendering = msgspec.convert(head.rendering, _Rendering)
+    except msgspec.ValidationError:
+        return None
+    renderer = Renderer(
+        rendering.profile,
+        model=head.model.partition(":")[2],
+        placement=placement or rendering.placement,
+        max_output_tokens=rendering.max_output_tokens,
+        parameters=rendering.parameters,
+    )
+    return Making(head.model, renderer, is_own=renderer.placement is rendering.placement)
+
+
+class _Rendering(msgspec.Struct, kw_only=True):
+    profile: Profile
+    placement: Placement
+    max_output_tokens: int | None = None
+    parameters: dict[str, Any] = {}
+
+
+def _shelf(store: Inspector, name: str | None) -> Shelf:
+    shelves = store.shelves()
+    if not shelves:
+        raise InvalidOption(f"there is no session in {store.place}", field="session")
+    for shelf in shelves:
+        if shelf.session_id == name or (name is None and len(shelves) == 1):
+            return shelf
+    more = f" and {len(shelves) - _NAMED:,} more" if len(shelves) > _NAMED else ""
+    known = f"{', '.join(shown(shelf.session_id) for shelf in shelves[:_NAMED])}{more}"
+    if name is None:
+        raise InvalidOption(f"say which session: --session NAME; {store.place} holds {known}", field="session")
+    raise InvalidOption(f"there is no session {shown(name)} in {store.place}, which holds {known}", field="session")
+
+
+# What is on record.
+
+
+class _Sent:
+    """A request, what became of it, and what was said of reminders that it does not show."""
+
+    def __init__(self, committed: RequestCommitted, head: RequestHead | None) -> None:
+        self.committed = committed
+        self.head = head
+        self.outcome = Outcome.OPEN
+        self.left_out: list[str] = []
+        self.dropped: dict[str, DropReason] = {}
+
+
+def _requests(replay: Replay) -> list[_Sent]:
+    """Every request that was sent, each once."""
+    requests: list[_Sent] = []
+    for event in replay:
+        if isinstance(event, RequestCommitted) and event.attempt == 1:
+            requests.append(_Sent(event, _head_of(event.route, event.head or replay.state.head)))
+            continue
+        if not requests:
+            continue
+        match event:
+            case Deferred(reminder_id=reminder_id):
+                requests[-1].left_out.append(reminder_id)
+            case Dropped(reminder_id=reminder_id, reason=reason):
+                requests[-1].dropped[reminder_id] = reason
+            case TurnCommitted():
+                requests[-1].outcome = Outcome.ANSWERED
+            case TurnVoided():
+                requests[-1].outcome = Outcome.VOID
+            case _:
+                pass
+    return requests
+
+
+def _head_of(route: str, head: RequestHead | None) -> RequestHead | None:
+    """What is on record about this route."""
+    return head if head is not None and head.route == route else None
+
+
+class _Course:
+    """A session as its requests go by: its own ledger, or the one it had if all were made in another way."""
+
+    def __init__(self, shelf: Shelf, replay: Replay, making: Making) -> None:
+        self.state = replay.state
+        self._session_id = shelf.session_id
+        self._replay = replay
+        self._making = making
+        self._other: Ledger | None = None if making.is_own else Ledger()
+        self._open: Rendered | None = None
+        self._messages = 0
+        self._last_route = ""
+        self._sent = 0
+
+    def run(self, *, before: int | None = None) -> None:
+        """Let it happen, up to right before the request of this place (None: all of it)."""
+        for event in self._replay:
+            if isinstance(event, RequestCommitted) and event.attempt == 1:
+                if self._sent == before:
+                    return
+                self._sent += 1
+                if self._other is not None:
+                    self._open = self._making.renderer.render(self.view(event, event.head or self.state.head))
+                    self._messages = len(self.state.messages)
+            elif isinstance(event, TurnCommitted):
+                self._answer()
+            elif isinstance(event, Compacted) and self._other is not None:
+                self._other.clear()
+
+    def _answer(self) -> None:
+        if self._other is None:
+            self._last_route = "" if self.state.request is None else self.state.request.route
+        elif self._open is not None:
+            self._other.join(self._open.route, self._open.fragments, self._messages)
+            self._last_route = self._open.route
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.state.ledger if self._other is None else self._other
+
+    def view(
+        self, sent: RequestCommitted | None, head: RequestHead | None, *, again: tuple[Fragment, ...] | None = None
+    ) -> RequestView:
+        """What the request is made from that comes now."""
+        state = self.state
+        head = head if sent is None else _head_of(sent.route, head)
+        return RequestView(
+            turn=state.live.turn + 1,
+            system="" if head is None else head.system,
+            system_after="" if head is None else head.system_after,
+            messages=state.messages,
+            tools=() if head is None else head.tools,
+            live=state.live,
+            session_id=self._session_id,
+            window=state.window,
+            ledger=self.ledger,
+            again=again,
+        )
+
+    def subject(self, view: RequestView, sent: _Sent | None = None) -> Subject:
+        """The request that comes now, and what to compare it with."""
+        silent = msgspec.structs.replace(view.ledger, fragments=[], standing={})
+        bare = msgspec.structs.replace(view, live=LiveIndex(turn=view.turn - 1), ledger=silent, again=None)
+        return Subject(
+            view,
+            bare,
+            tuple(Told(item.reminder, item.provenance, item.provenance.requested) for item in view.live),
+            broken=self._broken(self._making.renderer.render(view).route),
+            left_out=() if sent is None else tuple(sent.left_out),
+            dropped={} if sent is None else sent.dropped,
+        )
+
+    def _broken(self, route: str) -> Break | None:
+        if self.ledger.route == route or not self.state.live.turn:
+            return None
+        return Break.COMPACTION if self._last_route == route else Break.ROUTE
+
+
+# Requests that were sent.
+
+
+def _past(store: Inspector, shelf: Shelf, turn: int | None, make: Make) -> Saved:
+    place, sent = _found(shelf, _requests(Replay(store, shelf)), turn)
+    making = make(sent.head)
+    course = _Course(shelf, Replay(store, shelf), making)
+    course.run(before=place)
+    as_sent = course.view(sent.committed, sent.head, again=sent.committed.fragments)
+    exact = making.is_own and making.renderer.render(as_sent).route == sent.committed.route
+    view = as_sent if exact else msgspec.structs.replace(as_sent, again=None)
+    subject = course.subject(view, sent if making.is_own else None)
+    return Saved(shelf.session_id, making, subject, sent.outcome, exact, sent.head is not None)
+
+
+def _found(shelf: Shelf, requests: list[_Sent], turn: int | None) -> tuple[int, _Sent]:
+    """The request of this turn and its place; where a turn was void and its number used again, the last of them."""
+    session = f"session {shown(shelf.session_id)}"
+    if not requests:
+        none = "of no request is there a record in" if shelf.pruned_through else "no request was sent yet in"
+        raise InvalidOption(f"{none} {session}; --next shows the one that it would send", field="session")
+    turns = [sent.committed.turn for sent in requests]
+    wanted = turns[-1] if turn is None else turn
+    if wanted not in turns:
+        raise InvalidOption(
+            f"{session} has no request of turn {wanted} on record, but those of turns {min(turns)} to {max(turns)}",
+            field="turn",
+            value=turn,
+        )
+    place = max(place for place, other in enumerate(turns) if other == wanted)
+    return place, requests[place]
+
+
+# The request to come.
+
+
+def _coming(store: Inspector, shelf: Shelf, make: Make) -> Saved:
+    requests = _requests(Replay(store, shelf))
+    head = requests[-1].head if requests else Replay(store, shelf).state.head
+    making = make(head)
+    course = _Course(shelf, Replay(store, shelf), making)
+    course.run()
+    _refuse_unknowable(shelf, course.state)
+    fold(_drained(course.state), course.state)
+    if not (course.state.messages or len(course.state.live)):
+        raise InvalidOption(f"session {shown(shelf.session_id)} has nothing to say yet", field="session")
+    subject = course.subject(course.view(None, head))
+    return Saved(shelf.session_id, making, subject, Outcome.COMING, exact=False, has_head=head is not None)
+
+
+def _refuse_unknowable(shelf: Shelf, state: SessionState) -> None:
+    session = f"session {shown(shelf.session_id)}"
+    if state.closed:
+        raise InvalidOption(f"{session} is closed: no request follows", field="next")
+    if state.request is not None:
+        raise InvalidOption(
+            f"the request of turn {state.request.turn} in {session} has no reply yet: leave out --next to see it",
+            field="next",
+        )
+    if state.open_calls:
+        raise InvalidOption(f"tools of {session} still run, and what they report comes next", field="next")
+
+
+def _drained(state: SessionState) -> Iterator[Event]:
+    """What is taken from the inbox before the next request, by the rules of the loop."""
+    started = start(state.inbox, running=state.running, queue_held=state.queue_held)
+    yield from started
+    yield from take(state, Seam.ITERATION_START, closing=False, starting=False, calls=()).events

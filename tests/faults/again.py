@@ -1,0 +1,45 @@
+"""Play again what once found a fault: `python -m tests.faults.again LAYER PLACE SEED [TIMES]`.
+
+A layer is `kill`, `migration`, `server`, `power` or `race`, a place `sqlite` or `postgres`. Real processes are never stopped twice
+at exactly the same moment: what a seed has found once may take some times to be found again.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from tests.faults.killing import hunting, migrating, serving
+from tests.faults.places import PLACES
+from tests.faults.power import test_power_loss as power
+from tests.faults.racing import race
+
+Play: TypeAlias = Callable[[str, int, Path], int]
+"""Plays one seed at a place, in a directory of its own, and tells how much was tried; raises what it finds."""
+
+LAYERS: Final[Mapping[str, Play]] = MappingProxyType(
+    {
+        "kill": hunting.play,
+        "migration": migrating.play,
+        "server": serving.play,
+        "power": power.play,
+        "race": race.play,
+    }
+)
+
+
+def main(layer: str = "", place: str = "", seed: str = "", times: str = "1") -> None:
+    """What is found ends the program; where nothing is, it says so."""
+    if layer not in LAYERS or place not in PLACES or not seed.isdecimal() or not times.isdecimal():
+        sys.exit(__doc__)
+    tries = 0
+    for _ in range(int(times)):
+        with tempfile.TemporaryDirectory(prefix="sideband-again-") as directory:
+            tries += LAYERS[layer](place, int(seed), Path(directory))
+    sys.stdout.write(f"{layer} {place} {seed}: {tries} tried, nothing found\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,75 @@
+"""Bringing the tables of an old store forward, by processes that are killed on the way."""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from sideband.store.sqlite.schema import latest
+from tests.faults.killing.hunting import Nursery, a_nursery
+from tests.faults.killing.life import Order
+from tests.faults.killing.moments import Moment
+from tests.faults.killing.old_stores import an_old_postgres_store, an_old_sqlite_store, past_events
+from tests.faults.laws import journal_of
+from tests.faults.places import Place, opened
+from tests.faults.replay import replayable
+from tests.faults.witness import Witness
+
+OLD_STORES: Final[Mapping[str, Callable[[Path, int], Place]]] = {
+    "sqlite": an_old_sqlite_store,
+    "postgres": an_old_postgres_store,
+}
+# Opening a store and bringing it forward takes a server about so many seconds.
+OPENING: Final = 0.05
+# And a file so many operations of its disk.
+OPERATIONS: Final = 12
+
+
+class Forward:
+    """Old stores, one for each number; a `careless` process takes the rows out before it puts them back."""
+
+    def __init__(self, nursery: Nursery, name: str, directory: Path, *, careless: bool = False) -> None:
+        self._nursery = nursery
+        self._name = name
+        self._directory = directory
+        self._is_careless = careless
+
+    async def outlive(self, number: int) -> int:
+        """Somebody brings it forward, and somebody was killed at that before: how many. All that was there is there."""
+        rng = random.Random(f"migration {number}")  # noqa: S311 - a moment, no secret
+        directory = self._directory / str(number)
+        directory.mkdir()
+        place = OLD_STORES[self._name](directory, 1 + number % (latest() - 1))
+        try:
+            with replayable("migration", self._name, number):
+                kills = sum([await self._kill_one(place, rng) for _ in range(1 + number % 2)])
+                async with opened(place.address) as store:
+                    assert await journal_of(store, "s") == past_events(), "what was there before is no longer there"
+                    # All tables are there.
+                    await store.release(await store.acquire("s", "me"))
+        finally:
+            place.remove()
+        return kills
+
+    async def _kill_one(self, place: Place, rng: random.Random) -> bool:
+        """A process that opens the store, and is killed on the way, if it is not through before."""
+        order = Order(
+            address=place.address,
+            seed=0,
+            lives=False,
+            hasty=self._is_careless,
+            operations=rng.randint(0, OPERATIONS),
+            moment=Moment.ANYWHERE if self._name == "postgres" else None,
+        )
+        return await self._nursery.live(order, Witness(), delay=rng.uniform(0, OPENING))
+
+
+def play(name: str, number: int, directory: Path) -> int:
+    """One old store; how many were killed."""
+
+    async def story() -> int:
+        async with a_nursery() as nursery:
+            return await Forward(nursery, name, directory).outlive(number)
+
+    return asyncio.run(story())

@@ -1,0 +1,46 @@
+"""Who may make the tables of a store."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sideband.core.failures import StoreRefused
+from sideband.store.postgres import open_postgres
+from tests.postgres import SUPERUSER
+from tests.unit.store.twins import PostgresTwin, a_start, played
+
+ROLE = "sideband_app"
+
+
+@pytest.fixture
+def url(postgres: PostgresTwin) -> Iterator[str]:
+    """The address of the database for somebody who may make nothing there."""
+    postgres.execute(f"CREATE ROLE {ROLE} LOGIN")
+    yield postgres.url.replace(f"{SUPERUSER}@", f"{ROLE}@")
+    postgres.execute("DROP SCHEMA IF EXISTS sideband CASCADE")
+    postgres.execute(f"DROP ROLE {ROLE}")
+
+
+async def a_commit(url: str) -> int:
+    store = await open_postgres(url)
+    try:
+        return (await store.commit("s", a_start)).sequence
+    finally:
+        await store.close()
+
+
+def test_a_schema_that_was_made_for_somebody_who_may_not_make_one_will_do(postgres: PostgresTwin, url: str) -> None:
+    postgres.execute(f"CREATE SCHEMA sideband AUTHORIZATION {ROLE}")
+    assert played(lambda: a_commit(url)) == 1
+
+
+@pytest.mark.parametrize("has_a_store", [False, True], ids=["where-there-is-none", "where-somebody-else-has-one"])
+def test_who_may_not_make_a_store_is_told_what_would_help(
+    postgres: PostgresTwin,
+    url: str,
+    has_a_store: bool,  # noqa: FBT001 - a row
+) -> None:
+    if has_a_store:
+        assert played(lambda: a_commit(postgres.url)) == 1
+    with pytest.raises(StoreRefused, match=f'(?s)permission denied.*CREATE SCHEMA sideband AUTHORIZATION "{ROLE}"'):
+        played(lambda: a_commit(url))

@@ -1,0 +1,86 @@
+"""What a PostgreSQL store shows when answers come late, and what is left of it when it is closed."""
+
+import asyncio
+
+import pytest
+
+from sideband.core.events import Idled
+from sideband.core.failures import StoreClosed
+from sideband.store.postgres import open_postgres
+from tests.postgres_proxy import Loss, Proxy
+from tests.unit.store.twins import PostgresTwin, a_start, played, told
+
+
+def is_left(twin: PostgresTwin) -> None:
+    """Returns when nobody is connected any longer."""
+    while twin.execute("SELECT pid FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()", twin.name):
+        pass
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_whoever_is_cancelled_while_it_closes_a_store_does_not_leave_it_half_open(
+    postgres: PostgresTwin, steps: int
+) -> None:
+    async def story() -> None:
+        async with postgres.open() as store:
+            await store.acquire("s", "me")
+            asked = asyncio.ensure_future(store.commit("s", a_start))
+            closing = asyncio.ensure_future(store.close())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.gather(closing, return_exceptions=True)
+            await asyncio.gather(store.close(), store.close())
+            assert (await asked).sequence == 1
+            await asyncio.to_thread(is_left, postgres)
+        async with postgres.open() as store:
+            await store.acquire("s", "you")
+
+    played(story)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["read-for-the-commit", "read-before"])
+def test_what_others_log_before_the_answer_to_a_commit_has_come_is_shown_behind_it(
+    postgres: PostgresTwin,
+    is_open: bool,  # noqa: FBT001 - a row
+) -> None:
+    async def story() -> None:
+        async with Proxy(postgres.server).running() as proxy, postgres.open() as other:
+            store = await open_postgres(proxy.url(postgres.name))
+            woken, made = store.wake("s"), other.wake("s")
+            await store.commit("another", lambda _: ())
+            if is_open:
+                await store.open("s")
+            proxy.losses.append(Loss.ANSWER)
+            # Nobody will be able to ask what became of it; who listens already goes on listening.
+            proxy.is_down = True
+            asked = asyncio.ensure_future(store.commit("s", a_start))
+            await made.wait()
+            await other.commit("s", lambda _: (Idled(),))
+            while store.announced < 2:
+                woken.clear()
+                await woken.wait()
+            proxy.is_down = False
+            assert (await asked).sequence == 1
+            assert not store.state("s").running
+            await store.close()
+
+    played(story)
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_what_is_asked_while_a_store_is_closed_is_done_or_refused_and_leaves_no_connection(
+    postgres: PostgresTwin, steps: int
+) -> None:
+    async def story() -> None:
+        async with postgres.open() as store:
+            questions = (store.open("s"), store.acquire("s", "me"), told(store), store.prune("s"), store.open("t"))
+            asked = [asyncio.ensure_future(question) for question in questions]
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await store.close()
+            outcomes = await asyncio.gather(*asked, return_exceptions=True)
+            assert all(isinstance(outcome, StoreClosed) for outcome in outcomes if isinstance(outcome, BaseException))
+            await asyncio.to_thread(is_left, postgres)
+
+    played(story)

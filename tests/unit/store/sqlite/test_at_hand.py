@@ -1,0 +1,111 @@
+"""Which sessions a process has in memory: not all that it ever mentioned, and none is missed."""
+
+import asyncio
+import gc
+from weakref import ref
+
+import pytest
+
+from sideband.core.events import Started
+from sideband.store.replica import Replica
+from sideband.store.sqlite import SqliteStore
+from sideband.store.sqlite.committing import SqliteSettings
+from tests.builders import a_draft
+from tests.unit.core.test_snapshot import facts
+from tests.unit.store.twins import Sender, SqliteTwin, a_start, played, told
+
+FEW = SqliteSettings(sessions_at_hand=3)
+
+
+def replicas() -> int:
+    gc.collect()
+    return sum(isinstance(thing, Replica) for thing in gc.get_objects())
+
+
+async def visit(store: SqliteStore, count: int) -> None:
+    for number in range(count):
+        await store.open(f"visited-{number}")
+        await store.commit(f"visited-{number}", a_start)
+
+
+def test_idle_sessions_do_not_stay_in_memory(sqlite: SqliteTwin) -> None:
+    async def story() -> None:
+        async with sqlite.open(FEW) as store:
+            before = replicas()
+            await visit(store, 20)
+            assert replicas() - before <= 3
+            assert len(store._feed._wakes) == 0
+
+    played(story)
+
+
+def test_a_session_that_was_forgotten_is_as_it_was(sqlite: SqliteTwin) -> None:
+    async def story() -> None:
+        async with sqlite.open(FEW) as store:
+            sender = Sender(store)
+            first = await sender.send(a_draft(dedupe_key="k"))
+            await visit(store, 5)
+            with pytest.raises(LookupError, match="await open"):
+                store.state("s")
+            # Whoever commits need not know that it was forgotten.
+            again = await sender.send(a_draft(dedupe_key="k"))
+            assert again.deduped_count == 1
+            await store.open("s")
+            assert [item.id for item in store.state("s").inbox.items()] == [again.reminder_id]
+            assert first.reminder_id != again.reminder_id
+
+    played(story)
+
+
+def test_a_session_that_somebody_holds_on_to_stays_and_is_told_everything(sqlite: SqliteTwin) -> None:
+    async def story() -> None:
+        async with sqlite.open(FEW) as store, sqlite.open() as other:
+            hold = await store.open("s")
+            await visit(store, 5)
+            wake = store.wake("s")
+            await other.commit("s", a_start)
+            await wake.wait()
+            assert store.state("s").running
+            gone = ref(hold)
+            del hold
+            await visit(store, 5)
+            gc.collect()
+            assert gone() is None
+
+    played(story)
+
+
+def test_a_session_that_runs_here_stays(sqlite: SqliteTwin) -> None:
+    async def story() -> None:
+        async with sqlite.open(FEW) as store:
+            await store.open("s")
+            lease = await store.acquire("s", "me")
+            await visit(store, 10)
+            await store.commit("s", a_start, lease=lease)
+            assert store.state("s").running
+            await store.release(lease)
+            await visit(store, 10)
+            with pytest.raises(LookupError):
+                store.state("s")
+
+    played(story)
+
+
+def test_many_at_once_find_one_session_however_few_are_at_hand(sqlite: SqliteTwin) -> None:
+    async def story() -> None:
+        async with sqlite.open(SqliteSettings(sessions_at_hand=1, snapshot_events=5)) as store:
+
+            async def work(name: str) -> None:
+                for _ in range(10):
+                    await store.open(name)
+                    await store.commit(name, lambda _: (Started(),))
+
+            await asyncio.gather(*(work(f"s{number % 4}") for number in range(12)))
+            assert [entry.sequence for entry in await told(store)] == list(range(1, 121))
+            hold = await store.open("s0")
+            async with sqlite.open() as other:
+                await other.open("s0")
+                assert facts(store.state("s0")) == facts(other.state("s0"))
+            del hold
+
+    played(story)

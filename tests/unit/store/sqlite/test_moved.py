@@ -1,0 +1,48 @@
+"""A file that is taken away, or exchanged, under a process that has it open: nothing is acknowledged that nobody will find."""
+
+import pytest
+
+from sideband.core.failures import StoreDamaged
+from sideband.store.sqlite.committing import SqliteSettings
+from tests.unit.store.twins import SqliteTwin, a_start, played, told
+
+
+def test_what_is_removed_while_it_is_open_accepts_nothing_more(sqlite: SqliteTwin) -> None:
+    async def story() -> None:
+        async with sqlite.open() as store:
+            await store.commit("s", a_start)
+            aside = sqlite.path.rename(sqlite.path.with_name("aside.db"))
+            for ask in (lambda: store.commit("s", a_start), lambda: store.acquire("s", "me")):
+                with pytest.raises(StoreDamaged, match=r"store\.db was removed or replaced .*put it back"):
+                    await ask()
+            aside.rename(sqlite.path)
+            assert (await store.commit("s", a_start)).sequence == 2
+            assert len(await told(store)) == 2
+
+    played(story)
+
+
+def test_what_is_replaced_while_it_is_open_is_left_alone(sqlite: SqliteTwin) -> None:
+    async def story() -> None:
+        async with sqlite.open() as store:
+            await store.commit("s", a_start)
+        copy = sqlite.path.read_bytes()
+        async with sqlite.open() as store:
+            restored = sqlite.path.with_name("backup.db")
+            restored.write_bytes(copy)
+            restored.replace(sqlite.path)
+            with pytest.raises(StoreDamaged, match="removed or replaced"):
+                await store.commit("s", a_start)
+        assert sqlite.path.read_bytes() == copy
+
+    played(story)
+
+
+def test_whoever_follows_it_is_told(sqlite: SqliteTwin) -> None:
+    async def story() -> None:
+        async with sqlite.open(SqliteSettings(poll_seconds=0.001)) as store:
+            sqlite.path.rename(sqlite.path.with_name("aside.db"))
+            with pytest.raises(StoreDamaged, match="removed or replaced"):
+                await anext(store.subscribe())
+
+    played(story)
