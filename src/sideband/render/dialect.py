@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from sideband.core.ledger import Form, Fragment
 from sideband.render.ending import GO_ON
 from sideband.render.profile import MOST_MARKERS, Cache, Profile, Wire
+from sideband.render.shapes import Escape
 from sideband.render.tape import EMPTY, Level, Tape, texts
 
 # Depths: what goes into the array of messages, and what goes into a message.
@@ -71,7 +72,8 @@ class Dialect(ABC):
 
     A result is a message, or with `results_in_user` a block in a message of the user. With `merges` user messages in a
     row are written as one. `starts_with_user`: a conversation may not start with words of the model. `automatic`: a
-    marker at the very beginning asks the provider to place a breakpoint by itself.
+    marker at the very beginning asks the provider to place a breakpoint by itself. A `shield` goes over what tools say,
+    and over what is said of that, so that none of it looks like a reminder (None: it could not be taken for one).
     """
 
     wire: ClassVar[Wire]
@@ -85,8 +87,9 @@ class Dialect(ABC):
     merges: bool = False
     starts_with_user: bool = False
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, shield: Escape | None = None) -> None:
         self.profile = profile
+        self._shield = shield
         self.marking = bool(self.marker) and profile.cache is Cache.EXPLICIT
         self.most_marks = profile.cache_markers or MOST_MARKERS
         self.automatically = self.automatic and profile.cache is Cache.IMPLICIT
@@ -136,10 +139,10 @@ class Dialect(ABC):
         if role == ASSISTANT:
             self._answer(tape, message)
         elif role == "system":
-            said = "\n\n".join(texts(message))
+            said = "\n\n".join(self._shielded(message))
             self.summary(tape, f"<conversation-summary>\n{said}\n</conversation-summary>")
         elif role == "tool":
-            self.say(tape, [f"Result of {message.get('name') or 'a tool'}:", *texts(message)], join=True)
+            self.say(tape, [f"Result of {message.get('name') or 'a tool'}:", *self._shielded(message)], join=True)
         else:
             self.say(tape, texts(message))
 
@@ -181,7 +184,7 @@ class Dialect(ABC):
     def result(self, tape: Tape, message: Mapping[str, Any]) -> None:
         """The result of a call; it stays open, so that more text can go into it."""
         opening = self.result_opening(message)
-        pieces = [self.result_piece(text) for text in texts(message)]
+        pieces = [self.result_piece(text) for text in self._shielded(message)]
         if not self.results_in_user:
             tape.open(MESSAGE, opening, self._result_levels, pieces)
         elif self._user_is_open(tape):
@@ -190,6 +193,10 @@ class Dialect(ABC):
             user = self._user_opening
             tape.open(MESSAGE, user + opening, self._user_result_levels, pieces, mark=len(user))
         tape.last_role = USER
+
+    def _shielded(self, message: Mapping[str, Any]) -> list[str]:
+        shield, said = self._shield, texts(message)
+        return said if shield is None else [shield(text) for text in said]
 
     def fold(self, tape: Tape, text: str) -> None:
         """Text into the result that is open."""

@@ -15,7 +15,7 @@ from sideband.render.ending import GO_ON, USER_AND_MODEL, Tail, go_on, tail_of
 from sideband.render.profile import Cache, Placement, Profile, Wire
 from sideband.render.reading import Advised, Look, Piece, Reader
 from sideband.render.seeding import Placed, SeedPlan, Slot, plan_seed
-from sideband.render.shapes import Shape, neutralise, neutralise_plain, plain, tagged, withdrawal
+from sideband.render.shapes import Escape, Shape, neutralise, neutralise_plain, plain, tagged, withdrawal
 from sideband.render.view import RequestView
 
 __all__ = [
@@ -111,6 +111,13 @@ class Planner:
         self._reader = Reader(profile, always=Shape.DEVELOPER_MESSAGE if self._own_items else None)
         self._ends = {tail: self._end(tail) for tail in Tail}
         self._known: dict[str, tuple[_End, Piece]] = {}
+
+    @property
+    def shield(self) -> Escape | None:
+        """What keeps words of others from looking like ours; None where ours have a role in which nobody else speaks."""
+        if self._as_developer:
+            return None
+        return neutralise if self._tags else neutralise_plain
 
     # Deciding beforehand.
 

@@ -95,8 +95,8 @@ class Renderer:
         self.profile = profile
         self.placement = default_placement(profile) if placement is None else placement
         self._settings = Settings(model, max_output_tokens, stream, dict(parameters or {}))
-        self._dialect = dialect_for(profile)
         self._planner = Planner(profile, self.placement)
+        self._dialect = dialect_for(profile, None if self.placement is Placement.SEED else self._planner.shield)
         self._signed = encode([self._settings, profile, self.placement])
         self._histories: dict[str, History] = {}
 

@@ -92,16 +92,26 @@ _ANY_NAME: Final = "|".join(f"[{_UNSEEN}]*".join(map(re.escape, frame.value)) fo
 _FRAMING_TAG: Final = rf"<(?=[\s/{_UNSEEN}]*(?:{_ANY_NAME})(?![\w.:-]))"
 
 LEAD: Final = "System reminder"
+USER_LEAD: Final = "The user says"
+"""What stands before words of the user that have to go into the result of a tool."""
 
 _LINE_BREAKS: Final = r"\n\x0b\x0c\r\x1c-\x1e\x85\u2028\u2029"
 _UNSEEN_IN_A_LINE: Final = rf"\x00-\x08\x0e-\x1b\x1f{_INVISIBLE}"
 _GAP: Final = rf" \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000{_UNSEEN_IN_A_LINE}"
-_WORDS: Final = rf"[{_GAP}_-]*".join(f"[{_UNSEEN_IN_A_LINE}]*".join(word) for word in LEAD.split())
-# What a line begins with that reads like the one in front of a plain shape, with a number and turns or without. It is
-# looked for at the start of lines only, and never past their ends, so that the time is linear here too.
-_FORGED: Final = rf"(?=(?i:[{_GAP}]*{_WORDS}(?:[{_GAP}\d#(),.][{_GAP}\d#(),.turns]*)?[:\ufe55\uff1a]))"
-_FORGED_LINE: Final = rf"[{_LINE_BREAKS}]{_FORGED}"
-_QUOTED: Final = "> "
+
+
+def _reads_like(lead: str) -> str:
+    """What a line begins with that reads like these words and a colon, with a number and turns between or without.
+
+    It is looked for at the start of lines only, and never past their ends, so that the time is linear here too.
+    """
+    words = rf"[{_GAP}_-]*".join(f"[{_UNSEEN_IN_A_LINE}]*".join(word) for word in lead.split())
+    return rf"(?=(?i:[{_GAP}]*{words}(?:[{_GAP}\d#(),.][{_GAP}\d#(),.turns]*)?[:\ufe55\uff1a]))"
+
+
+_REMINDER_LINE: Final = _reads_like(LEAD)
+_USER_LINE: Final = _reads_like(USER_LEAD)
+_QUOTE: Final = "> "
 
 # Compiled when first needed, and kept: these take longer than the import of all the rest.
 _compiled: Final = cache(re.compile)
@@ -114,7 +124,7 @@ def neutralise(text: str) -> str:
 
 def neutralise_plain(text: str) -> str:
     """The text with every framing tag in it made plain text, and every line quoted that looks like the start of a reminder."""
-    return _quote_forged(neutralise(text))
+    return _quoted(neutralise(text), _REMINDER_LINE)
 
 
 def escape_markup(text: str) -> str:
@@ -124,14 +134,19 @@ def escape_markup(text: str) -> str:
 
 def escape_notice_markup(text: str) -> str:
     """The same for text of somebody else, in which no line may look like the start of a reminder either."""
-    return _quote_forged(escape_markup(text))
+    return _quoted(escape_markup(text), _REMINDER_LINE)
 
 
-def _quote_forged(text: str) -> str:
-    if _compiled(_FORGED).match(text):
-        text = _QUOTED + text
-    line = _compiled(_FORGED_LINE)
-    return line.sub(rf"\g<0>{_QUOTED}", text) if line.search(text) else text
+def quote_user_line(text: str) -> str:
+    """The text with every line quoted that looks like the one before words of the user."""
+    return _quoted(text, _USER_LINE)
+
+
+def _quoted(text: str, lead: str) -> str:
+    if _compiled(lead).match(text):
+        text = _QUOTE + text
+    line = _compiled(rf"[{_LINE_BREAKS}]{lead}")
+    return line.sub(rf"\g<0>{_QUOTE}", text) if line.search(text) else text
 
 
 # Texts. A fragment that is kept has a handle, by which it can be taken back, and says for how many turns it holds.

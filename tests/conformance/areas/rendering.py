@@ -9,6 +9,7 @@ ESCAPER: Final[Rules] = rules(
     {
         "render:escape:framing-tags-are-neutralised": "In a tagged shape no spelling of a framing tag in the body, in any case, with spaces, attributes, a slash or cut off at the end, can open or close the frame.",
         "render:escape:a-notice-begins-no-reminder": "In the text of a peer or a server a line that reads like the start of a plain reminder is quoted, on every route and in every placement.",
+        "render:escape:results-are-no-reminders": "Outside the `seed` preset, and where reminders have no role of their own, what tools say holds no framing tag and begins no line like a plain reminder; the transcript keeps it as it was.",
         "render:escape:the-rest-is-verbatim": "Outside the `seed` preset a tagged shape keeps every byte of a body of the session's own side that holds no framing tag.",
     },
 )

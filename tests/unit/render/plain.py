@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from sideband.core.ledger import Form, Fragment, Scope
 from sideband.render.profile import Cache, LeadingRole, Placement, Profile, Wire
+from sideband.render.shapes import neutralise, neutralise_plain, quote_user_line
 from sideband.render.tape import EMPTY, texts
 from tests.rendering_sessions import SYSTEM, SYSTEM_AFTER, TOOLS, Route, Sent
 
@@ -38,6 +39,7 @@ class Plain:
     def __init__(self, profile: Profile, placement: Placement) -> None:
         assert placement is not Placement.SEED
         self.profile = profile
+        self.placement = placement
         self.out: list[Json] = []
         self.stable: list[Json] = []
         self.answered: Json | None = None
@@ -66,18 +68,29 @@ class Plain:
         role = message["role"]
         if role == "tool" and message["tool_call_id"] in self.open:
             del self.open[message["tool_call_id"]]
-            self.result(message["tool_call_id"], message["name"], texts(message), ok=message["status"] == "ok")
+            said = self.harmless(texts(message))
+            self.result(message["tool_call_id"], message["name"], said, ok=message["status"] == "ok")
             self.last = "user"
             return
         self.close_calls()
         if role == "assistant":
             self.answer(message)
         elif role == "system":
-            self.summary(f"<conversation-summary>\n{message['content']}\n</conversation-summary>")
+            said = self.harmless([message["content"]])
+            self.summary(f"<conversation-summary>\n{said[0]}\n</conversation-summary>")
         elif role == "tool":
-            self.user([f"Result of {message['name']}:", *texts(message)], joins=True)
+            self.user([f"Result of {message['name']}:", *self.harmless(texts(message))], joins=True)
         else:
             self.user(texts(message), joins=False)
+
+    def harmless(self, said: Sequence[str]) -> Sequence[str]:
+        """What tools say, where our own words stand among those of the user."""
+        profile = self.profile
+        native = self.placement is Placement.NATIVE and profile.inline_verified and profile.developer_role
+        if profile.prefers_role_developer or (native and profile.wire in (Wire.OPENAI_CHAT, Wire.OPENAI_RESPONSES)):
+            return said
+        tags = profile.prefers_xml_scaffolding or profile.wire is Wire.ANTHROPIC
+        return [neutralise(text) if tags else neutralise_plain(text) for text in said]
 
     def close_calls(self) -> None:
         for call_id, name in self.open.items():
@@ -395,6 +408,10 @@ class StringsPlain(ChatPlain):
     @property
     def native_name(self) -> str:
         return Wire.GENERIC.value
+
+    def harmless(self, said: Sequence[str]) -> Sequence[str]:
+        said = super().harmless(said)
+        return said if self.profile.user_after_tool else [quote_user_line(text) for text in said]
 
     def user(self, said: Sequence[str], *, joins: bool) -> None:
         text = "\n\n".join(said)

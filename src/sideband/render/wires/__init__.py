@@ -6,6 +6,7 @@ from typing import Final
 
 from sideband.render.dialect import Dialect
 from sideband.render.profile import Profile, Wire
+from sideband.render.shapes import Escape
 from sideband.render.wires.anthropic import Anthropic
 from sideband.render.wires.gemini import Gemini
 from sideband.render.wires.generic import Generic
@@ -17,7 +18,7 @@ DIALECTS: Final[Mapping[Wire, type[Dialect]]] = MappingProxyType(
 )
 
 
-def dialect_for(profile: Profile) -> Dialect:
+def dialect_for(profile: Profile, shield: Escape | None = None) -> Dialect:
     """How requests for this profile are written; an OpenAI Chat that takes no lists of parts is the generic wire."""
     strings = profile.wire is Wire.OPENAI_CHAT and not profile.content_parts
-    return DIALECTS[Wire.GENERIC if strings else profile.wire](profile)
+    return DIALECTS[Wire.GENERIC if strings else profile.wire](profile, shield)

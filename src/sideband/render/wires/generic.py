@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from sideband.render.dialect import CONTENT, MESSAGE, RESULT, USER
 from sideband.render.profile import LeadingRole, Profile, Wire
+from sideband.render.shapes import USER_LEAD, Escape, quote_user_line
 from sideband.render.tape import Level, Tape, encode, quoted_inside
 from sideband.render.wires.openai_chat import OpenAiChat
 
@@ -22,8 +23,8 @@ class Generic(OpenAiChat):
     result_level: ClassVar[Level] = Level(RESULT, b'"}', _PARAGRAPH)
     tokens_field: ClassVar[str] = "max_tokens"
 
-    def __init__(self, profile: Profile) -> None:
-        super().__init__(profile)
+    def __init__(self, profile: Profile, shield: Escape | None = None) -> None:
+        super().__init__(profile, shield)
         self.merges = self.starts_with_user = profile.strict_alternation
 
     def piece(self, text: str) -> bytes:
@@ -47,10 +48,15 @@ class Generic(OpenAiChat):
     def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
         if self._folds(tape):
             # What the user says must not be taken for words of the tool.
-            self.fold(tape, "\n\n".join(said if join else ["The user says:", *said]))
+            self.fold(tape, "\n\n".join(said if join else [f"{USER_LEAD}:", *said]))
         else:
             # A system text that is the user's stands in the same message as the first that the user says.
             super().say(tape, said, join=join or not tape.end)
+
+    def _shielded(self, message: Mapping[str, Any]) -> list[str]:
+        said = super()._shielded(message)
+        # Where the user speaks inside of results, no tool may seem to do so.
+        return said if self.profile.user_after_tool else [quote_user_line(text) for text in said]
 
     def summary(self, tape: Tape, text: str) -> None:
         """Part of the one system message where a second would be lost or refused."""
