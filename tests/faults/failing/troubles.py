@@ -22,6 +22,8 @@ from tests.postgres_proxy import Loss, Proxy
 _Value = TypeVar("_Value")
 # Whoever finds the file taken gives up soon.
 BUSY_SECONDS: Final = 0.02
+# Longer than anybody needs the file who does not mean to keep it.
+PATIENCE_MS: Final = 10_000
 
 
 class Trouble(Protocol):
@@ -178,6 +180,8 @@ class Busy(OnAFile):
 
     async def meet(self, call: Callable[[], Coroutine[Any, Any, _Value]]) -> _Value:
         other = apsw.Connection(str(self._path))
+        # The store may be tidying up behind its last answer.
+        other.set_busy_timeout(PATIENCE_MS)
         other.execute("BEGIN IMMEDIATE")
         try:
             return await call()
