@@ -7,6 +7,7 @@ anybody's text. So a word like "error" is never enough, and a line that passes h
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -42,14 +43,14 @@ Judge = Callable[[re.Match[str]], bool]
 
 
 class Shape(NamedTuple):
-    """One form of line; the group `what` is reported, with the place `at`, if there is such a group.
+    """One form of line, a regular expression; the group `what` is reported, with the place `at`, if there is such a group.
 
     Without a `source` the suffix of the place says whose line it is. `near` finds the place in the lines around it and
     is None where they are not as they should be; `holds` judges the line itself; a `warning` is reported on demand.
     """
 
     source: str
-    line: re.Pattern[str]
+    line: str
     weight: Weight = Weight.DETAIL
     near: Surroundings | None = None
     holds: Judge | None = None
@@ -129,73 +130,72 @@ _OUTLINE, _COMPANION = Weight.OUTLINE, Weight.COMPANION
 _BY_PLACE: Final = ""
 
 
+# Compiled when first needed: most processes never read the output of a verifier, and all of them would wait for it.
+_compiled: Final = cache(re.compile)
+
 SHAPES: Final = (
     # rustc, cargo and harn point at a place below what they say; the short form of cargo, and mypy, in front of it.
-    Shape("cargo", re.compile(r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)"), _OUTLINE),
-    Shape(_BY_PLACE, re.compile(rf"(?P<what>error{_CODE}: .+)"), near=_arrow_below),
-    Shape(_BY_PLACE, re.compile(rf"(?P<what>warning{_CODE}: .+)"), near=_arrow_below, warning=True),
-    Shape(_BY_PLACE, re.compile(rf"{_AT}: (?P<what>error{_CODE}: .+)")),
-    Shape(_BY_PLACE, re.compile(rf"{_AT}: (?P<what>warning{_CODE}: .+)"), warning=True),
-    Shape("cargo", re.compile(r"(?P<what>test \S.* \.\.\. FAILED)")),
-    Shape("cargo", re.compile(r"(?P<what>test result: FAILED\. [^;]+; [^;]+)"), _OUTLINE, holds=_counts_failures),
+    Shape("cargo", r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)", _OUTLINE),
+    Shape(_BY_PLACE, rf"(?P<what>error{_CODE}: .+)", near=_arrow_below),
+    Shape(_BY_PLACE, rf"(?P<what>warning{_CODE}: .+)", near=_arrow_below, warning=True),
+    Shape(_BY_PLACE, rf"{_AT}: (?P<what>error{_CODE}: .+)"),
+    Shape(_BY_PLACE, rf"{_AT}: (?P<what>warning{_CODE}: .+)", warning=True),
+    Shape("cargo", r"(?P<what>test \S.* \.\.\. FAILED)"),
+    Shape("cargo", r"(?P<what>test result: FAILED\. [^;]+; [^;]+)", _OUTLINE, holds=_counts_failures),
     # pytest
-    Shape("pytest", re.compile(r"(?P<what>(?:FAILED|ERROR) \S*\.(?:\w+::\S.*|py(?: - .*)?$))")),
-    Shape("pytest", re.compile(r"(?P<what>\S+\.py::\S.*? (?:FAILED|ERROR))\s*(?:\[ *\d+%\])?$"), _OUTLINE),
-    Shape("pytest", re.compile(r"\[gw\d+\] \[ *\d+%\] (?P<what>(?:FAILED|ERROR) \S.*)"), _OUTLINE),
-    Shape(
-        "pytest", re.compile(r"=* ?(?P<what>\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s"), _OUTLINE, holds=_counts_failures
-    ),
+    Shape("pytest", r"(?P<what>(?:FAILED|ERROR) \S*\.(?:\w+::\S.*|py(?: - .*)?$))"),
+    Shape("pytest", r"(?P<what>\S+\.py::\S.*? (?:FAILED|ERROR))\s*(?:\[ *\d+%\])?$", _OUTLINE),
+    Shape("pytest", r"\[gw\d+\] \[ *\d+%\] (?P<what>(?:FAILED|ERROR) \S.*)", _OUTLINE),
+    Shape("pytest", r"=* ?(?P<what>\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", _OUTLINE, holds=_counts_failures),
     Shape(
         "pytest",
-        re.compile(r"E\s{2,}(?P<what>(?:Syntax|Indentation|Tab|Name|Import|ModuleNotFound)Error\b.*)"),
+        r"E\s{2,}(?P<what>(?:Syntax|Indentation|Tab|Name|Import|ModuleNotFound)Error\b.*)",
         _COMPANION,
     ),
     # unittest
-    Shape("unittest", re.compile(r"(?P<what>(?:FAIL|ERROR): \S+ \(\S+\))"), near=_rule_above),
-    Shape("unittest", re.compile(r"(?P<what>FAILED \((?:failures|errors)=\d.*\))"), _OUTLINE),
+    Shape("unittest", r"(?P<what>(?:FAIL|ERROR): \S+ \(\S+\))", near=_rule_above),
+    Shape("unittest", r"(?P<what>FAILED \((?:failures|errors)=\d.*\))", _OUTLINE),
     # The interpreters themselves.
-    Shape("python", re.compile(r"(?P<what>(?:Syntax|Indentation|Tab|Name|UnboundLocal)Error: .+)"), near=_frame_above),
-    Shape("node", re.compile(r"(?P<what>(?:Reference|Syntax)Error: .+)"), near=_stack_below),
+    Shape("python", r"(?P<what>(?:Syntax|Indentation|Tab|Name|UnboundLocal)Error: .+)", near=_frame_above),
+    Shape("node", r"(?P<what>(?:Reference|Syntax)Error: .+)", near=_stack_below),
     # go
-    Shape("go", re.compile(r"\s*--- (?P<what>FAIL: \S+)")),
-    Shape("go", re.compile(r"(?P<what>FAIL\t\S+(?: \[.+\])?)"), _OUTLINE),
-    Shape("go", re.compile(r"(?:vet: )?(?P<at>[^\s:][^:]*+(?<=\.go):\d+:\d+): (?P<what>\S.*)")),
-    Shape("go", re.compile(r"(?P<what>panic: .+)"), near=_goroutine_below),
+    Shape("go", r"\s*--- (?P<what>FAIL: \S+)"),
+    Shape("go", r"(?P<what>FAIL\t\S+(?: \[.+\])?)", _OUTLINE),
+    Shape("go", r"(?:vet: )?(?P<at>[^\s:][^:]*+(?<=\.go):\d+:\d+): (?P<what>\S.*)"),
+    Shape("go", r"(?P<what>panic: .+)", near=_goroutine_below),
     # tsc
-    Shape("tsc", re.compile(r"(?P<at>\S.*?\(\d+,\d+\)): (?P<what>error TS\d+: .+)")),
-    Shape("tsc", re.compile(rf"{_AT} - (?P<what>error TS\d+: .+)")),
-    Shape("tsc", re.compile(r"(?P<what>error TS\d+: .+)")),
-    Shape("tsc", re.compile(r"(?P<what>Found [1-9]\d* errors? in (?:the same file|\d+ files\b))"), _OUTLINE),
+    Shape("tsc", r"(?P<at>\S.*?\(\d+,\d+\)): (?P<what>error TS\d+: .+)"),
+    Shape("tsc", rf"{_AT} - (?P<what>error TS\d+: .+)"),
+    Shape("tsc", r"(?P<what>error TS\d+: .+)"),
+    Shape("tsc", r"(?P<what>Found [1-9]\d* errors? in (?:the same file|\d+ files\b))", _OUTLINE),
     # ruff
-    Shape("ruff", re.compile(rf"(?P<what>{_RULE}.+)"), near=_arrow_below, warning=_is_style),
-    Shape("ruff", re.compile(rf"{_AT}: (?P<what>{_RULE}.+)"), warning=_is_style),
-    Shape("ruff", re.compile(r"\d+\t(?P<what>[A-Z]{1,7}\d{1,4}\t.+)"), warning=_is_style),
-    Shape("ruff", re.compile(r"(?P<what>Found [1-9]\d* errors?)(?:\.| \(\d+ fixed)"), _OUTLINE),
+    Shape("ruff", rf"(?P<what>{_RULE}.+)", near=_arrow_below, warning=_is_style),
+    Shape("ruff", rf"{_AT}: (?P<what>{_RULE}.+)", warning=_is_style),
+    Shape("ruff", r"\d+\t(?P<what>[A-Z]{1,7}\d{1,4}\t.+)", warning=_is_style),
+    Shape("ruff", r"(?P<what>Found [1-9]\d* errors?)(?:\.| \(\d+ fixed)", _OUTLINE),
     # mypy
-    Shape(
-        "mypy", re.compile(r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)"), _OUTLINE
-    ),
+    Shape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", _OUTLINE),
     # eslint
-    Shape("eslint", re.compile(r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)"), near=_file_above),
-    Shape("eslint", re.compile(r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)"), near=_file_above, warning=True),
-    Shape("eslint", re.compile(r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))"), _OUTLINE),
+    Shape("eslint", r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)", near=_file_above),
+    Shape("eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True),
+    Shape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", _OUTLINE),
     # What `npm test` usually runs: jest, vitest, mocha, node, or anything that writes TAP.
-    Shape("npm test", re.compile(r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx?(?:\s.*)?)$")),
-    Shape("npm test", re.compile(r"\s*(?P<what>not ok \d+\b.*)"), holds=_is_meant),
-    Shape("npm test", re.compile(r"\s*(?P<what>Test(?:s| Suites| Files):?\s+\d.*)"), _OUTLINE, holds=_counts_failures),
-    Shape("npm test", re.compile(r"\s+(?P<what>[1-9]\d* failing)\b"), _OUTLINE),
-    Shape("npm test", re.compile(r"[#\u2139] (?P<what>fail [1-9]\d*)$"), _OUTLINE),
+    Shape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx?(?:\s.*)?)$"),
+    Shape("npm test", r"\s*(?P<what>not ok \d+\b.*)", holds=_is_meant),
+    Shape("npm test", r"\s*(?P<what>Test(?:s| Suites| Files):?\s+\d.*)", _OUTLINE, holds=_counts_failures),
+    Shape("npm test", r"\s+(?P<what>[1-9]\d* failing)\b", _OUTLINE),
+    Shape("npm test", r"[#\u2139] (?P<what>fail [1-9]\d*)$", _OUTLINE),
     Shape(
         "npm test",
-        re.compile(r"npm (?:ERR!|error) (?P<what>(?:Test failed|Lifecycle script `test` failed)\b.*)"),
+        r"npm (?:ERR!|error) (?P<what>(?:Test failed|Lifecycle script `test` failed)\b.*)",
         _OUTLINE,
     ),
-    Shape("npm test", re.compile(r"\s*[✕\xd7✗✖] (?P<what>\S.*(?<!:))$"), _COMPANION),
-    Shape("npm test", re.compile(r"\s{4,}\d+\) (?P<what>\S.*)"), _COMPANION),
+    Shape("npm test", r"\s*[✕\xd7✗✖] (?P<what>\S.*(?<!:))$", _COMPANION),
+    Shape("npm test", r"\s{4,}\d+\) (?P<what>\S.*)", _COMPANION),
     # Anybody's bare count.
     Shape(
         "test run",
-        re.compile(r"\s*(?P<what>\d+ (?:pass|fail)(?:ed|ing)(?:\s*[,;|] ?\d+ [a-z]+)*)[\s.;]*$"),
+        r"\s*(?P<what>\d+ (?:pass|fail)(?:ed|ing)(?:\s*[,;|] ?\d+ [a-z]+)*)[\s.;]*$",
         _OUTLINE,
         holds=_counts_failures,
     ),
@@ -251,7 +251,7 @@ def _matches(lines: Sequence[str], *, include_warnings: bool) -> Iterator[_Match
 
 
 def _matched(shape: Shape, lines: Sequence[str], index: int, *, include_warnings: bool) -> _Match | None:
-    found = shape.line.match(lines[index])
+    found = _compiled(shape.line).match(lines[index])
     if found is None or (shape.holds is not None and not shape.holds(found)):
         return None
     place = found.groupdict().get("at") or "" if shape.near is None else shape.near(lines, index)
