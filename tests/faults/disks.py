@@ -41,6 +41,28 @@ class WatchedDisk(apsw.VFS):
     def syncing(self, path: str) -> None: ...
 
 
+class SpendingDisk(WatchedDisk):
+    """Where it is all the same what is done, and only counts how often: `spend` is called before each."""
+
+    def __init__(self) -> None:
+        super().__init__(syncs=False)
+
+    def spend(self) -> None:
+        raise NotImplementedError
+
+    def deleting(self, path: str) -> None:  # noqa: ARG002 - whatever it is
+        self.spend()
+
+    def writing(self, path: str, data: bytes, offset: int) -> None:  # noqa: ARG002 - whatever it is
+        self.spend()
+
+    def truncating(self, path: str, size: int) -> None:  # noqa: ARG002 - whatever it is
+        self.spend()
+
+    def syncing(self, path: str) -> None:  # noqa: ARG002 - whatever it is
+        self.spend()
+
+
 class WatchedFile(apsw.VFSFile):
     """A file on it."""
 

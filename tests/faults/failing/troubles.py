@@ -14,7 +14,7 @@ from sideband.store.memory import MemoryStore
 from sideband.store.postgres import open_postgres
 from sideband.store.sqlite import open_sqlite
 from sideband.store.sqlite.committing import SqliteSettings
-from tests.faults.disks import WatchedDisk
+from tests.faults.disks import SpendingDisk, WatchedDisk
 from tests.faults.journals import PassingOn
 from tests.postgres import the_server
 from tests.postgres_proxy import Loss, Proxy
@@ -42,32 +42,20 @@ class Trouble(Protocol):
 # At an operation of the disk.
 
 
-class FailingDisk(WatchedDisk):
+class FailingDisk(SpendingDisk):
     """Its `at`th operation fails, and that alone."""
 
     def __init__(self, at: int, error: type[apsw.Error]) -> None:
-        super().__init__(syncs=False)
+        super().__init__()
         self._left = at
         self._error = error
         self.came = False
 
-    def _spend(self) -> None:
+    def spend(self) -> None:
         self._left -= 1
         if self._left == 0:
             self.came = True
             raise self._error
-
-    def deleting(self, path: str) -> None:  # noqa: ARG002 - whatever it is
-        self._spend()
-
-    def writing(self, path: str, data: bytes, offset: int) -> None:  # noqa: ARG002 - whatever it is
-        self._spend()
-
-    def truncating(self, path: str, size: int) -> None:  # noqa: ARG002 - whatever it is
-        self._spend()
-
-    def syncing(self, path: str) -> None:  # noqa: ARG002 - whatever it is
-        self._spend()
 
 
 class DiskTrouble:

@@ -23,7 +23,7 @@ from sideband.core.state import SessionState
 from sideband.ports import Committed, Decision, Journal, Lease
 from sideband.store.postgres import appending
 from tests.faults.cast import Say
-from tests.faults.disks import WatchedDisk
+from tests.faults.disks import SpendingDisk
 from tests.faults.journals import PassingOn
 
 
@@ -59,33 +59,21 @@ COMMITTING: Final[Mapping[Moment, type[Event] | tuple[type[Event], ...]]] = Mapp
 NOW: Final = "now"
 
 
-class HaltingDisk(WatchedDisk):
+class HaltingDisk(SpendingDisk):
     """Once it is armed it does so many things more, says that the moment has come, and never does anything again."""
 
     def __init__(self, say: Say) -> None:
         # What a killed process has written is there, synced or not; only a power cut takes it away.
-        super().__init__(syncs=False)
+        super().__init__()
         self._say = say
         self.left: int | None = None
 
-    def _spend(self) -> None:
+    def spend(self) -> None:
         if self.left is not None:
             if self.left == 0:
                 self._say(NOW)
                 threading.Event().wait()
             self.left -= 1
-
-    def deleting(self, path: str) -> None:  # noqa: ARG002 - whatever it is
-        self._spend()
-
-    def writing(self, path: str, data: bytes, offset: int) -> None:  # noqa: ARG002 - whatever it is
-        self._spend()
-
-    def truncating(self, path: str, size: int) -> None:  # noqa: ARG002 - whatever it is
-        self._spend()
-
-    def syncing(self, path: str) -> None:  # noqa: ARG002 - whatever it is
-        self._spend()
 
 
 class HaltingWire:

@@ -2,19 +2,28 @@
 
 import asyncio
 import gc
+from contextlib import AbstractAsyncContextManager
 from weakref import ref
 
 import pytest
 
 from sideband.core.events import Started
+from sideband.store.postgres import PostgresStore
+from sideband.store.postgres.committing import PostgresSettings
 from sideband.store.replica import Replica
 from sideband.store.sqlite import SqliteStore
 from sideband.store.sqlite.committing import SqliteSettings
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
-from tests.unit.store.twins import Sender, SqliteTwin, a_start, played, told
+from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played, told
 
-FEW = SqliteSettings(sessions_at_hand=3)
+
+def opened(twin: Twin, at_hand: int = 3) -> AbstractAsyncContextManager[SqliteStore | PostgresStore]:
+    """A store that has so few sessions at hand."""
+    if isinstance(twin, PostgresTwin):
+        return twin.open(PostgresSettings(sessions_at_hand=at_hand, snapshot_events=5))
+    assert isinstance(twin, SqliteTwin)
+    return twin.open(SqliteSettings(sessions_at_hand=at_hand, snapshot_events=5))
 
 
 def replicas() -> int:
@@ -22,15 +31,15 @@ def replicas() -> int:
     return sum(isinstance(thing, Replica) for thing in gc.get_objects())
 
 
-async def visit(store: SqliteStore, count: int) -> None:
+async def visit(store: SqliteStore | PostgresStore, count: int) -> None:
     for number in range(count):
         await store.open(f"visited-{number}")
         await store.commit(f"visited-{number}", a_start)
 
 
-def test_idle_sessions_do_not_stay_in_memory(sqlite: SqliteTwin) -> None:
+def test_idle_sessions_do_not_stay_in_memory(durable: Twin) -> None:
     async def story() -> None:
-        async with sqlite.open(FEW) as store:
+        async with opened(durable) as store:
             before = replicas()
             await visit(store, 20)
             assert replicas() - before <= 3
@@ -39,9 +48,9 @@ def test_idle_sessions_do_not_stay_in_memory(sqlite: SqliteTwin) -> None:
     played(story)
 
 
-def test_a_session_that_was_forgotten_is_as_it_was(sqlite: SqliteTwin) -> None:
+def test_a_session_that_was_forgotten_is_as_it_was(durable: Twin) -> None:
     async def story() -> None:
-        async with sqlite.open(FEW) as store:
+        async with opened(durable) as store:
             sender = Sender(store)
             first = await sender.send(a_draft(dedupe_key="k"))
             await visit(store, 5)
@@ -57,9 +66,9 @@ def test_a_session_that_was_forgotten_is_as_it_was(sqlite: SqliteTwin) -> None:
     played(story)
 
 
-def test_a_session_that_somebody_holds_on_to_stays_and_is_told_everything(sqlite: SqliteTwin) -> None:
+def test_a_session_that_somebody_holds_on_to_stays_and_is_told_everything(durable: Twin) -> None:
     async def story() -> None:
-        async with sqlite.open(FEW) as store, sqlite.open() as other:
+        async with opened(durable) as store, durable.open() as other:
             hold = await store.open("s")
             await visit(store, 5)
             wake = store.wake("s")
@@ -75,9 +84,9 @@ def test_a_session_that_somebody_holds_on_to_stays_and_is_told_everything(sqlite
     played(story)
 
 
-def test_a_session_that_runs_here_stays(sqlite: SqliteTwin) -> None:
+def test_a_session_that_runs_here_stays(durable: Twin) -> None:
     async def story() -> None:
-        async with sqlite.open(FEW) as store:
+        async with opened(durable) as store:
             await store.open("s")
             lease = await store.acquire("s", "me")
             await visit(store, 10)
@@ -91,9 +100,9 @@ def test_a_session_that_runs_here_stays(sqlite: SqliteTwin) -> None:
     played(story)
 
 
-def test_many_at_once_find_one_session_however_few_are_at_hand(sqlite: SqliteTwin) -> None:
+def test_many_at_once_find_one_session_however_few_are_at_hand(durable: Twin) -> None:
     async def story() -> None:
-        async with sqlite.open(SqliteSettings(sessions_at_hand=1, snapshot_events=5)) as store:
+        async with opened(durable, 1) as store:
 
             async def work(name: str) -> None:
                 for _ in range(10):
@@ -103,7 +112,7 @@ def test_many_at_once_find_one_session_however_few_are_at_hand(sqlite: SqliteTwi
             await asyncio.gather(*(work(f"s{number % 4}") for number in range(12)))
             assert [entry.sequence for entry in await told(store)] == list(range(1, 121))
             hold = await store.open("s0")
-            async with sqlite.open() as other:
+            async with durable.open() as other:
                 await other.open("s0")
                 assert facts(store.state("s0")) == facts(other.state("s0"))
             del hold
