@@ -3,12 +3,12 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from time import perf_counter_ns
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import orjson
 
 from benchmarks.effort import Effort
 from benchmarks.placements import EVERY, SYSTEM, TOOL, TOOLS, turn_messages
@@ -30,13 +30,14 @@ ROUND: Final = 10
 _Encoder = Callable[[Any], object]
 
 
-def encoders() -> dict[str, _Encoder]:
-    """Whatever turns a whole body into bytes, of what is installed."""
-    found: dict[str, _Encoder] = {"msgspec": msgspec.json.encode}
-    if find_spec("orjson") is not None:
-        found["orjson"] = import_module("orjson").dumps
-    found["json of the standard library"] = lambda body: json.dumps(body, ensure_ascii=False).encode()
-    return found
+ENCODERS: Final[Mapping[str, _Encoder]] = MappingProxyType(
+    {
+        "msgspec": msgspec.json.encode,
+        "orjson": orjson.dumps,
+        "json of the standard library": lambda body: json.dumps(body, ensure_ascii=False).encode(),
+    }
+)
+"""Whatever turns a whole body into bytes."""
 
 
 class Session:
@@ -104,7 +105,7 @@ def built(turns: int, effort: Effort) -> Built:
     body = msgspec.json.decode(finished)
     whole = {
         name: _least([_timed(partial(encode, body)) for _ in range(max(1, effort.calls // ROUND))])
-        for name, encode in encoders().items()
+        for name, encode in ENCODERS.items()
     }
     return Built(len(finished), _least(ours), _copied(finished, effort.calls), whole, *_ten_more(session, effort.calls))
 
