@@ -31,17 +31,25 @@ WHERE session_id = %(session)s AND token = %(token)s
 
 
 async def acquire(connection: Connection, session_id: str, holder: str, *, seconds: float) -> Lease:
-    """Take a session that nobody has, or whose lease has lapsed; done twice, the second is the one that counts."""
+    """Take a session that nobody has, or whose lease has lapsed; done twice, the second is the one that counts.
+
+    A server goes on with a statement whose asker is gone, but it does not commit a transaction by itself: nobody who
+    was cancelled, or asked again on another connection, finds the session taken in their own name afterwards.
+    """
     asked = {"session": session_id, "holder": holder, "seconds": seconds}
-    row = await (await connection.execute(_ACQUIRE, asked)).fetchone()
-    if row is None:
-        other = await (
-            await connection.execute("SELECT holder FROM sideband.session WHERE session_id = %s", (session_id,))
-        ).fetchone()
-        whose = shown(other[0]) if other is not None and other[0] else "somebody else"
-        raise SessionBusy(f"session {shown(session_id)} is run by {whose}", field="session", value=session_id)
+    async with connection.transaction():
+        row = await (await connection.execute(_ACQUIRE, asked)).fetchone()
+        if row is None:
+            raise await _busy(connection, session_id)
     token, expires_at = row
     return Lease(session_id=session_id, holder=holder, token=token, seconds=seconds, expires_at=expires_at)
+
+
+async def _busy(connection: Connection, session_id: str) -> SessionBusy:
+    query = "SELECT holder FROM sideband.session WHERE session_id = %s"
+    other = await (await connection.execute(query, (session_id,))).fetchone()
+    whose = shown(other[0]) if other is not None and other[0] else "somebody else"
+    return SessionBusy(f"session {shown(session_id)} is run by {whose}", field="session", value=session_id)
 
 
 async def renew(connection: Connection, lease: Lease, *, seconds: float) -> Lease:

@@ -64,7 +64,11 @@ def test_every_text_is_kept_whatever_the_environment_says(
     played(story)
 
 
-def test_whoever_is_cancelled_while_the_connection_is_lost_does_not_ask_again(postgres: PostgresTwin) -> None:
+@pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])
+def test_whoever_is_cancelled_while_the_connection_is_lost_does_not_ask_again(
+    postgres: PostgresTwin, *, is_heard: bool
+) -> None:
+    # A server that does not hear of it goes on with what it was asked: nobody holds the session afterwards.
     async def story() -> None:
         async with Proxy(postgres.server).running() as proxy:
             store = await open_postgres(proxy.url(postgres.name))
@@ -72,11 +76,13 @@ def test_whoever_is_cancelled_while_the_connection_is_lost_does_not_ask_again(po
                 await other.execute("LOCK sideband.session IN ACCESS EXCLUSIVE MODE")
                 asked = asyncio.ensure_future(store.acquire("s", "me"))
                 await asyncio.to_thread(is_waited_for, postgres)
+                proxy.is_down = not is_heard
                 asked.cancel()
                 for _ in range(20):
                     await asyncio.sleep(0)
                 proxy.drop_all()
                 await asyncio.wait([asked])
+            proxy.is_down = False
             assert asked.cancelled()
             await store.acquire("s", "you")
             await store.close()
