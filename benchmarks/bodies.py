@@ -120,7 +120,7 @@ def _next_turns(session: Session, turns: int) -> list[int]:
 
 
 def _copied(body: bytes, calls: int) -> float:
-    """What no way of building a body from finished parts can do without."""
+    """What it takes to copy a whole body once."""
     view, middle = memoryview(body), len(body) // 2
     return _least([_timed(partial(b"".join, (view[:middle], view[middle:]))) for _ in range(calls)])
 

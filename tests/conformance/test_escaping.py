@@ -62,6 +62,17 @@ def test_a_character_that_prints_nothing_does_not_hide_a_tag(unseen: str, name: 
     assert f"&lt;{hidden[1:]}" in tagged(a_reminder(body=hidden))
 
 
+@pytest.mark.requirement("render:escape:framing-tags-are-neutralised")
+@pytest.mark.parametrize(
+    "hyphen", ["-", "_", "\u1806", "\u2010", "\u2011", "\u2014", "\u2212", "\ufe63", "\uff0d"], ids=ascii
+)
+@pytest.mark.parametrize("opening", ["</", "\u2039/", "\uff1c\uff0f", "\ufe64\u2215", "\u27e8/", "\u3008"], ids=ascii)
+@pytest.mark.parametrize("name", Frame)
+def test_signs_that_look_alike_do_not_hide_a_tag(opening: str, hyphen: str, name: Frame) -> None:
+    alike = f"{opening}{name.value.replace('-', hyphen)}>"
+    assert f"\n&lt;{alike[1:]}\n" in tagged(a_reminder(body=alike))
+
+
 @pytest.mark.requirement("render:escape:the-rest-is-verbatim")
 @pytest.mark.parametrize(("sender", "opening", "closing"), SENDERS)
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -9,7 +10,7 @@ from sideband.core.ledger import Form, Fragment
 from sideband.render.ending import GO_ON
 from sideband.render.profile import MOST_MARKERS, Cache, Profile, Wire
 from sideband.render.shapes import Escape
-from sideband.render.tape import EMPTY, Level, Tape, texts
+from sideband.render.tape import EMPTY, ROOT, Level, Open, Tape, texts
 
 # Depths: what goes into the array of messages, and what goes into a message.
 MESSAGE: Final = 1
@@ -24,9 +25,11 @@ MARKS_BEHIND: Final = 2
 
 NO_RESULT: Final = "No result was recorded."
 
+_ID_AND_NAME: Final = itemgetter("id", "name")
 # Looking a member up in its class takes longer than comparing with it.
 _MESSAGE: Final = Form.MESSAGE
 _RESULT: Final = Form.RESULT
+_TEXT: Final = Form.TEXT
 
 
 class Settings(NamedTuple):
@@ -55,25 +58,21 @@ class Preamble(NamedTuple):
 
 
 class Head(NamedTuple):
-    """All of a body before the conversation; the tape of that begins with `levels` open."""
+    """All of a body before the conversation; the tape of that begins with `top` open."""
 
     data: bytes
     marks: tuple[int, ...]
-    levels: tuple[Level, ...]
-    fresh: bool
-
-    def tape(self, *, marking: bool) -> Tape:
-        """An empty tape that goes on where the head ends."""
-        return Tape(self.levels, fresh=self.fresh, marking=marking)
+    top: Open
 
 
 class Dialect(ABC):
     """How one wire writes a conversation; what wires have in common is here, each of them says the rest.
 
     A result is a message, or with `results_in_user` a block in a message of the user. With `merges` user messages in a
-    row are written as one. `starts_with_user`: a conversation may not start with words of the model. `automatic`: a
-    marker at the very beginning asks the provider to place a breakpoint by itself. A `shield` goes over what tools say,
-    and over what is said of that, so that none of it looks like a reminder (None: it could not be taken for one).
+    row are written as one. `starts_with_user`: a conversation may not start with words of the model. `binds`: what the
+    model thought counts only behind the beginning that it had then. `automatic`: a marker at the very beginning asks the
+    provider to place a breakpoint by itself. A `shield` goes over what tools say, and over what is said of that, so that
+    none of it looks like a reminder (None: it could not be taken for one).
     """
 
     wire: ClassVar[Wire]
@@ -84,6 +83,7 @@ class Dialect(ABC):
     result_level: ClassVar[Level] = Level(RESULT, b"]}")
     results_in_user: ClassVar[bool] = False
     automatic: ClassVar[bool] = False
+    binds: bool = False
     merges: bool = False
     starts_with_user: bool = False
 
@@ -95,9 +95,10 @@ class Dialect(ABC):
         self.automatically = self.automatic and profile.cache is Cache.IMPLICIT
         self._name = self.wire.value
         self._user_opening = self.opening % USER.encode()
-        self._user_levels = (self.content._replace(name=USER),)
-        self._result_levels = (self.result_level,)
-        self._user_result_levels = (*self._user_levels, self.result_level)
+        self._user = self._turn(USER)
+        self._between = self.result_level.between
+        self._result = Open(self.result_level, ROOT)
+        self._user_result = Open(self.result_level, self._user)
 
     # The head.
 
@@ -111,7 +112,7 @@ class Dialect(ABC):
         marks = (*marks, *(len(data) + mark for mark in lead.marks))
         # Where there are too few for all, the ones behind it cover the head too.
         marked = self.marking and self.most_marks > MARKS_BEHIND
-        return Head(data + lead.data, marks[-1:] if marked else (), tuple(lead.levels), lead.fresh)
+        return Head(data + lead.data, marks[-1:] if marked else (), lead.top)
 
     @abstractmethod
     def preamble(self, opening: Opening) -> Preamble:
@@ -130,11 +131,11 @@ class Dialect(ABC):
         calls one id.
         """
         role, pending = message["role"], tape.pending
-        if role == "tool" and (name := pending.pop(message.get("tool_call_id", ""), None)) is not None:
-            is_whole = "name" in message and "status" in message
-            self.result(tape, message if is_whole else {"name": name, "status": "ok", **message})
-            return
         if pending:
+            if role == "tool" and (name := pending.pop(message.get("tool_call_id", ""), None)) is not None:
+                is_whole = "name" in message and "status" in message
+                self.result(tape, message if is_whole else {"name": name, "status": "ok", **message})
+                return
             self.settle(tape)
         if role == ASSISTANT:
             self._answer(tape, message)
@@ -157,54 +158,71 @@ class Dialect(ABC):
             lost = {"role": "tool", "tool_call_id": call_id, "name": name, "status": "unknown", "content": NO_RESULT}
             self.write(tape, lost)
 
+    def put_all(self, tape: Tape, fragments: Sequence[Fragment]) -> list[int]:
+        """Fragments, behind all there is on a fork; how many bytes that has at the end of each."""
+        data, ends = tape.data, []
+        for fragment in fragments:
+            top = tape.top
+            # Most of what requests say: more text in the turn of the user, which no breakpoint may stand on.
+            if fragment.form is _TEXT and top.turn == USER and not tape.marking:
+                data += top.joints[CONTENT]
+                data += self.piece(fragment.text)
+                tape.top = top.left[CONTENT]
+                tape.blocks += 1
+            else:
+                self.put(tape, fragment)
+            ends.append(len(data))
+        return ends
+
     def put(self, tape: Tape, fragment: Fragment) -> None:
         """A fragment, behind all there is."""
-        form, levels = fragment.form, tape.levels
+        form, text, top = fragment.form, fragment.text, tape.top
         if form is _MESSAGE and fragment.role != USER:
-            self.entry(tape, fragment.role, fragment.text)
-        elif form is _RESULT and levels[-1].name == RESULT:
-            self.fold(tape, fragment.text)
-        elif len(levels) > MESSAGE and levels[MESSAGE].name == USER:
-            tape.add(CONTENT, self.piece(fragment.text))
+            self.entry(tape, fragment.role, text)
+        elif form is _RESULT and top.name == RESULT:
+            self.fold(tape, text)
+        elif top.turn == USER:
+            tape.add(CONTENT, self.piece(text))
             tape.last_role = USER
         else:
-            self.say(tape, [fragment.text], join=True)
+            self.say(tape, [text], join=True)
 
     def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
         """Texts of the user: a message of their own, unless they join the one that is open."""
-        joins = (join or self.merges) and self._user_is_open(tape)
+        user, joins = self._user_opening, (join or self.merges) and tape.top.turn == USER
         for text in said:
             if joins:
                 tape.add(CONTENT, self.piece(text))
             else:
-                tape.open(MESSAGE, self._user_opening, self._user_levels, [self.piece(text)])
+                tape.open(MESSAGE, user + self.piece(text), self._user, mark=len(user))
                 joins = True
         tape.last_role = USER
 
     def result(self, tape: Tape, message: Mapping[str, Any]) -> None:
         """The result of a call; it stays open, so that more text can go into it."""
-        opening = self.result_opening(message)
-        pieces = [self.result_piece(text) for text in self._shielded(message)]
+        pieces = [*map(self.result_piece, self._shielded(message))]
+        written = self.result_opening(message) + (pieces[0] if len(pieces) == 1 else self._between.join(pieces))
         if not self.results_in_user:
-            tape.open(MESSAGE, opening, self._result_levels, pieces)
-        elif self._user_is_open(tape):
-            tape.open(CONTENT, opening, self._result_levels, pieces, mark=0)
+            tape.open(MESSAGE, written, self._result, mark=len(written) - len(pieces[-1]), blocks=len(pieces))
+        elif tape.top.turn == USER:
+            tape.open(CONTENT, written, self._user_result)
         else:
             user = self._user_opening
-            tape.open(MESSAGE, user + opening, self._user_result_levels, pieces, mark=len(user))
+            tape.open(MESSAGE, user + written, self._user_result, mark=len(user))
         tape.last_role = USER
 
     def _shielded(self, message: Mapping[str, Any]) -> list[str]:
         shield, said = self._shield, texts(message)
-        return said if shield is None else [shield(text) for text in said]
+        return said if shield is None else [*map(shield, said)]
 
     def fold(self, tape: Tape, text: str) -> None:
         """Text into the result that is open."""
-        tape.add(len(tape.levels), self.result_piece(text), markable=not self.results_in_user)
+        tape.add(tape.top.depth, self.result_piece(text), mark=None if self.results_in_user else 0)
 
     def entry(self, tape: Tape, role: str, text: str) -> None:
         """A message of its own that is neither the user's nor the model's."""
-        tape.open(MESSAGE, self.opening % role.encode(), (self.content._replace(name=role),), [self.piece(text)])
+        opening = self.opening % role.encode()
+        tape.open(MESSAGE, opening + self.piece(text), self._turn(role), mark=len(opening))
         # In front of the conversation it is nobody's turn yet.
         tape.last_role = tape.last_role and role
 
@@ -213,16 +231,11 @@ class Dialect(ABC):
         self.say(tape, [text], join=True)
 
     def _answer(self, tape: Tape, message: Mapping[str, Any]) -> None:
-        tape.answered = len(tape.data)
-        tape.answered_marks = len(tape.marks)
-        tape.answered_blocks = tape.blocks
-        again = tape.last_role == ASSISTANT and not self.profile.consecutive_assistant
-        if again or (self.starts_with_user and not tape.last_role):
+        tape.answer()
+        if tape.last_role != USER and self._lacks_a_user(tape):
             self.say(tape, [GO_ON])
-        said = texts(message)
-        calls = message.get("tool_calls") or ()
-        native = message.get("native")
-        pending = tape.pending = {call["id"]: call["name"] for call in calls}
+        said, calls, native = texts(message), message.get("tool_calls") or (), message.get("native")
+        pending = tape.pending = dict(map(_ID_AND_NAME, calls))
         if len(pending) != len(calls):
             # Only one of several calls of one id can have the result; what comes of the others is told as text.
             first = {call["id"]: call for call in reversed(calls)}
@@ -233,14 +246,19 @@ class Dialect(ABC):
             self.reply(tape, [] if calls and said == [EMPTY] else said, calls)
         tape.last_role = ASSISTANT
 
+    def _lacks_a_user(self, tape: Tape) -> bool:
+        """Whether the model may not speak here before somebody else has."""
+        if tape.last_role == ASSISTANT:
+            return not self.profile.consecutive_assistant
+        return self.starts_with_user and not tape.last_role
+
     def speaker(self, _tape: Tape) -> str:
         """The role of the message that would carry more text of the user now."""
         return USER
 
-    @staticmethod
-    def _user_is_open(tape: Tape) -> bool:
-        levels = tape.levels
-        return len(levels) > MESSAGE and levels[MESSAGE].name == USER
+    def _turn(self, role: str) -> Open:
+        """A message of this role."""
+        return Open(self.content._replace(name=role), ROOT)
 
     # What each wire says in its own way.
 

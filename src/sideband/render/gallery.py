@@ -31,7 +31,7 @@ _FIELDS: Final[Mapping[Wire, Mapping[str, Any]]] = MappingProxyType(
             "prefers_xml_scaffolding": True,
             "inline_system": InlineSystem.AFTER_USER,
             "inline_verified": True,
-            "self_clearing": "clear-at",
+            "self_clearing": "mid-conversation-system-clear-at-2026-08-21",
         },
         Wire.OPENAI_CHAT: _OPENAI,
         Wire.OPENAI_RESPONSES: {**_OPENAI, "encrypted_reasoning": True},

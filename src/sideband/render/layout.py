@@ -42,10 +42,14 @@ _KINDS: Final[Mapping[Scope, Kind]] = MappingProxyType(
 class Layout(msgspec.Struct, frozen=True):
     """Where the runs of a body end while its markers are not in it yet, and where those go.
 
-    The runs are the head, what was there before, what is new, each fragment, and the end. Markers stand in the head at
-    `head_marks`, and behind it at `marks`, which are counted from its end.
+    The runs are the head, what was there before, what is new, each fragment, and the end. The first of them end at
+    `head` and `answered`; the others, from what is new on, at `ends`, which are counted from `behind`. Markers stand in
+    the head at `head_marks`, and behind it at `marks`. All but the head is counted from its end.
     """
 
+    head: int
+    answered: int
+    behind: int
     ends: Sequence[int]
     fragments: Sequence[Fragment]
     head_marks: Sequence[int]
@@ -55,10 +59,12 @@ class Layout(msgspec.Struct, frozen=True):
     def parts(self) -> Iterator[Part]:
         """The runs of the finished body, in their order; empty ones are left out."""
         scopes = (_KINDS[fragment.scope] for fragment in self.fragments)
-        marks = iter((*self.head_marks, *(self.ends[0] + mark for mark in self.marks)))
+        ends = (0, self.answered, *(self.behind + end for end in self.ends))
+        marks = iter((*self.head_marks, *(self.head + mark for mark in self.marks)))
         mark = next(marks, None)
         start = moved = 0
-        for kind, end in zip((Kind.HEAD, Kind.STABLE, Kind.NEW, *scopes, Kind.CLOSING), self.ends, strict=True):
+        for kind, place in zip((Kind.HEAD, Kind.STABLE, Kind.NEW, *scopes, Kind.CLOSING), ends, strict=True):
+            end = self.head + place
             while mark is not None and mark < end:
                 yield Part(kind, start + moved, mark + moved)
                 yield Part(Kind.MARKER, mark + moved, mark + moved + self.marker)
@@ -74,26 +80,23 @@ Chunk: TypeAlias = bytes | bytearray | memoryview
 
 def marked_at(buffer: bytes, marks: Sequence[int], marker: bytes) -> bytes:
     """A buffer with the marker at each mark; marks rise."""
-    return b"".join(spliced((buffer,), marks, marker))
+    return b"".join(spliced(buffer, b"", marks, marker))
 
 
-def spliced(buffers: Sequence[bytes | bytearray], marks: Sequence[int], marker: bytes) -> list[Chunk]:
-    """The buffers in a row with the marker at each mark, in chunks to be joined before a buffer grows; marks rise."""
+def spliced(
+    buffer: bytes | bytearray, behind: bytes | bytearray, marks: Sequence[int], marker: bytes, begin: int = 0
+) -> list[Chunk]:
+    """Two buffers in a row with the marker at each mark, in chunks to be used before a buffer grows.
+
+    Marks rise; `begin` is where the first buffer begins, as they count.
+    """
+    if marks and marks[-1] - begin > len(buffer):
+        buffer, behind = bytes(buffer) + behind, b""
+    view, start = memoryview(buffer), 0
     chunks: list[Chunk] = []
-    begin = place = 0
-    count = len(marks)
-    for buffer in buffers:
-        end = begin + len(buffer)
-        if place == count or marks[place] >= end:
-            chunks.append(buffer)
-        else:
-            view, start = memoryview(buffer), 0
-            while place < count and marks[place] < end:
-                cut = marks[place] - begin
-                chunks.append(view[start:cut])
-                chunks.append(marker)
-                start = cut
-                place += 1
-            chunks.append(view[start:])
-        begin = end
+    for mark in marks:
+        cut = mark - begin
+        chunks += (view[start:cut], marker)
+        start = cut
+    chunks += (view[start:], behind)
     return chunks

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from sideband.render.ending import GO_ON, USER_AND_MODEL, Tail, go_on, tail_of
 from sideband.render.profile import Cache, Placement, Profile, Wire
 from sideband.render.reading import Advised, Look, Piece, Reader
 from sideband.render.seeding import Placed, SeedPlan, Slot, plan_seed
-from sideband.render.shapes import Escape, Shape, neutralise, neutralise_plain, plain, tagged, withdrawal
+from sideband.render.shapes import Escape, Shape, framed, neutralise, neutralise_plain, plain, tagged, withdrawal
 from sideband.render.view import RequestView
 
 __all__ = [
@@ -43,7 +43,7 @@ _OPENAI: Final = (Wire.OPENAI_CHAT, Wire.OPENAI_RESPONSES)
 _CLEARING: Final = Scope.CLEARING
 _KEPT: Final = Scope.KEPT
 _MESSAGE: Final = Form.MESSAGE
-# So many texts are remembered, so that what is shown again and again is written once.
+# So many texts are remembered for each kind of end, so that what is shown again and again is written once.
 _REMEMBERED: Final = 256
 
 
@@ -71,19 +71,22 @@ def plan(profile: Profile, placement: Placement, view: RequestView, route: str) 
     return _planner(profile, placement).plan(view, route)
 
 
-class _End(NamedTuple):
+class _End(msgspec.Struct, frozen=True):
     """What holds at one kind of end of a conversation.
 
-    Text joins an open turn in this form and role; where none is open it begins one. A finite reminder of the session's
-    own side, and a finite notice, stand as long as these scopes say.
+    Text joins an open turn in this form and role; where none is open it begins one. Reminders of the session's own side
+    have a role of their own. Finite ones, and finite notices, stand as long as these scopes say. `known` has what was
+    said at such an end of reminders that are not kept, by id.
     """
 
     tail: Tail
     is_open: bool
     form: Form
     role: str
+    own_role: str
     own: Scope
     notice: Scope
+    known: dict[str, Piece]
 
 
 class _Read(msgspec.Struct):
@@ -110,7 +113,6 @@ class Planner:
         self._tags = not self._as_developer and (profile.prefers_xml_scaffolding or profile.wire is Wire.ANTHROPIC)
         self._reader = Reader(profile, always=Shape.DEVELOPER_MESSAGE if self._own_items else None)
         self._ends = {tail: self._end(tail) for tail in Tail}
-        self._known: dict[str, tuple[_End, Piece]] = {}
 
     @property
     def shield(self) -> Escape | None:
@@ -131,11 +133,11 @@ class Planner:
         else:
             form, role = Form.TEXT, _USER
         text = self._finite_text(tail, form)
-        own = self._finite_message() if self._as_developer else text
-        if not (self._clears and is_open):
-            return _End(tail, is_open, form, role, own, text)
-        # Volatile text can stand neither before the entry, which is history, nor behind it, where no user may speak.
-        return _End(tail, is_open, form, role, Scope.CLEARING, Scope.KEPT)
+        own_role, own = (_DEVELOPER, self._finite_message()) if self._as_developer else (role, text)
+        if self._clears and is_open:
+            # Volatile text can stand neither before the entry, which is history, nor behind it, where no user may speak.
+            own, text = Scope.CLEARING, Scope.KEPT
+        return _End(tail, is_open, form, role, own_role, own, text, {})
 
     def _finite_text(self, tail: Tail, form: Form) -> Scope:
         profile = self._profile
@@ -178,8 +180,9 @@ class Planner:
         if sum([piece.tokens for piece in pieces]) > self._reader.tokens:
             left_out = self._reader.left_out(pieces)
             pieces = [piece for piece in pieces if piece.item.id not in left_out]
+        ended = _ended(live, standing) if standing else ()
         return Planned(
-            self._fragments(pieces, _ended(live, standing), end, anchor) or go_on(self._profile, end.tail, anchor),
+            self._fragments(pieces, ended, end, anchor) or go_on(self._profile, end.tail, anchor),
             (*read.carried, *[piece.shown for piece in pieces]),
             left_out,
             tuple(read.unusable),
@@ -189,77 +192,72 @@ class Planner:
 
     def _read(self, live: LiveIndex, ledger: Ledger, end: _End) -> _Read:
         read = _Read([], [], [], [])
-        standing, handle, known, passing = ledger.standing, ledger.next_handle, self._known, read.passing
+        standing, handle, known, passing = ledger.standing, ledger.next_handle, end.known, read.passing
+        if len(known) > _REMEMBERED:
+            known.clear()
         for item in live:
             reminder_id = item.reminder.id
             if standing and reminder_id in standing:
                 read.carried.append(Shown(reminder_id, standing[reminder_id].role, carried=True))
                 continue
             before = known.get(reminder_id)
-            if before is not None and before[0] is end and before[1].item is item:
-                passing.append(before[1])
+            if before is not None and before.item is item:
+                passing.append(before)
                 continue
             piece = self._piece(item, live, end, handle)
             if isinstance(piece, DropReason):
                 read.unusable.append(Unusable(reminder_id, piece))
             elif piece.handle is None:
+                # What is not kept is the same in the next request that ends alike.
+                known[reminder_id] = piece
                 passing.append(piece)
-                self._remember(end, piece)
             else:
                 read.kept.append(piece)
                 handle += 1
         return read
 
     def _piece(self, item: LiveItem, live: LiveIndex, end: _End, handle: int) -> Piece | DropReason:
-        look = self._reader.look(item)
+        reader, reminder = self._reader, item.reminder
+        look = reader.look(item)
         if isinstance(look, DropReason):
             return look
-        reminder = item.reminder
-        if look.is_notice:
-            scope, role = end.notice, end.role
-        else:
-            scope, role = end.own, _DEVELOPER if self._as_developer else end.role
+        scope, role = (end.notice, end.role) if look.is_notice else (end.own, end.own_role)
+        number = None
         if scope is _KEPT or reminder.ttl_turns is None:
             scope, number = _KEPT, handle
             text = _text(item, look, handle, live.remaining(item))
+        elif look.is_tagged and not look.is_notice:
+            text = framed(reminder.body)
         else:
-            number = None
             text = _text(item, look)
         tokens = estimate(text)
-        if self._reader.is_too_large(tokens):
+        if tokens > reader.largest:
             return DropReason.TOO_LARGE
         shown = Shown(reminder.id, _SYSTEM if scope is _CLEARING else role)
         return Piece(item, look, shown, text, tokens, scope, number)
-
-    def _remember(self, end: _End, piece: Piece) -> None:
-        """What is not kept is the same in the next request, if that ends alike."""
-        known = self._known
-        if len(known) == _REMEMBERED:
-            del known[next(iter(known))]
-        known[piece.item.reminder.id] = (end, piece)
 
     def _fragments(self, pieces: Sequence[Piece], ended: Sequence[int], end: _End, anchor: int) -> tuple[Fragment, ...]:
         """In the order in which they stand: what takes back, what is kept, what is volatile, what clears itself."""
         fragments: list[Fragment] = []
         clearing: list[Piece] = []
-        is_open = end.is_open
+        is_open, open_role, open_form = end.is_open, end.role, end.form
         if ended:
             fragments.append(self._withdrawal(ended, end, anchor))
             is_open = not self._as_developer
         for piece in pieces:
-            if piece.scope is _CLEARING:
+            scope, shown = piece.scope, piece.shown
+            if scope is _CLEARING:
                 clearing.append(piece)
                 continue
-            shown = piece.shown
             role = shown.rendered_role
-            joins = role == end.role
+            joins = role == open_role
             fragments.append(
                 Fragment(
                     anchor=anchor,
                     # A developer message ends the turn of the user, and the next text begins another.
-                    form=end.form if joins and is_open else _MESSAGE,
+                    form=open_form if joins and is_open else _MESSAGE,
                     role=role,
-                    scope=piece.scope,
+                    scope=scope,
                     text=piece.text,
                     reminders=(shown.reminder_id,),
                     handle=piece.handle,
@@ -274,7 +272,7 @@ class Planner:
         return Fragment(
             anchor=anchor,
             form=end.form if end.is_open and not self._as_developer else Form.MESSAGE,
-            role=_DEVELOPER if self._as_developer else end.role,
+            role=end.own_role,
             scope=Scope.KEPT,
             text=withdrawal(ended, tags=self._tags),
             withdraws=tuple(ended),
@@ -299,8 +297,6 @@ def _entry(pieces: Sequence[Piece], anchor: int) -> Fragment:
 
 
 def _text(item: LiveItem, look: Look, handle: int | None = None, turns: int | None = None) -> str:
-    if handle is None and look.is_tagged and not look.is_notice:
-        return tagged(item.reminder)
     stated = turns if turns is not None and turns > 1 else None
     if look.is_tagged:
         # On a route with plain shapes a peer could otherwise write what reads like one, inside its own frame.

@@ -1,6 +1,7 @@
 """Which live reminders a route can show at all, what each looks like there, and which of them fit into one request."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -31,7 +32,7 @@ class Advised(NamedTuple):
     message: str
 
 
-class Look(NamedTuple):
+class Look(msgspec.Struct, frozen=True, gc=False):
     """What a row of the table of shapes comes to on one route; `lost` is a hint that the shape does not keep."""
 
     shape: Shape
@@ -60,7 +61,9 @@ class Reader:
         self._route = f"{profile.transport}:{profile.model}"
         self._looks = tuple(_looks(profile, trust, always) for trust in Trust)
         self._loses = any(look.lost for looks in self._looks if looks is not None for look in looks.values())
-        self.tokens, self._largest = allowance(profile.context_window)
+        self.tokens, largest = allowance(profile.context_window)
+        self.largest = inf if largest is None else largest
+        """More tokens than this has no request room for in one reminder."""
 
     def look(self, item: LiveItem) -> Look | DropReason:
         """How a reminder is shown, or why it cannot be."""
@@ -70,10 +73,6 @@ class Reader:
             return DropReason.INVALID
         looks = self._looks[item.provenance.trust]
         return DropReason.CAPABILITY_MISMATCH if looks is None else looks[reminder.role_hint]
-
-    def is_too_large(self, tokens: int) -> bool:
-        """Whether a text of that size is more than this route shows in any request."""
-        return self._largest is not None and tokens > self._largest
 
     def left_out(self, pieces: Iterable[Piece]) -> tuple[str, ...]:
         """The reminders that do not fit into the budget together with the others, in transcript order."""

@@ -10,8 +10,8 @@ from sideband.core.errors import InvalidOption
 from sideband.core.ledger import Fragment, Ledger, Scope
 from sideband.core.lifecycle import Shown, Unusable
 from sideband.render.dialect import RESULT, USER, Head, Opening, Settings
-from sideband.render.history import History
-from sideband.render.layout import Kind, Layout, Part, marked_at, spliced
+from sideband.render.history import AUTOMATIC, History
+from sideband.render.layout import Kind, Layout, Part, spliced
 from sideband.render.planning import (
     Advised,
     Placed,
@@ -37,11 +37,8 @@ NOT_AUTOMATIC: Final = Advised(
     "SIDEBAND-107",
     f"automatic caching is off for a request: it holds text that does not stay, or {AUTOMATIC_BLOCKS} new blocks or more",
 )
-# Right behind the brace that opens the body.
-_AUTOMATIC: Final = (1,)
-# The same as names of this module, which are looked up faster.
+# The same as a name of this module, which is looked up faster.
 _KEPT: Final = Scope.KEPT
-_CLEARING: Final = Scope.CLEARING
 # What the renderer itself writes.
 _RESERVED: Final = frozenset(
     {"model", "stream", "tools", "system", "systemInstruction", "messages", "input", "contents"}
@@ -98,6 +95,7 @@ class Renderer:
         self._planner = Planner(profile, self.placement)
         self._dialect = dialect_for(profile, None if self.placement is Placement.SEED else self._planner.shield)
         self._signed = encode([self._settings, profile, self.placement])
+        self._betas = () if profile.self_clearing is None else (profile.self_clearing,)
         self._histories: dict[str, History] = {}
 
     def render(self, view: RequestView) -> Rendered:
@@ -106,7 +104,10 @@ class Renderer:
             return self._render_seed(view)
         history, ledger = self._history(view)
         behind = self._behind(history)
-        return self._finished(history, behind, self._planner.plan_behind(view, ledger, self._end(view, behind)))
+        rendered = self._finished(history, behind, self._planner.plan_behind(view, ledger, self._end(view, behind)))
+        history.settle()
+        self._remember(view.session_id, history)
+        return rendered
 
     def _behind(self, history: History) -> Tape:
         """What is only of this request is written here; no call is left without a result."""
@@ -121,52 +122,58 @@ class Renderer:
 
         What the user says behind a result may have gone into that, and a result without its call into the user's turn.
         """
-        if behind.levels[-1].name == RESULT:
+        if behind.top.name == RESULT:
             return Tail.RESULTS
         return Tail.USER if view.messages and view.messages[-1]["role"] == "tool" else None
 
     def _finished(self, history: History, tail: Tape, planned: Planned | SeedPlan, *marked: int) -> Rendered:
         """The history, what this request says behind it, and the breakpoints; `marked` blocks ask for one too."""
         dialect, tape, fragments = self._dialect, history.tape, planned.fragments
-        ahead, written = len(history.head.data), tail.data
-        behind = ahead + tail.base
-        ends = [ahead, ahead + tape.answered, behind + len(written)]
-        clears, stays = history.clears, True
-        for fragment in fragments:
-            if fragment.scope is not _KEPT:
-                # No breakpoint may stand on or behind what does not stay.
-                tail.marking = stays = False
-                clears = clears or fragment.scope is _CLEARING
-            dialect.put(tail, fragment)
-            ends.append(behind + len(written))
-        closers = tail.closers + b"}"
-        ends.append(ends[-1] + len(closers))
+        written = tail.data
+        ends = [len(written), *self._say(tail, fragments)]
+        written += tail.top.joints[0]
+        written += b"}"
+        ends.append(len(written))
         front, head_marks, advice = history.front, history.head.marks, planned.advice
         if dialect.automatically:
+            stays = all(fragment.scope is _KEPT for fragment in fragments)
             if stays and tape.blocks + tail.blocks - tape.answered_blocks < AUTOMATIC_BLOCKS:
-                front, head_marks = marked_at(front, _AUTOMATIC, dialect.marker), _AUTOMATIC
+                front, head_marks = history.automatic, AUTOMATIC
             else:
                 advice = (*advice, NOT_AUTOMATIC)
         marks = self._marks(tape, tail, marked)[len(head_marks) - dialect.most_marks :] if dialect.marking else ()
-        chunks = spliced((tape.data, written, closers), marks, dialect.marker)
+        body = history.page.finish(front, spliced(tape.data, written, marks, dialect.marker, tape.base))
+        begins = (len(history.head.data), tape.answered, tail.base)
         return Rendered(
-            body=b"".join([front, *chunks]),
+            body=body,
             route=history.route,
             shown=planned.shown,
             left_out=planned.left_out,
             unusable=planned.unusable,
             fragments=fragments,
             advice=advice,
-            betas=(self.profile.self_clearing,) if clears and self.profile.self_clearing else (),
-            layout=Layout(ends, fragments, head_marks, marks, len(dialect.marker)),
+            betas=self._betas if self._betas and history.clears_with(fragments) else (),
+            layout=Layout(*begins, ends, fragments, head_marks, marks, len(dialect.marker)),
         )
+
+    def _say(self, tail: Tape, fragments: Sequence[Fragment]) -> list[int]:
+        """Write what a request says beside its messages, and tell where each of it ends."""
+        put_all, count, kept = self._dialect.put_all, len(fragments), 0
+        while kept < count and fragments[kept].scope is _KEPT:
+            kept += 1
+        ends = put_all(tail, fragments[:kept]) if kept else []
+        if kept < count:
+            # No breakpoint may stand on or behind what does not stay.
+            tail.marking = False
+            ends += put_all(tail, fragments[kept:])
+        return ends
 
     def _marks(self, tape: Tape, tail: Tape, marked: Sequence[int]) -> Sequence[int]:
         """Where breakpoints stand in the conversation: at the end of the last answered request, and of what stays now."""
         stays = tail.marks or tape.marks
         last = len(stays) - 1
         # A result is marked as a whole, which it cannot be with text in it that does not stay.
-        if self._dialect.results_in_user and not tail.marking and tail.open_name == RESULT:
+        if self._dialect.results_in_user and not tail.marking and tail.top.name == RESULT:
             last -= 1
         marks = [tape.marks[tape.answered_marks - 1]] if tape.answered_marks else []
         if last >= 0 and stays[last] not in marks:
@@ -176,10 +183,12 @@ class Renderer:
     # What is remembered.
 
     def _history(self, view: RequestView) -> tuple[History, Ledger]:
-        """The tape of this conversation, up to its last message, and what was said beside it on this route."""
-        histories, session_id = self._histories, view.session_id
-        # The one used last stands last.
-        history = histories.pop(session_id, None)
+        """The tape of this conversation, up to its last message, and what was said beside it on this route.
+
+        It is remembered again when the request is whole: whatever fails on the way leaves none behind that is half
+        written, and another thread begins its own.
+        """
+        history = self._histories.pop(view.session_id, None)
         if history is not None:
             ledger = view.ledger.on(history.route)
         if history is None or not history.goes_on_with(view, ledger):
@@ -187,10 +196,14 @@ class Renderer:
             history = History(self._dialect, view, head, self._route(head))
             ledger = view.ledger.on(history.route)
         history.follow(view.messages, ledger)
+        return history, ledger
+
+    def _remember(self, session_id: str, history: History) -> None:
+        histories = self._histories
+        # The one used last stands last.
         histories[session_id] = history
         if len(histories) > MAX_SESSIONS:
             del histories[next(iter(histories))]
-        return history, ledger
 
     def _opening(self, view: RequestView, *system: str) -> Opening:
         return Opening(self._settings, "\n\n".join(filter(None, system)), tuple(view.tools), view.session_id)

@@ -103,7 +103,7 @@ def _piece(profile: Profile, reader: Reader, item: LiveItem) -> Piece | DropReas
     escape = escape_notice_markup if look.is_notice else escape_markup
     text = tagged(item.reminder, item.provenance, escape=escape) if look.is_tagged else plain(item.reminder)
     tokens = estimate(text)
-    if reader.is_too_large(tokens):
+    if tokens > reader.largest:
         return DropReason.TOO_LARGE
     # The system text stands wherever the route wants it.
     role = _ROLES.get(SLOTS[look.shape], profile.leading_role.value)

@@ -25,6 +25,8 @@ NOTICES: Final[Mapping[Trust, Frame]] = MappingProxyType(
     {Trust.PEER: Frame.PEER_NOTICE, Trust.SERVER: Frame.SERVER_NOTICE}
 )
 _OWN: Final = Frame.SYSTEM_REMINDER.value
+_OPENED: Final = f"<{_OWN}>\n"
+_CLOSED: Final = f"\n</{_OWN}>"
 _NAMES: Final = tuple(NOTICES.get(trust, Frame.SYSTEM_REMINDER).value for trust in Trust)
 """The name of the frame for each level of trust."""
 
@@ -85,11 +87,18 @@ _INVISIBLE: Final = (
     r"\U000e0000-\U000e0fff"
 )
 _UNSEEN: Final = rf"\x00-\x1f\x85{_INVISIBLE}"
-_ANY_NAME: Final = "|".join(f"[{_UNSEEN}]*".join(map(re.escape, frame.value)) for frame in Frame)
-# The `<` of a framing tag in any spelling: any case, blanks and slashes around the name, attributes, self-closing, cut
-# off at the end of the text, and with unseen characters anywhere. No run before the name can hold another `<`, so that
-# the time is linear in the text.
-_FRAMING_TAG: Final = rf"<(?=[\s/{_UNSEEN}]*(?:{_ANY_NAME})(?![\w.:-]))"
+# Those that look like the one of a tag, or like its hyphen.
+_BRACKETS: Final = "<\u02c2\u1438\u2039\u2329\u276e\u2770\u27e8\u29fc\u3008\ufe64\uff1c"
+_HYPHEN: Final = r"-_\u02d7\u1806\u2010-\u2015\u2043\u2212\ufe58\ufe63\uff0d"
+# In no place two runs of the same stand side by side, which would be tried in every division.
+_ANY_NAME: Final = "|".join(
+    rf"[{_HYPHEN}][{_UNSEEN}]*".join(rf"[{_UNSEEN}]*".join((*word, "")) for word in frame.value.split("-"))
+    for frame in Frame
+)
+# The bracket of a framing tag in any spelling: any case, blanks and slashes around the name, attributes, self-closing,
+# cut off at the end of the text, with another hyphen, with a bracket that looks like one, and with unseen
+# characters anywhere. No run before the name can hold another bracket, so that the time is linear in the text.
+_FRAMING_TAG: Final = rf"[{_BRACKETS}](?=[\s/\u2044\u2215\uff0f{_UNSEEN}]*(?:{_ANY_NAME})(?![\w.:-]))"
 
 LEAD: Final = "System reminder"
 USER_LEAD: Final = "The user says"
@@ -100,13 +109,25 @@ _UNSEEN_IN_A_LINE: Final = rf"\x00-\x08\x0e-\x1b\x1f{_INVISIBLE}"
 _GAP: Final = rf" \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000{_UNSEEN_IN_A_LINE}"
 
 
-def _reads_like(lead: str) -> str:
-    """What a line begins with that reads like these words and a colon, with a number and turns between or without.
+# Those that ASCII has of the unseen.
+_HIDING: Final = "".join(map(chr, (*range(0x09), *range(0x0E, 0x1C), 0x1F, 0x7F)))
+
+
+class _Lead(NamedTuple):
+    """What a line begins with that reads like some words and a colon, and the last of these words."""
+
+    pattern: str
+    word: str
+
+
+def _reads_like(lead: str) -> _Lead:
+    """These words and a colon, with a number and turns between or without.
 
     It is looked for at the start of lines only, and never past their ends, so that the time is linear here too.
     """
     words = rf"[{_GAP}_-]*".join(f"[{_UNSEEN_IN_A_LINE}]*".join(word) for word in lead.split())
-    return rf"(?=(?i:[{_GAP}]*{words}(?:[{_GAP}\d#(),.][{_GAP}\d#(),.turns]*)?[:\ufe55\uff1a]))"
+    pattern = rf"(?=(?i:[{_GAP}]*{words}(?:[{_GAP}\d#(),.][{_GAP}\d#(),.turns]*)?[:\ufe55\uff1a]))"
+    return _Lead(pattern, lead.rsplit(maxsplit=1)[-1].lower())
 
 
 _REMINDER_LINE: Final = _reads_like(LEAD)
@@ -119,7 +140,10 @@ _compiled: Final = cache(re.compile)
 
 def neutralise(text: str) -> str:
     """The text with every framing tag in it made plain text; all else stays as it is, byte for byte."""
-    return _compiled(_FRAMING_TAG, re.IGNORECASE).sub("&lt;", text) if "<" in text else text
+    # Most texts have none of them, and that is found much sooner.
+    if "<" not in text and (text.isascii() or not any(map(text.__contains__, _BRACKETS))):
+        return text
+    return _compiled(_FRAMING_TAG, re.IGNORECASE).sub("&lt;", text)
 
 
 def neutralise_plain(text: str) -> str:
@@ -142,10 +166,14 @@ def quote_user_line(text: str) -> str:
     return _quoted(text, _USER_LINE)
 
 
-def _quoted(text: str, lead: str) -> str:
-    if _compiled(lead).match(text):
+def _quoted(text: str, lead: _Lead) -> str:
+    # Most texts lack the word, and that is found much sooner. Nothing can pass for one of its letters in ASCII, but
+    # something may stand unseen between them.
+    if text.isascii() and lead.word not in text.lower() and not any(map(text.__contains__, _HIDING)):
+        return text
+    if _compiled(lead.pattern).match(text):
         text = _QUOTE + text
-    line = _compiled(rf"[{_LINE_BREAKS}]{lead}")
+    line = _compiled(rf"[{_LINE_BREAKS}]{lead.pattern}")
     return line.sub(rf"\g<0>{_QUOTE}", text) if line.search(text) else text
 
 
@@ -168,6 +196,11 @@ def tagged(
     return f"<{name}{sender}{number}{lasting}>\n{escape(reminder.body)}\n</{name}>"
 
 
+def framed(body: str) -> str:
+    """The same for a reminder of the session's own side that has no handle, which is what most are."""
+    return f"{_OPENED}{neutralise(body)}{_CLOSED}"
+
+
 def plain(reminder: Reminder, *, handle: int | None = None, turns: int | None = None) -> str:
     """A reminder behind a line that says what it is."""
     number = "" if handle is None else f" {handle}"
@@ -178,11 +211,12 @@ def plain(reminder: Reminder, *, handle: int | None = None, turns: int | None = 
 def withdrawal(handles: Iterable[int], *, tags: bool) -> str:
     """The one line that takes back kept reminders, by their handles."""
     line = f"Withdrawn: {', '.join(map(str, handles))}."
-    return f"<{_OWN}>\n{line}\n</{_OWN}>" if tags else f"{LEAD}:\n{line}"
+    return f"{_OPENED}{line}{_CLOSED}" if tags else f"{LEAD}:\n{line}"
+
+
+_ENDING: Final = "&>\"'" + _BRACKETS
 
 
 def _attribute(value: str) -> str:
     """The name of a sender as an attribute: on one line, and nothing in it ends the tag."""
-    return "".join(
-        f"&#{ord(letter)};" if letter in "&<>\"'" or not letter.isprintable() else letter for letter in value
-    )
+    return "".join(f"&#{ord(letter)};" if letter in _ENDING or not letter.isprintable() else letter for letter in value)

@@ -1,6 +1,6 @@
 """The growing encoding of a conversation: what is written stays, and what is open is closed when something else comes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -8,25 +8,52 @@ import msgspec
 encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
+class TextPart(msgspec.Struct, tag_field="type", tag="text", gc=False):
+    """A text as several wires write it: encoded in one go, which spares a long one from being copied."""
+
+    text: str
+
+
 class Level(NamedTuple):
-    """Something open: how it is called, what closes it, and what stands between two pieces in it."""
+    """Something that can be open: how it is called, what closes it, and what stands between two pieces in it."""
 
     name: str
     closer: bytes
     between: bytes = b","
 
 
-# The array of all messages.
-ROOT: Final = Level("root", b"]")
+class Open:
+    """All that is open at the end of a tape: a level, inside of what else is open.
+
+    `depth` is how many levels that are, and `turn` how the message is called that is among them ("": none is). A piece
+    at some depth comes behind that one of the `joints`, which closes all that is deeper and parts the piece from the one
+    before; then what is `left` at that depth is open. The joint of depth 0 closes everything.
+    """
+
+    __slots__ = ("depth", "joints", "left", "name", "turn")
+
+    def __init__(self, level: Level, outer: "Open | None" = None) -> None:
+        around: tuple[bytes, ...] = (b"",) if outer is None else outer.joints
+        self.name = level.name
+        self.turn: str = "" if outer is None else outer.turn or level.name
+        self.joints: tuple[bytes, ...] = (*(level.closer + joint for joint in around), level.between)
+        self.left: tuple[Open, ...] = (self, self) if outer is None else (*outer.left, self)
+        self.depth = len(around)
+
+
+# The array of all messages, and the same before there is one in it.
+ROOT: Final = Open(Level("root", b"]"))
+FRESH: Final = Open(Level("root", b"]", b""))
+FRESH.left = ROOT.left
 
 
 class Tape:
-    """Bytes that are only ever appended to, and what is open at their end.
+    """Bytes that are only ever appended to, and at their `top` what is open.
 
     `marks` are the places where a cache marker may be spliced in, each right behind the brace that opens a block; where
     `marking` is off, none are remembered. `blocks` counts what there is. The `answered` ones tell how far bytes, marks
     and blocks went when the last reply came. `pending` are the calls that wait for their results, by id, with their
-    names. `base` is where the bytes begin, in those of the tape that this one is a fork of.
+    names. `base` is where the bytes begin: those before it are on the tape that this one is a fork of, or were released.
     """
 
     __slots__ = (
@@ -36,19 +63,17 @@ class Tape:
         "base",
         "blocks",
         "data",
-        "fresh",
         "last_role",
-        "levels",
         "marking",
         "marks",
         "pending",
+        "top",
     )
 
-    def __init__(self, levels: Sequence[Level] = (ROOT,), *, fresh: bool = True, marking: bool = False) -> None:
+    def __init__(self, top: Open = FRESH, *, marking: bool = False) -> None:
         self.data = bytearray()
         self.base = 0
-        self.levels = [*levels]
-        self.fresh = fresh
+        self.top = top
         self.marking = marking
         self.marks: list[int] = []
         self.blocks = self.answered = self.answered_marks = self.answered_blocks = 0
@@ -60,9 +85,8 @@ class Tape:
         # Every request makes one: going through the arguments of the constructor takes as long as all the rest of it.
         copy = Tape.__new__(Tape)
         copy.data = bytearray()
-        copy.base = len(self.data)
-        copy.levels = self.levels.copy()
-        copy.fresh, copy.marking = self.fresh, self.marking
+        copy.base = self.base + len(self.data)
+        copy.top, copy.marking = self.top, self.marking
         copy.marks = []
         copy.blocks = copy.answered = copy.answered_marks = copy.answered_blocks = 0
         copy.pending = self.pending.copy()
@@ -74,63 +98,40 @@ class Tape:
         return self.base + len(self.data)
 
     @property
-    def open_name(self) -> str:
-        """What the innermost open thing is called."""
-        return self.levels[-1].name
+    def settled(self) -> int:
+        """Before this no marker will ever stand: each that comes is at the end of what was answered last, or behind it."""
+        marks = self.marks
+        # What stays may end one mark before the last.
+        return marks[max(0, min(self.answered_marks - 1, len(marks) - 2))] if marks else self.end
 
-    @property
-    def closers(self) -> bytes:
-        """What would close all that is open."""
-        return b"".join([level.closer for level in self.levels[::-1]])
+    def answer(self) -> None:
+        """A reply begins here."""
+        self.answered = self.base + len(self.data)
+        self.answered_marks = len(self.marks)
+        self.answered_blocks = self.blocks
 
-    def add(self, depth: int, piece: bytes, *, markable: bool = True) -> None:
-        """One more piece into what is open at this depth; what is open inside it is closed first."""
-        data, levels = self.data, self.levels
-        # What was added before is closed by itself, which holds for most pieces: nothing but what parts them is needed.
-        if len(levels) == depth and not self.fresh:
-            data += levels[-1].between
-        else:
-            self._at(depth)
-        if markable and self.marking:
-            self.marks.append(self.base + len(data) + 1)
-        self.blocks += 1
-        data += piece
+    def release(self, count: int) -> None:
+        """Forget so many bytes, which somebody else keeps."""
+        del self.data[:count]
+        self.base += count
 
-    def open(
-        self,
-        depth: int,
-        opening: bytes,
-        levels: Sequence[Level],
-        pieces: Sequence[bytes],
-        *,
-        markable: bool = True,
-        mark: int | None = None,
-    ) -> None:
-        """Something that goes on: these levels are open from now on, the innermost has these pieces in it so far.
+    def add(self, depth: int, piece: bytes, *, mark: int | None = 0, blocks: int = 1) -> None:
+        """One more piece into what is open at this depth; what is open inside it is closed first.
 
-        The last piece may carry a marker, or what opens at `mark` in the opening.
+        A marker may stand behind the brace at `mark` in it (None: nowhere).
         """
-        data = self._at(depth)
-        start = self.base + len(data)
-        self.levels += levels
-        data += opening
-        data += pieces[0] if len(pieces) == 1 else levels[-1].between.join(pieces)
-        if markable and self.marking:
-            last = self.base + len(data) - len(pieces[-1])
-            self.marks.append((last if mark is None else start + mark) + 1)
-        self.blocks += len(pieces) if mark is None else 1
+        data, top = self.data, self.top
+        data += top.joints[depth]
+        if mark is not None and self.marking:
+            self.marks.append(self.base + len(data) + mark + 1)
+        data += piece
+        self.blocks += blocks
+        self.top = top.left[depth]
 
-    def _at(self, depth: int) -> bytearray:
-        """The bytes, ready for something at this depth: what is deeper is closed, what is beside it parted from it."""
-        data, levels = self.data, self.levels
-        while len(levels) > depth:
-            data += levels.pop().closer
-            self.fresh = False
-        if self.fresh:
-            self.fresh = False
-        else:
-            data += levels[-1].between
-        return data
+    def open(self, depth: int, piece: bytes, top: Open, *, mark: int | None = 0, blocks: int = 1) -> None:
+        """The same with a piece that goes on: all of `top` is open from now on."""
+        self.add(depth, piece, mark=mark, blocks=blocks)
+        self.top = top
 
 
 # What messages say.

@@ -11,11 +11,11 @@ from sideband.render.layout import Kind, Layout, Part, marked_at, spliced
 
 @given(st.data())
 def test_a_marker_stands_at_every_mark_and_nothing_else_changes(data: st.DataObject) -> None:
-    buffers = data.draw(st.lists(st.binary(max_size=8), min_size=1, max_size=4))
-    whole = b"".join(buffers)
+    before, behind = data.draw(st.binary(max_size=8)), data.draw(st.binary(max_size=8))
+    begin, whole = data.draw(st.integers(0, 3)), before + behind
     marks = sorted(data.draw(st.sets(st.integers(0, len(whole) - 1)))) if whole else []
     cut = [whole[start:end] for start, end in pairwise([0, *marks, len(whole)])]
-    chunks = spliced([bytearray(buffer) for buffer in buffers], marks, b"<mark>")
+    chunks = spliced(bytearray(before), bytearray(behind), [begin + mark for mark in marks], b"<mark>", begin)
     assert b"".join(chunks) == marked_at(whole, marks, b"<mark>") == b"<mark>".join(cut)
 
 
@@ -32,7 +32,10 @@ def test_the_parts_of_a_body_are_all_of_it_in_order(scopes: list[Scope], data: s
     ahead = ends[0]
     head_marks = [mark for mark in marks if mark < ahead]
     others = [mark - ahead for mark in marks if mark > ahead]
-    parts = list(Layout(ends, [a_fragment(scope) for scope in scopes], head_marks, others, 10).parts())
+    behind = data.draw(st.integers(0, ends[1] - ahead))
+    rest = [end - ahead - behind for end in ends[2:]]
+    fragments = [a_fragment(scope) for scope in scopes]
+    parts = list(Layout(ahead, ends[1] - ahead, behind, rest, fragments, head_marks, others, 10).parts())
     assert all(one.end == other.start for one, other in pairwise(parts))
     assert (parts[0].start, parts[-1].end) == (0, ends[-1] + 10 * len(marks)) if ends[-1] else parts == []
     kinds = [Kind.HEAD, Kind.STABLE, Kind.NEW, *(Kind(scope.value) for scope in scopes), Kind.CLOSING]
@@ -43,7 +46,7 @@ def test_the_parts_of_a_body_are_all_of_it_in_order(scopes: list[Scope], data: s
 
 
 def test_a_marker_parts_the_run_it_stands_in() -> None:
-    layout = Layout([4, 4, 4, 6], [], [1], [1], 2)
+    layout = Layout(4, 0, 0, [0, 2], [], [1], [1], 2)
     assert list(layout.parts()) == [
         Part(Kind.HEAD, 0, 1),
         Part(Kind.MARKER, 1, 3),

@@ -240,4 +240,13 @@ def test_more_reminders_than_are_remembered_are_shown_all_the_same() -> None:
     first, second = planner.plan(talk.view(), ROUTE), planner.plan(talk.view(), ROUTE)
     assert first == second
     assert len(first.shown) + len(first.left_out) == 300
-    assert len(planner._known) == 256
+
+
+def test_what_was_said_of_earlier_reminders_is_forgotten() -> None:
+    planner = Planner(CLAUDE, Placement.TAIL)
+    for session in range(3):
+        talk = Talk(CLAUDE)
+        for number in range(300):
+            talk.remind(f"r{session}-{number}", "x", ttl_turns=2)
+        planner.plan(talk.view(), ROUTE)
+    assert max(len(end.known) for end in planner._ends.values()) == 300

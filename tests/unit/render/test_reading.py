@@ -72,7 +72,7 @@ def test_a_slot_that_demands_a_shape_gets_it_from_everybody_but_peers_and_server
     ],
 )
 def test_a_text_is_too_large_for_a_window(window: int | None, tokens: int, is_too_large: bool) -> None:  # noqa: FBT001 - a column
-    assert Reader(a_profile(context_window=window)).is_too_large(tokens) is is_too_large
+    assert (tokens > Reader(a_profile(context_window=window)).largest) is is_too_large
 
 
 def test_what_is_left_out_is_told_in_transcript_order() -> None:

@@ -1,12 +1,15 @@
 """One renderer, many requests: what its heads say, what it remembers, and when it starts over."""
 
 import json
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
 
 from sideband.core.errors import InvalidOption
 from sideband.core.ledger import Form, Fragment, Ledger, Scope
+from sideband.core.live import LiveIndex, LiveItem
+from sideband.core.trust import IN_PROCESS
 from sideband.render.layout import Kind
 from sideband.render.profile import Placement
 from sideband.render.renderer import MAX_SESSIONS, NOT_AUTOMATIC, Rendered, Renderer
@@ -86,6 +89,13 @@ def a_tool(name: str = "look") -> dict[str, Any]:
     return {"name": name, "description": "Read a file.", "parameters": {"type": "object"}}
 
 
+class Interrupted(LiveIndex):
+    """Reminders that somebody interrupts while they are read."""
+
+    def __iter__(self) -> Iterator[LiveItem]:
+        raise KeyboardInterrupt
+
+
 class TestWhatIsRemembered:
     """Whatever comes after whatever, the request is the one that a new renderer would build."""
 
@@ -106,6 +116,17 @@ class TestWhatIsRemembered:
         renderer.render(a_view(messages, session_id="s1", tools=[a_tool()]))
         view = a_view(messages, a_reminder(), **{"session_id": "s1", "tools": [a_tool()], **change})
         assert renderer.render(view) == a_renderer().render(view)
+
+    @pytest.mark.parametrize("profile", PROFILES)
+    def test_a_request_that_was_interrupted_leaves_nothing_behind(self, profile: str) -> None:
+        renderer, said = a_renderer(profile), [a_user("Go."), an_answer("Going."), a_user("And now?")]
+        live = Interrupted()
+        live.add(a_reminder(), IN_PROCESS)
+        renderer.render(a_view(said[:1]))
+        with pytest.raises(KeyboardInterrupt):
+            renderer.render(a_view(said[:2], live=live))
+        assert renderer._histories == {}
+        assert renderer.render(a_view(said)).body == a_renderer(profile).render(a_view(said)).body
 
     def test_changes_nothing_where_the_ledger_has_more_about_what_was_written(self) -> None:
         messages = [a_user(), an_answer(), a_user("Go on.")]

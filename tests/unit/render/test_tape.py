@@ -4,43 +4,58 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.render.tape import EMPTY, ROOT, Level, Tape, quoted_inside, texts
+from sideband.render.tape import EMPTY, ROOT, Level, Open, Tape, quoted_inside, texts
 
-LIST: Final = Level("list", b"]")
-STRING: Final = Level("string", b'"', b"\\n")
+LIST: Final = Open(Level("list", b"]"), ROOT)
+STRING: Final = Open(Level("string", b'"', b"\\n"), ROOT)
+STRING_IN_LIST: Final = Open(Level("string", b'"', b"\\n"), LIST)
 
 
 def test_what_is_open_is_closed_when_something_else_comes() -> None:
     tape = Tape()
-    tape.open(1, b"[", [LIST], [b"1", b"2"])
+    tape.open(1, b"[1,2", LIST)
     tape.add(2, b"3")
     tape.add(1, b"4")
     assert tape.data == b"[1,2,3],4"
-    assert tape.closers == b"]"
+    assert tape.top is ROOT
 
 
 def test_several_things_can_be_opened_at_once() -> None:
     tape = Tape()
-    tape.open(1, b'["', [LIST, STRING], [b"one", b"two"])
+    tape.open(1, b'["one', STRING_IN_LIST)
+    tape.add(3, b"two")
     tape.add(2, b"3")
-    assert tape.data + tape.closers == b'["one\\ntwo",3]]'
-    assert tape.open_name == "list"
+    assert tape.data + tape.top.joints[0] == b'["one\\ntwo",3]]'
+    assert tape.top is LIST
 
 
 def test_pieces_of_a_string_stand_behind_each_other_in_it() -> None:
     tape = Tape()
-    tape.open(1, b'"', [STRING], [b"one"])
+    tape.open(1, b'"one', STRING)
     tape.add(2, b"two")
-    assert tape.data + tape.closers == b'"one\\ntwo"]'
+    assert tape.data + tape.top.joints[0] == b'"one\\ntwo"]'
+
+
+@pytest.mark.parametrize(
+    ("top", "depth", "name", "turn"),
+    [
+        pytest.param(ROOT, 1, "root", "", id="no-message"),
+        pytest.param(LIST, 2, "list", "list", id="a-message"),
+        pytest.param(STRING_IN_LIST, 3, "string", "list", id="something-in-a-message"),
+    ],
+)
+def test_what_is_open_tells_which_message_that_is(top: Open, depth: int, name: str, turn: str) -> None:
+    assert (top.depth, top.name, top.turn) == (depth, name, turn)
+    assert [left.depth for left in top.left[1:]] == [*range(1, depth + 1)]
 
 
 def test_a_mark_stands_behind_the_brace_of_its_block() -> None:
     tape = Tape(marking=True)
     tape.add(1, b"{1}")
-    tape.add(1, b"{2}", markable=False)
-    tape.open(1, b"[", [LIST], [b"{3}", b"{4}"])
-    tape.open(1, b"[", [LIST], [b"{5}"], markable=False)
-    tape.open(1, b"[{[", [LIST, LIST], [b"{6}"], mark=1)
+    tape.add(1, b"{2}", mark=None)
+    tape.open(1, b"[{3},{4}", LIST, mark=5, blocks=2)
+    tape.open(1, b"[{5}", LIST, mark=None)
+    tape.open(1, b"[{[{6}", LIST, mark=1)
     assert [bytes(tape.data[mark - 1 : mark + 1]) for mark in tape.marks] == [b"{1", b"{4", b"{["]
     assert tape.blocks == 2 + 2 + 1 + 1
 
@@ -48,17 +63,50 @@ def test_a_mark_stands_behind_the_brace_of_its_block() -> None:
 def test_marks_are_remembered_only_while_marking() -> None:
     tape = Tape()
     tape.add(1, b"{1}")
-    tape.open(1, b"[", [LIST], [b"{2}"])
+    tape.open(1, b"[{2}", LIST, mark=1)
     assert tape.marks == []
+
+
+class TestWhatIsSettled:
+    def test_is_everything_where_nothing_can_be_marked(self) -> None:
+        tape = Tape()
+        tape.add(1, b"{1}")
+        assert tape.settled == tape.end == len(b"{1}")
+
+    def test_ends_before_the_last_two_marks(self) -> None:
+        tape = Tape(marking=True)
+        for piece in (b"{1}", b"{2}", b"{3}"):
+            tape.add(1, piece)
+        tape.answer()
+        assert tape.settled == tape.marks[1]
+
+    def test_ends_where_the_last_answered_request_did(self) -> None:
+        tape = Tape(marking=True)
+        tape.add(1, b"{1}")
+        tape.add(1, b"{2}")
+        tape.answer()
+        for piece in (b"{3}", b"{4}", b"{5}"):
+            tape.add(1, piece)
+        assert tape.settled == tape.marks[1]
+
+    def test_can_be_released_and_nothing_else_moves(self) -> None:
+        tape = Tape(marking=True)
+        for piece in (b"{1}", b"{2}", b"{3}"):
+            tape.add(1, piece)
+        end, marks = tape.end, [*tape.marks]
+        tape.release(marks[1])
+        tape.add(1, b"{4}", mark=None)
+        assert (bytes(tape.data), tape.base) == (b"2},{3},{4}", marks[1])
+        assert (tape.end, tape.marks) == (end + len(b",{4}"), marks)
 
 
 class TestAFork:
     def test_goes_on_where_the_tape_ends(self) -> None:
         tape = Tape(marking=True)
-        tape.open(1, b"[", [LIST], [b"{1}"])
+        tape.open(1, b"[{1}", LIST, mark=1)
         fork = tape.fork()
         fork.add(2, b"{2}")
-        fork.open(1, b"[", [LIST], [b"{3}"])
+        fork.open(1, b"[{3}", LIST, mark=1)
         whole = bytes(tape.data + fork.data)
         assert whole == b"[{1},{2}],[{3}"
         assert [whole[mark - 1 : mark + 1] for mark in fork.marks] == [b"{2", b"{3"]
@@ -66,12 +114,12 @@ class TestAFork:
 
     def test_changes_nothing_of_the_tape(self) -> None:
         tape = Tape(marking=True)
-        tape.open(1, b"[", [LIST], [b"1"])
+        tape.open(1, b"[1", LIST)
         tape.pending["call"] = "look"
         fork = tape.fork()
         fork.add(1, b"2")
         fork.pending.clear()
-        assert (bytes(tape.data), tape.levels, tape.pending) == (b"[1", [ROOT, LIST], {"call": "look"})
+        assert (bytes(tape.data), tape.top, tape.pending) == (b"[1", LIST, {"call": "look"})
         assert len(tape.marks) == 1
 
 

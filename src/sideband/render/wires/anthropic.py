@@ -4,9 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+import msgspec
+
 from sideband.render.dialect import MESSAGE, Dialect, Opening, Preamble
-from sideband.render.profile import Wire
-from sideband.render.tape import Level, Tape, encode
+from sideband.render.profile import Profile, Wire
+from sideband.render.shapes import Escape
+from sideband.render.tape import Tape, TextPart, encode
 
 # The field is required; every current model gives at least so many.
 DEFAULT_MAX_TOKENS: Final = 32_000
@@ -14,8 +17,12 @@ DEFAULT_MAX_TOKENS: Final = 32_000
 _MARKABLE: Final = frozenset({"text", "tool_use"})
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_REPLY: Final = b'{"role":"assistant","content":['
-_REPLY_LEVELS: Final = (Level("assistant", b"]}"),)
+
+
+class _ToolUse(msgspec.Struct, tag_field="type", tag="tool_use", gc=False):
+    id: str
+    name: str
+    input: Any
 
 
 class Anthropic(Dialect):
@@ -27,6 +34,10 @@ class Anthropic(Dialect):
     automatic: ClassVar[bool] = True
     merges = True
     starts_with_user = True
+
+    def __init__(self, profile: Profile, shield: Escape | None = None) -> None:
+        super().__init__(profile, shield)
+        self.binds = profile.prefix_bound_thinking
 
     def preamble(self, opening: Opening) -> Preamble:
         model, most, stream, parameters = opening.settings
@@ -45,7 +56,7 @@ class Anthropic(Dialect):
         """The system text is a field."""
 
     def piece(self, text: str) -> bytes:
-        return b'{"type":"text","text":%b}' % encode(text)
+        return encode(TextPart(text))
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
         failed = b"" if message["status"] == "ok" else b'"is_error":true,'
@@ -55,30 +66,33 @@ class Anthropic(Dialect):
         )
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
-        uses = [
-            encode({"type": "tool_use", "id": self.call_id(call["id"]), "name": call["name"], "input": call["args"]})
-            for call in calls
-        ]
-        tape.open(MESSAGE, _REPLY, _REPLY_LEVELS, [*[self.piece(text) for text in said], *uses])
+        uses = [_ToolUse(self.call_id(call["id"]), call["name"], call["args"]) for call in calls]
+        self._write_reply(tape, [*map(encode, map(TextPart, said)), *map(encode, uses)])
 
     def unbound(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
         """Thinking that is bound to its prefix is refused behind another, and so is all that was thought after it."""
         native = message.get("native")
-        if not (native and native.get(self._name) and self.profile.prefix_bound_thinking):
+        if not (self.binds and native and native.get(self._name)):
             return message
         said = [block for block in native[self._name] if block["type"] not in _THOUGHTS]
         return {**message, "native": {**native, self._name: said}}
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
-        markable = native[-1]["type"] in _MARKABLE
-        tape.open(MESSAGE, _REPLY, _REPLY_LEVELS, [encode(self._fitting(block)) for block in native], markable=markable)
+        pieces = [encode(self._fitting(block)) for block in native]
+        self._write_reply(tape, pieces, markable=native[-1]["type"] in _MARKABLE)
+
+    @staticmethod
+    def _write_reply(tape: Tape, pieces: Sequence[bytes], *, markable: bool = True) -> None:
+        written = b'{"role":"assistant","content":[%b]}' % b",".join(pieces)
+        mark = len(written) - len(pieces[-1]) - len(b"]}") if markable else None
+        tape.add(MESSAGE, written, mark=mark, blocks=len(pieces))
 
     @staticmethod
     def call_id(call_id: str) -> str:
         """The id with only what this wire allows in one: it may have come from another."""
-        if call_id.isascii() and call_id.isidentifier():
-            return call_id
-        return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}", call_id) or "_"
+        if call_id.isascii() and f"_{call_id.replace('-', '')}".isidentifier():
+            return call_id or "_"
+        return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}", call_id)
 
     def _fitting(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
         """A block of a reply, whose id is the one that its result will name."""
@@ -89,7 +103,7 @@ class Anthropic(Dialect):
     def entry(self, tape: Tape, role: str, text: str) -> None:
         """Only a text that the provider clears by itself has an entry of its own here; no marker may stand on it."""
         opening = b'{"role":"%b","clear_at":"next_user_message","content":[%b]}'
-        tape.add(MESSAGE, opening % (role.encode(), self.piece(text)), markable=False)
+        tape.add(MESSAGE, opening % (role.encode(), self.piece(text)), mark=None)
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Gemini(Dialect):
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
         parts = native if self.profile.call_signature is None else _signed(native, self.profile.call_signature)
-        tape.add(MESSAGE, encode({"role": "model", "parts": parts}), markable=False)
+        tape.add(MESSAGE, encode({"role": "model", "parts": parts}), mark=None)
 
 
 def _signed(parts: Sequence[Mapping[str, Any]], signature: str) -> Sequence[Mapping[str, Any]]:

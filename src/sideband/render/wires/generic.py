@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
-from sideband.render.dialect import CONTENT, MESSAGE, RESULT, USER
+from sideband.render.dialect import CONTENT, RESULT, USER
 from sideband.render.profile import LeadingRole, Profile, Wire
 from sideband.render.shapes import USER_LEAD, Escape, quote_user_line
 from sideband.render.tape import Level, Tape, encode, quoted_inside
@@ -43,7 +43,7 @@ class Generic(OpenAiChat):
         return "tool" if self._folds(tape) else USER
 
     def _folds(self, tape: Tape) -> bool:
-        return tape.open_name == RESULT and not self.profile.user_after_tool
+        return tape.top.name == RESULT and not self.profile.user_after_tool
 
     def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
         if self._folds(tape):
@@ -63,7 +63,7 @@ class Generic(OpenAiChat):
         several = self.profile.multiple_leading_system and self.profile.leading_role is not LeadingRole.USER
         if tape.end:
             self.say(tape, [text], join=True)
-        elif len(tape.levels) > MESSAGE and not several:
+        elif tape.top.turn and not several:
             tape.add(CONTENT, self.piece(text))
         else:
             self.lead(tape, text)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 from sideband.render.dialect import MESSAGE, Dialect, Opening, Preamble
 from sideband.render.profile import Wire
-from sideband.render.tape import Tape, encode
+from sideband.render.tape import Tape, TextPart, encode
 
 LONGEST_KEY: Final = 64
 _NO_ID: Final = "_"
@@ -43,7 +43,7 @@ class OpenAiChat(Dialect):
         return {"type": "function", "function": declared(tool)}
 
     def piece(self, text: str) -> bytes:
-        return b'{"type":"text","text":%b}' % encode(text)
+        return encode(TextPart(text))
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
         return b'{"role":"tool","tool_call_id":%b,"content":[' % encode(self.call_id(message["tool_call_id"]))
@@ -60,7 +60,7 @@ class OpenAiChat(Dialect):
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
         for item in native:
-            tape.add(MESSAGE, encode(self.fitting(item)), markable=False)
+            tape.add(MESSAGE, encode(self.fitting(item)), mark=None)
 
     def fitting(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
         """What is said by a reply, with the ids that the results of its calls will name."""
