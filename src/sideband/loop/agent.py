@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sideband.core.failures import LeaseLost
 from sideband.core.hookevents import SessionEvent
-from sideband.core.items import InboxItem
 from sideband.core.seams import MAX_CLOSING_ITERATIONS, Mode, Seam
 from sideband.loop.asking import Asker
 from sideband.loop.budget import Meter
@@ -74,11 +73,18 @@ class AgentRun(Driven):
             on_text=parts.on_text,
             on_restart=parts.on_restart,
         )
-        self._asker = Asker(parts.talk, parts.model, sender, report, tenure=parts.tenure)
+        self._asker = Asker(
+            parts.talk,
+            parts.model,
+            sender,
+            report,
+            system=settings.system,
+            tools=parts.schemas(),
+            tenure=parts.tenure,
+        )
         self._ending = Ending(parts.talk, self.teller, parts.tenure, hold_queue=settings.hold_queue_after_cancel)
         self._idler = Idler(parts.talk, self.teller, parts.clock, wake_seconds=settings.wake_seconds)
         self._meter = Meter(settings.budget, context_window=settings.context_window)
-        self._schemas = parts.schemas()
         self._status, self._text = LoopStatus.COMPLETED, ""
         self._suspended = self._stopped = False
 
@@ -118,15 +124,19 @@ class AgentRun(Driven):
             if not resting:
                 await self._before_iteration()
                 await talk.drain(ITERATION_START)
-                reply = await self._asker.turn(self.settings.system, self._schemas)
-                yield LoopEvent(TURN, reply)
+                reply = await self._asker.turn()
+                if self._pauses:
+                    yield LoopEvent(TURN, reply)
                 await self._after_turn(reply)
                 if reply.tool_calls:
                     outcomes = await self._dispatch(reply)
-                    yield LoopEvent(TOOLS, outcomes)
-                    await self._take(POST_TOOL_DISPATCH)
+                    if self._pauses:
+                        yield LoopEvent(TOOLS, outcomes)
+                    if not self._ends():
+                        await talk.drain(POST_TOOL_DISPATCH)
                     await self._after_step(outcomes)
-                    await self._take(ITERATION_END)
+                    if not self._ends():
+                        await talk.drain(ITERATION_END)
                     closings = 0
                     continue
                 await tell(SessionEvent.POST_AGENT_TURN, turn=talk.state.live.turn, text=reply.text)
@@ -135,7 +145,8 @@ class AgentRun(Driven):
                 late = await self._close(closings)
                 closings = closings + 1 if late else 0
             while (goes_on := await self._next()) is None:
-                yield LoopEvent(Step.IDLE)
+                if self._pauses:
+                    yield LoopEvent(Step.IDLE)
                 await self._idler.wait()
             if not goes_on:
                 break
@@ -161,7 +172,7 @@ class AgentRun(Driven):
             await talk.wake()
 
     def _ends(self) -> bool:
-        """Whether no request follows in this run."""
+        """Whether no request follows in this run: what one would show stays where its sender can take it back."""
         return self._suspended or self._meter.spent is not None
 
     def _may_go_on(self) -> bool:
@@ -216,14 +227,10 @@ class AgentRun(Driven):
         if self._parts.hooks.step:
             await self.teller.ask_around("step", "post", self._parts.hooks.step, payload)
 
-    async def _take(self, seam: Seam, *, closing: bool = False) -> tuple[InboxItem, ...]:
-        """Drain what the next request will show; where none follows it stays where its sender can take it back."""
-        return () if self._ends() else await self._talk.drain(seam, closing=closing)
-
     async def _close(self, closings: int) -> bool:
         """The closing drain, and whether it took something; one that has bought enough iterations in a row does not."""
         if closings < MAX_CLOSING_ITERATIONS:
-            return bool(await self._take(ITERATION_END, closing=True))
+            return not self._ends() and bool(await self._talk.drain(ITERATION_END, closing=True))
         await self._talk.idle()
         return False
 

@@ -19,7 +19,10 @@ from sideband.render.view import RequestView, SystemText
 
 
 class Asker:
-    """Asks a model on behalf of a conversation; with a tenure, only while that lasts."""
+    """Asks a model on behalf of a conversation, always with the same system text and tools.
+
+    With a tenure, only while that lasts.
+    """
 
     def __init__(
         self,
@@ -28,25 +31,31 @@ class Asker:
         sender: Sender,
         report: Callable[[Problem], None],
         *,
+        system: SystemText,
+        tools: Sequence[Mapping[str, Any]] = (),
         tenure: Tenure | None = None,
     ) -> None:
         self._talk = talk
         self._model = model
         self._sender = sender
         self._report = report
+        self._system = system
+        self._tools = tools
         self._tenure = tenure if tenure is not None and tenure.lapses else None
         self._advised: set[Advice] = set()
         self._opened: Opened | None = None
 
-    async def turn(self, system: SystemText, tools: Sequence[Mapping[str, Any]]) -> Reply:
+    async def turn(self) -> Reply:
         """The reply, committed. A request that failed for good leaves its turn open, to be voided."""
         if self._tenure is not None:
             await self._tenure.ensure()
-        opened = await self._talk.open_request(lambda state, left: self._plan(state, left, system, tools))
+        opened = await self._talk.open_request(self._plan)
         if opened.plan.advice:
             self._advise(opened.plan.advice)
         self._opened = opened
         reply = await self._sender.send(opened.plan, attempt=opened.attempt, again=self._again)
+        # Whoever holds on to the body of a request makes the next one a copy of it.
+        self._opened = None
         if not await self._talk.close_turn(reply):
             raise Ended
         return reply
@@ -58,15 +67,13 @@ class Asker:
         if self._opened is None or not await self._talk.retry_request(self._opened, attempt=attempt):
             raise Ended
 
-    def _plan(
-        self, state: SessionState, left: OpenRequest | None, system: SystemText, tools: Sequence[Mapping[str, Any]]
-    ) -> Plan:
+    def _plan(self, state: SessionState, left: OpenRequest | None) -> Plan:
         view = RequestView(
             turn=state.live.turn + 1,
-            system=system.before,
-            system_after=system.after,
+            system=self._system.before,
+            system_after=self._system.after,
             messages=state.messages,
-            tools=tools,
+            tools=self._tools,
             live=state.live,
             session_id=self._talk.session_id,
             window=state.window,

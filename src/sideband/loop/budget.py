@@ -38,11 +38,12 @@ class Meter:
         """One more turn was committed."""
         self.turns += 1
         self.prompt_tokens = usage.prompt_tokens
+        before = self.usage
         self.usage = Usage(
-            prompt_tokens=self.usage.prompt_tokens + usage.prompt_tokens,
-            cached_tokens=self.usage.cached_tokens + usage.cached_tokens,
-            written_tokens=self.usage.written_tokens + usage.written_tokens,
-            output_tokens=self.usage.output_tokens + usage.output_tokens,
+            prompt_tokens=before.prompt_tokens + usage.prompt_tokens,
+            cached_tokens=before.cached_tokens + usage.cached_tokens,
+            written_tokens=before.written_tokens + usage.written_tokens,
+            output_tokens=before.output_tokens + usage.output_tokens,
         )
         self.spent = self._reached()
 
@@ -61,7 +62,7 @@ class Meter:
         """What `on_budget_threshold` is told now: each threshold that was reached since the last time."""
         news: list[dict[str, Any]] = []
         for name, limit in self._limits:
-            used = self._used(name)
+            used = self.prompt_tokens if name == "context" else self.turns if name == "turns" else self.tokens
             told = self._told.get(name, 0.0)
             # Far from any threshold, as in nearly every turn.
             if not told and used < THRESHOLDS[0] * limit:
@@ -70,9 +71,6 @@ class Meter:
             if reached > told:
                 news.append(self._payload(name, used, limit, reached))
         return news
-
-    def _used(self, name: str) -> int:
-        return self.prompt_tokens if name == "context" else self.turns if name == "turns" else self.tokens
 
     def _payload(self, name: str, used: int, limit: int, reached: float) -> dict[str, Any]:
         payload: dict[str, Any] = {"budget": name, "used": used, "limit": limit, "threshold": reached}

@@ -54,16 +54,10 @@ class Conversation:
 
     async def commit(self, decide: Decision) -> tuple[Event, ...]:
         """Decide on the state as it is in the commit, and apply what was decided. What was noted before goes first."""
-        if self._noted:
-            return await self._commit_with_notes(decide)
-        return (await self.journal.commit(self.session_id, decide, lease=self.lease)).events
-
-    async def accept(self, decide: Decision) -> tuple[Event, ...]:
-        """The same for what anybody may send to the session, whoever runs it."""
-        return (await self.journal.commit(self.session_id, decide)).events
-
-    async def _commit_with_notes(self, decide: Decision) -> tuple[Event, ...]:
-        noted, self._noted = self._noted, []
+        noted = self._noted
+        if not noted:
+            return (await self.journal.commit(self.session_id, decide, lease=self.lease)).events
+        self._noted = []
         try:
             committed = await self.journal.commit(
                 self.session_id, lambda state: (*noted, *decide(state)), lease=self.lease
@@ -73,6 +67,10 @@ class Conversation:
             self._noted = [*noted, *self._noted]
             raise
         return committed.events[len(noted) :]
+
+    async def accept(self, decide: Decision) -> tuple[Event, ...]:
+        """The same for what anybody may send to the session, whoever runs it."""
+        return (await self.journal.commit(self.session_id, decide)).events
 
     # Seams.
 
@@ -286,9 +284,9 @@ class Conversation:
         live = live_beside(self.state.live, IN_PROCESS, draft.dedupe_key)
         return live + self.state.inbox.count_in(Room.REMINDERS) + beside < self.limits.pending_per_session
 
-    def note(self, event: Event) -> None:
+    def note(self, *events: Event) -> None:
         """Let the next commit write down what changes no state (an evaluation, for instance): it is worth none itself."""
-        self._noted.append(event)
+        self._noted.extend(events)
 
     async def write_notes(self) -> None:
         """Do not wait for another commit: none may follow. A note is nobody's turn, and needs no lease."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from sideband.core import lifecycle
 from sideband.core.drain import Drain, drain
 from sideband.core.errors import UnknownSession
@@ -87,7 +89,7 @@ def _may_speak(state: SessionState) -> bool:
 # Turns.
 
 
-class Opened(NamedTuple):
+class Opened(msgspec.Struct, frozen=True):
     """A request that is on record and may leave; `events` is what is written down of it."""
 
     turn: int

@@ -20,6 +20,8 @@ class Driven(ABC):
         self.result: LoopResult | None = None
         self._events = self._play()
         self._begun = self._closed = False
+        # Whether somebody wants to see the next event: nobody does of a run that is awaited as a whole.
+        self._pauses = False
         # One at a time: whoever comes second waits for the step that the first one is in.
         self._lock = asyncio.Lock()
         self._driver: asyncio.Task[object] | None = None
@@ -28,7 +30,7 @@ class Driven(ABC):
 
     @abstractmethod
     def _play(self) -> AsyncGenerator[LoopEvent, None]:
-        """The run itself, without its end."""
+        """The run itself, without its end; what happens is told only while it pauses."""
 
     @abstractmethod
     async def _conclude(self, why: Exception | None) -> LoopResult:
@@ -96,13 +98,13 @@ class Driven(ABC):
     async def _advance(self, *, to_the_end: bool) -> LoopEvent | None:
         if self._closed:
             return None
-        self._begun, self._driver = True, asyncio.current_task()
+        self._begun, self._driver, self._pauses = True, asyncio.current_task(), not to_the_end
         why: Exception | None = None
         try:
             try:
-                async for event in self._events:
-                    if not to_the_end:
-                        return event
+                event = await anext(self._events, None)
+                if event is not None:
+                    return event
             except (Ended, ModelError, LeaseLost) as error:
                 why = error
             self._closed = True

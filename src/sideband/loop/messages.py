@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sideband.core.content import as_blocks
 from sideband.core.items import InboxItem
 from sideband.ports import Message, Reply, ToolCall, ToolStatus
 
@@ -69,7 +70,7 @@ def unfinished_message(call: ToolCall, status: ToolStatus) -> Message:
 
 def user_content(text: str) -> tuple[dict[str, Any], ...]:
     """A text as the content blocks of a user message."""
-    return ({"type": "text", "text": text},)
+    return as_blocks(text)
 
 
 def text_of(message: Mapping[str, Any]) -> str:

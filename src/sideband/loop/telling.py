@@ -9,6 +9,7 @@ import msgspec
 from sideband.core.draft import Draft
 from sideband.core.effects import Effects, action_of, read_effects
 from sideband.core.errors import ReminderError, TooManyPending, shown
+from sideband.core.events import ProviderEvaluated
 from sideband.core.failures import LeaseLost
 from sideband.core.hookevents import SessionEvent, WorkerEvent
 from sideband.core.inbox import check_body_size
@@ -22,7 +23,15 @@ from sideband.loop.problems import Problem
 from sideband.loop.scope import Scope
 from sideband.ports import ToolOutput
 from sideband.providers.context import Provider, ProviderContext, WorkspaceAnchor
-from sideband.providers.evaluation import OVER_BUDGET, Evaluation, evaluate_one, failure, read_result, within_budget
+from sideband.providers.evaluation import (
+    OVER_BUDGET,
+    Evaluation,
+    evaluate_one,
+    failure,
+    read_result,
+    silent,
+    within_budget,
+)
 from sideband.recall.facts import FactBook
 
 
@@ -42,6 +51,17 @@ class Surroundings(NamedTuple):
     context_window: int | None = None
     facts: FactBook | None = None
     anchor: WorkspaceAnchor | None = None
+
+
+class Audience(msgspec.Struct):
+    """The providers that subscribe to an event, each with what it is told besides the payload.
+
+    `silence` is what it comes to when none of them has anything to say, as nearly always; `noted` is what is noted then.
+    """
+
+    subscribers: list[tuple[Provider, ProviderContext]] = []
+    silence: list[Evaluation] = []
+    noted: list[ProviderEvaluated] = []
 
 
 class Teller:
@@ -66,15 +86,17 @@ class Teller:
         self._seconds = seconds
         self.report = report
         self.scope = scope or Scope()
-        self._subscribers: dict[str, list[tuple[Provider, ProviderContext]]] = {}
+        self._audiences: dict[str, Audience] = {}
         for provider in providers:
             for event in provider.subscribes_to:
-                context = _context(talk, around, provider.id, str(event))
-                self._subscribers.setdefault(event, []).append((provider, context))
+                audience = self._audiences.setdefault(event, Audience())
+                audience.subscribers.append((provider, _context(talk, around, provider.id, str(event))))
+                audience.silence.append(silent(provider.id, str(event)))
+                audience.noted.append(audience.silence[-1].event)
 
     def hears(self, event: SessionEvent | WorkerEvent) -> bool:
         """Whether there is anybody to tell."""
-        return event in self._subscribers or event in self._hooks.session
+        return event in self._audiences or event in self._hooks.session
 
     async def tell(self, event: SessionEvent | WorkerEvent, **payload: Any) -> list[Any]:  # noqa: ANN401 - the event's own
         """The actions that hooks answered with; their reminders, and those of providers, are live."""
@@ -84,9 +106,19 @@ class Teller:
         """The same for a payload that is at hand."""
         hooks = self._hooks.session.get(event)
         actions = await self._ask_all(hooks, event, payload) if hooks else []
-        subscribers = self._subscribers.get(event)
-        if subscribers:
-            await self._evaluate(subscribers, payload)
+        audience = self._audiences.get(event)
+        if audience is None:
+            return actions
+        evaluations: list[Evaluation] = []
+        for provider, shared in audience.subscribers:
+            context = msgspec.structs.replace(shared, payload=payload)
+            # The canonical ones are pure and ours; anybody else's runs where it cannot stop the loop, on copies.
+            returned = evaluate_one(provider, context) if provider.canonical else await self._guarded(provider, context)
+            evaluations.append(returned)
+        if evaluations == audience.silence:
+            self._talk.note(*audience.noted)
+        else:
+            await self._heed_all(evaluations)
         return actions
 
     async def _ask_all(
@@ -152,24 +184,12 @@ class Teller:
 
     # Providers.
 
-    async def _evaluate(self, subscribers: Sequence[tuple[Provider, ProviderContext]], payload: dict[str, Any]) -> None:
-        evaluations: list[Evaluation] = []
-        fired = False
-        for provider, shared in subscribers:
-            context = msgspec.structs.replace(shared, payload=payload)
-            # The canonical ones are pure and ours; anybody else's runs where it cannot stop the loop, on copies.
-            returned = evaluate_one(provider, context) if provider.canonical else await self._guarded(provider, context)
-            if returned.drafts:
-                fired, returned = True, self._of_a_size(returned)
-            evaluations.append(returned)
-        for evaluation in within_budget(evaluations) if fired else evaluations:
-            if evaluation.drafts or evaluation.event.error is not None:
-                await self._heed(evaluation)
-            else:
-                self._talk.note(evaluation.event)
+    async def _heed_all(self, evaluations: Iterable[Evaluation]) -> None:
+        for evaluation in within_budget([self._of_a_size(evaluation) for evaluation in evaluations]):
+            await self._heed(evaluation)
 
     async def _heed(self, evaluation: Evaluation) -> None:
-        """Report how a provider failed, or make live what it wants said and there is room for."""
+        """Note what came of a provider, report how it failed, and make live what it wants said and there is room for."""
         where = f"provider {evaluation.provider_id} on {evaluation.event.event_name}"
         kept: list[Draft] = []
         for draft in evaluation.drafts:

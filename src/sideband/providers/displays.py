@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
 # Any of these words in the name of a tool.
 DISPLAYING: Final = frozenset(
     {
@@ -42,8 +42,8 @@ TALKING: Final = frozenset({"agent", "critic", "delegate", "judge", "reviewer", 
 DIAGNOSING: Final = frozenset({"diagnostic", "diagnostics", "lints", "problems"})
 
 # What a command line is taken apart at, and what may stand in front of a program.
-_SEPARATOR: Final = re.compile(r"&&|\|\|?|;|\n")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
+_SEPARATOR: Final = r"&&|\|\|?|;|\n"
+_ASSIGNMENT: Final = r"[A-Za-z_]\w*="
 _PREFIXES: Final = frozenset({"command", "env", "nice", "sudo", "time"})
 # Programs that say nothing of their own: a command of which these are all is no display for that reason.
 _MOVES: Final = frozenset({"cd", "popd", "pushd", "set", "export"})
@@ -115,17 +115,17 @@ def command_of(args: Mapping[str, object]) -> str:
 
 
 def _words(name: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in _WORD.findall(name))
+    return frozenset(word.lower() for word in re.findall(_WORD, name))
 
 
 def _only_displays(command: str) -> bool:
-    programs = [program for part in _SEPARATOR.split(command) if (program := _program(part.split()))]
+    programs = [program for part in re.split(_SEPARATOR, command) if (program := _program(part.split()))]
     return bool(programs) and all(_displays(program) for program in programs)
 
 
 def _program(words: list[str]) -> tuple[str, str] | None:
     """The program of one part of a command line and its first argument."""
-    while words and (words[0] in _PREFIXES or _ASSIGNMENT.match(words[0])):
+    while words and (words[0] in _PREFIXES or re.match(_ASSIGNMENT, words[0])):
         words = words[1:]
     if not words or words[0] in _MOVES:
         return None

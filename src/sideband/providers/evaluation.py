@@ -29,7 +29,7 @@ def evaluate_one(provider: Provider, ctx: ProviderContext) -> Evaluation:
     """Call one provider that needs no waiting for; whatever it raises is part of the evaluation."""
     try:
         returned = provider.evaluate(ctx)
-        return _silence(provider.id, ctx.event) if returned is None else read_result(provider.id, ctx.event, returned)
+        return silent(provider.id, ctx.event) if returned is None else read_result(provider.id, ctx.event, returned)
     except ReminderError as error:
         return failure(provider.id, ctx.event, str(error))
     except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises concerns nobody but its provider
@@ -43,6 +43,13 @@ def read_result(provider_id: str, event: str, returned: object) -> Evaluation:
     except ReminderError as error:
         return failure(provider_id, event, str(error))
     return _evaluation(provider_id, event, drafts)
+
+
+# By far the most evaluations come to nothing, and those of one provider on one event are all alike.
+@lru_cache(maxsize=256)
+def silent(provider_id: str, event: str) -> Evaluation:
+    """The evaluation of a provider that has nothing to say."""
+    return _evaluation(provider_id, event, ())
 
 
 def failure(provider_id: str, event: str, error: str) -> Evaluation:
@@ -76,12 +83,6 @@ def within_budget(evaluations: Sequence[Evaluation], *, budget_bytes: int = BUDG
 def _evaluation(provider_id: str, event: str, drafts: tuple[Draft, ...], skipped: str | None = None) -> Evaluation:
     told = ProviderEvaluated(provider_id=provider_id, event_name=str(event), fired=bool(drafts), skipped=skipped)
     return Evaluation(provider_id=provider_id, drafts=drafts, event=told)
-
-
-# By far the most evaluations come to nothing, and those of one provider on one event are all alike.
-@lru_cache(maxsize=256)
-def _silence(provider_id: str, event: str) -> Evaluation:
-    return _evaluation(provider_id, event, ())
 
 
 def _at_hand(returned: object) -> object:

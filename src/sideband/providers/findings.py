@@ -124,11 +124,11 @@ OPEN: Final = frozenset({"", "n/a", "none", "not_run", "pending", "queued", "run
 _VERDICT: Final = ("signal", "verdict", "outcome", "decision", "status")
 _FLAG: Final = ("accepted", "passed", "ok", "success")
 # A verdict is one word; a sentence may say anything.
-_WORD: Final = re.compile(r"[\w/-]{1,32}")
+_WORD: Final = r"[\w/-]{1,32}"
 _REASON: Final = ("reason", "message", "summary", "detail", "details", "error")
 _NAME: Final = ("verifier", "name", "kind", "id")
 # A model's opinion is no evidence, by whatever name it is sent.
-_OPINION: Final = re.compile(r"(?<![a-z])(?:llm|judge|critic|critique)(?![a-z])", re.IGNORECASE)
+_OPINION: Final = r"(?i:(?<![a-z])(?:llm|judge|critic|critique)(?![a-z]))"
 
 
 def verifier_signals(found: Iterable[Entry]) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def _signal(item: object, path: str) -> Iterator[Finding]:
     fields = {"verdict": item} if isinstance(item, str) else fields_of(item)
     refusal = _refusal(fields)
     who = " ".join(_text(fields, (name,)) for name in (*_NAME, "source"))
-    if refusal and not _OPINION.search(who):
+    if refusal and not re.search(_OPINION, who):
         reason = _text(fields, _REASON) or "no reason given"
         yield finding(_text(fields, _NAME) or "verifier", path, f"{refusal}: {reason}")
 
@@ -153,7 +153,7 @@ def _refusal(fields: Mapping[str, object]) -> str:
     """The verdict where it is reached and no acceptance, else nothing."""
     verdict = _text(fields, _VERDICT).partition(":")[0].strip()
     if verdict:
-        return "" if verdict.lower() in ACCEPTED | OPEN or not _WORD.fullmatch(verdict) else verdict
+        return "" if verdict.lower() in ACCEPTED | OPEN or not re.fullmatch(_WORD, verdict) else verdict
     return next((f"not {name}" for name in _FLAG if fields.get(name) is False), "")
 
 
@@ -237,7 +237,7 @@ def diagnostics(found: Iterable[Entry], *, include_warnings: bool) -> Iterator[F
 def _diagnostic(fields: Mapping[str, object], path: str, severity: Severity) -> Iterator[Finding]:
     source = _text(fields, ("source", "tool", "linter"))
     message = _message(fields)
-    if message and not _OPINION.search(source):
+    if message and not re.search(_OPINION, source):
         yield finding(source or "diagnostic", path, f"{severity.value}: {message}")
 
 

@@ -8,7 +8,7 @@ TEXT_BYTES: Final = 96 * KIB
 
 # Colours and cursor movements, titles and links, and the short sequences. Each part consumes what it can and gives
 # nothing back, so that half a sequence costs no more than a whole one.
-_ESCAPE: Final = re.compile(
+_ESCAPE: Final = (
     r"\x1b\[[0-?]*+[ -/]*+[@-~]"
     r"|\x1b[\]PX^_][^\x07\x1b\n]*+(?:\x07|\x1b\\)?"
     r"|\x1b[ -/]*+[0-~]"
@@ -21,7 +21,7 @@ def plain(text: str) -> str:
 
     Of what is too long the first and the last part are kept: compilers complain early, test runners sum up late.
     """
-    text = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    text = re.sub(_ESCAPE, "", text).replace("\r\n", "\n").replace("\r", "\n")
     encoded = text.encode(errors="replace")
     if len(encoded) <= TEXT_BYTES:
         return text

@@ -64,22 +64,26 @@ class _Match(NamedTuple):
     wanted: bool
 
 
+# Compiled when first needed: most processes never read the output of a verifier, and all of them would wait for it.
+_compiled: Final = cache(re.compile)
+
+
 # Surroundings.
 
-_ARROW: Final = re.compile(r"\s*--> (\S.*:\d+:\d+)$")
-_FRAME: Final = re.compile(r'\s+File "(.+)", line (\d+)')
-_STACK: Final = re.compile(r"\s+at \S")
-_GOROUTINE: Final = re.compile(r"goroutine \d+ \[")
-_FILE: Final = re.compile(r"\S.*\.\w{1,5}$")
+_ARROW: Final = r"\s*--> (\S.*:\d+:\d+)$"
+_FRAME: Final = r'\s+File "(.+)", line (\d+)'
+_STACK: Final = r"\s+at \S"
+_GOROUTINE: Final = r"goroutine \d+ \["
+_FILE: Final = r"\S.*\.\w{1,5}$"
 
 
 def _arrow_below(lines: Sequence[str], index: int) -> str | None:
-    found = _ARROW.match(lines[index + 1]) if index + 1 < len(lines) else None
+    found = _compiled(_ARROW).match(lines[index + 1]) if index + 1 < len(lines) else None
     return found[1] if found else None
 
 
 def _frame_above(lines: Sequence[str], index: int) -> str | None:
-    frames = map(_FRAME.match, reversed(lines[max(0, index - _NEAR) : index]))
+    frames = map(_compiled(_FRAME).match, reversed(lines[max(0, index - _NEAR) : index]))
     return next((f"{frame[1]}:{frame[2]}" for frame in frames if frame), None)
 
 
@@ -88,37 +92,37 @@ def _rule_above(lines: Sequence[str], index: int) -> str | None:
 
 
 def _stack_below(lines: Sequence[str], index: int) -> str | None:
-    return "" if index + 1 < len(lines) and _STACK.match(lines[index + 1]) else None
+    return "" if index + 1 < len(lines) and _compiled(_STACK).match(lines[index + 1]) else None
 
 
 def _goroutine_below(lines: Sequence[str], index: int) -> str | None:
-    return "" if any(map(_GOROUTINE.match, lines[index + 1 : index + _NEAR])) else None
+    return "" if any(map(_compiled(_GOROUTINE).match, lines[index + 1 : index + _NEAR])) else None
 
 
 def _file_above(lines: Sequence[str], index: int) -> str | None:
     above = reversed(lines[max(0, index - _FAR) : index])
     heading = next((line for line in above if line[:1].strip()), "")
-    return heading if _FILE.match(heading) else None
+    return heading if _compiled(_FILE).match(heading) else None
 
 
 # Judges.
 
-_FAILURES: Final = re.compile(r"(?<![\w.])0*[1-9]\d*\s(?:failed|failing|failures?|errors?)\b")
-_NOT_MEANT: Final = re.compile(r"#\s*(?:TODO|SKIP)", re.IGNORECASE)
+_FAILURES: Final = r"(?<![\w.])0*[1-9]\d*\s(?:failed|failing|failures?|errors?)\b"
+_NOT_MEANT: Final = r"(?i:#\s*(?:TODO|SKIP))"
 # Pyflakes, syntax errors, errors of pylint, likely bugs: the other families of codes are about style.
-_DEFECT: Final = re.compile(r"(?:F\d|E9|PLE|B\d|invalid-syntax)")
+_DEFECT: Final = r"(?:F\d|E9|PLE|B\d|invalid-syntax)"
 
 
 def _counts_failures(line: re.Match[str]) -> bool:
-    return _FAILURES.search(line["what"]) is not None
+    return _compiled(_FAILURES).search(line["what"]) is not None
 
 
 def _is_meant(line: re.Match[str]) -> bool:
-    return _NOT_MEANT.search(line["what"]) is None
+    return _compiled(_NOT_MEANT).search(line["what"]) is None
 
 
 def _is_style(line: re.Match[str]) -> bool:
-    return _DEFECT.match(line["what"]) is None
+    return _compiled(_DEFECT).match(line["what"]) is None
 
 
 # The shapes. Where two fit, the first counts.
@@ -129,9 +133,6 @@ _RULE: Final = r"(?:[A-Z]{1,7}\d{1,4}|invalid-syntax:) "
 _OUTLINE, _COMPANION = Weight.OUTLINE, Weight.COMPANION
 _BY_PLACE: Final = ""
 
-
-# Compiled when first needed: most processes never read the output of a verifier, and all of them would wait for it.
-_compiled: Final = cache(re.compile)
 
 SHAPES: Final = (
     # rustc, cargo and harn point at a place below what they say; the short form of cargo, and mypy, in front of it.
@@ -216,10 +217,10 @@ _SOURCES: Final[Mapping[str, str]] = MappingProxyType(
         "tsx": "tsc",
     }
 )
-_SUFFIX: Final = re.compile(r"\.(\w+):\d+(?::\d+)?$")
+_SUFFIX: Final = r"\.(\w+):\d+(?::\d+)?$"
 # What differs from run to run, and would make a new finding of an old one.
-_DURATION: Final = re.compile(r"\s*(?:\(\d[\d.]* ?m?s\)|\d[\d.]*ms)\s*$")
-_ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
+_DURATION: Final = r"\s*(?:\(\d[\d.]* ?m?s\)|\d[\d.]*ms)\s*$"
+_ADDRESS: Final = r"\b0x[0-9a-fA-F]{6,}\b"
 
 
 def may_report(text: str) -> bool:
@@ -259,10 +260,10 @@ def _matched(shape: Shape, lines: Sequence[str], index: int, *, include_warnings
     if source is None:
         return None
     is_warning = shape.warning if isinstance(shape.warning, bool) else shape.warning(found)
-    what = _ADDRESS.sub("0x…", _DURATION.sub("", found["what"]))
+    what = _compiled(_ADDRESS).sub("0x…", _compiled(_DURATION).sub("", found["what"]))
     return _Match(source, f"{what} ({place})" if place else what, shape.weight, include_warnings or not is_warning)
 
 
 def _source(place: str) -> str | None:
-    suffix = _SUFFIX.search(place)
+    suffix = _compiled(_SUFFIX).search(place)
     return _SOURCES.get(suffix[1]) if suffix else None

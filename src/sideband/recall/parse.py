@@ -36,7 +36,7 @@ _EXACT_FLOATS: Final = 2**53
 FIRST_MOMENT: Final = -62_135_596_800_000
 LAST_MOMENT: Final = 253_402_300_799_999
 
-_RFC3339: Final = re.compile(
+_RFC3339: Final = (
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
     r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
 )
@@ -228,7 +228,7 @@ def _copied(value: object, place: Place, depth: int, room: Iterator[int]) -> obj
 
 
 def _from_rfc3339(text: str) -> int | None:
-    found = _RFC3339.fullmatch(text)
+    found = re.fullmatch(_RFC3339, text)
     if found is None:
         return None
     *digits, fraction, sign, offset_hour, offset_minute = found.groups(default="0")

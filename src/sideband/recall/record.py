@@ -4,7 +4,6 @@ Times in a record are integers, milliseconds since the Unix epoch; in a document
 """
 
 import calendar
-import json
 from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import sha256
@@ -127,6 +126,8 @@ def fact_id(*, kind: FactKind, claim: str, evidence: tuple[Evidence, ...], prove
         "evidence": msgspec.to_builtins(evidence),
         "provenance": provenance,
     }
+    import json  # noqa: PLC0415 - only a fact that is stored needs it
+
     canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return FactId("fact_" + sha256(canonical.encode("utf-8")).hexdigest()[:_ID_DIGITS])
 

@@ -15,6 +15,7 @@ from sideband.loop.run import LoopResult, LoopStatus
 from sideband.loop.telling import Surroundings, Teller
 from sideband.ports import ToolCall
 from sideband.providers.context import ProviderContext, WorkspaceAnchor
+from sideband.providers.wellness import went_well
 from sideband.recall.facts import FactBook
 from sideband.runtime.facts import store_fact
 from sideband.testing import run_schedule
@@ -318,6 +319,21 @@ def test_a_provider_is_told_of_the_event_the_loop_and_its_own_settings() -> None
         {"context_window": 1_000},
     )
     assert (ctx.facts, ctx.anchor, ctx.session) == (facts, anchor, scene.session.talk)
+
+
+def test_what_the_loop_tells_when_nothing_went_wrong_is_let_pass_by_the_cheap_look() -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+
+    async def looks(ctx: ProviderContext) -> None:
+        told.append((ctx.event, ctx.payload))
+
+    scene = AScene()
+    events = ["post_tool_use", "post_step", "post_agent_turn"]
+    scene.providers.register(id="looks", subscribes_to=events, evaluate=looks)
+    scene.says(a_reply("work"), "Done.")
+    play(scene)
+    assert [event for event, _ in told] == ["post_tool_use", "post_step", "post_agent_turn", "post_step"]
+    assert all(went_well(event, payload) for event, payload in told)
 
 
 def test_facts_and_the_anchor_are_told_at_the_start() -> None:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from sideband.core.errors import NoRunningTurn, SessionBusy, TooManyPending
+from sideband.core.errors import BodyTooLarge, NoRunningTurn, SessionBusy
 from sideband.core.events import Event, RequestCommitted, Started
 from sideband.core.failures import LeaseLost, StoreUnavailable
 from sideband.core.limits import Limits
 from sideband.loop.problems import Problem
+from sideband.loop.receipts import with_audit_log
 from sideband.loop.run import LoopResult, LoopStatus, Step
 from sideband.ports import Committed, Decision, Lease, ModelError, Reply
 from sideband.render.view import RequestView
@@ -116,8 +117,8 @@ def test_however_a_run_ends_the_session_is_given_back(how: str) -> None:
 
     async def main() -> None:
         if how == "refused":
-            scene.session = Session(store, "main", new_id=lambda: "x", limits=Limits(pending_per_session=0))
-            with pytest.raises(TooManyPending):
+            scene.session = Session(store, "main", new_id=lambda: "x", limits=Limits(frame_bytes=1))
+            with pytest.raises(BodyTooLarge):
                 await scene.begin()
         else:
             run = await scene.begin()
@@ -133,6 +134,19 @@ def test_however_a_run_ends_the_session_is_given_back(how: str) -> None:
         assert (store.held(), scene.session.talk.lease, scene.session.busy) == (False, None, False)
 
     run_schedule(1, main)
+
+
+def test_a_result_that_never_came_on_record_has_no_end_in_its_receipt() -> None:
+    async def do(*_: object) -> str:
+        await store.steal()
+        return "done"
+
+    scene, store = a_leased_scene(ATool(do=do))
+    scene.says(a_reply("work"))
+    with with_audit_log() as log:
+        result = run_schedule(1, scene.play)
+    assert result.status is LoopStatus.LEASE_LOST
+    assert [receipt.status for receipt in log.receipts] == [None]
 
 
 def test_a_call_takes_the_session_and_gives_it_back() -> None:
