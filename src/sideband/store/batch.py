@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
 
 from sideband.core.failures import LeaseLost
-from sideband.ports import Committed, Decision, Lease, Logged
-from sideband.store.records import Record, record
+from sideband.ports import Committed, Decision, Lease
+from sideband.store.records import Record
 from sideband.store.replica import Replica
 
 
@@ -22,14 +21,14 @@ class Order(msgspec.Struct, frozen=True, eq=False):
     done: "asyncio.Future[Committed]"
 
 
-class Standing(NamedTuple):
+# There are as many of the following as accepts: this is the cheapest that a record can be.
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """Who has a session: the token of the last lease of it, and whether that is held now."""
 
     token: int
     attended: bool
-
-
-# There are as many of the following as accepts: this is the cheapest that a record can be.
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -39,11 +38,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     session_id: str
     record: Record
 
-    @property
-    def logged(self) -> Logged:
-        return Logged(sequence=self.sequence, session_id=self.session_id, event=self.record.event)
 
-
+# Not hidden from the garbage collector: the trace of an error leads back to its answer.
 class Answer(msgspec.Struct, frozen=True):
     """What an order came to: what was committed, or why nothing was."""
 
@@ -66,37 +62,32 @@ class Batch:
 
     def run(self, orders: Iterable[Order], unreadable: Mapping[Replica, Exception] = MappingProxyType({})) -> None:
         """Decide them in this order; those of sessions that cannot be read are told so."""
+        answers = self.answers
         for order in orders:
             replica = order.replica
-            if replica in unreadable:
-                self.answers.append(Answer(order, unreadable[replica]))
-            elif not replica.is_loaded:
-                self.postponed.append(order)
-            else:
-                outcome: Committed | Exception
+            if replica.is_loaded:
                 try:
-                    outcome = self._decided(order, replica)
+                    answers.append(Answer(order, self._decided(order, replica)))
                 except Exception as error:  # noqa: BLE001 - whatever a decision raises is for whoever asked for it
-                    outcome = error
-                self.answers.append(Answer(order, outcome))
+                    answers.append(Answer(order, error))
+            elif replica in unreadable:
+                answers.append(Answer(order, unreadable[replica]))
+            else:
+                self.postponed.append(order)
 
     def _decided(self, order: Order, replica: Replica) -> Committed:
+        session_id = replica.session_id
         standing = self.replicas.get(replica)
         if standing is None:
-            standing = self.replicas[replica] = self._standing(replica.session_id)
+            standing = self.replicas[replica] = self._standing(session_id)
         if order.lease is not None and order.lease.token != standing.token:
-            raise LeaseLost(replica.session_id)
-        records = [record(event) for event in replica.decide(order.decide, attended=standing.attended)]
-        try:
-            replica.advance(records)
-        except Exception:
-            # It may have been applied in part. Nothing of it is written, and nobody decides on what it left behind.
-            replica.forget()
-            raise
-        for entry in records:
+            raise LeaseLost(session_id)
+        events = []
+        for entry in replica.decide(order.decide, attended=standing.attended):
             self.last += 1
-            self.rows.append(Row(self.last, replica.session_id, entry))
-        return Committed(events=tuple([entry.event for entry in records]), sequence=self.last)
+            self.rows.append(Row(self.last, session_id, entry))
+            events.append(entry.event)
+        return Committed(events=tuple(events), sequence=self.last)
 
     def fail(self, error: Exception) -> None:
         """The transaction was not made. What was decided on top of it is void too, refusals included."""
@@ -113,20 +104,20 @@ class Batch:
     def settle(self) -> None:
         """The transaction is durable."""
         for replica in self.replicas:
-            if replica.is_loaded:
-                replica.settle(self.last)
+            if replica.is_loaded and replica.at < self.last:
+                replica.at = self.last
 
 
 def tell(answers: Iterable[Answer]) -> None:
     """Let those know who still wait; on the event loop."""
     for answer in answers:
-        order, outcome = answer.order, answer.outcome
-        if order.done.done():
+        done, outcome = answer.order.done, answer.outcome
+        if done.done():
             continue
         if isinstance(outcome, Committed):
-            order.done.set_result(outcome)
+            done.set_result(outcome)
         elif isinstance(outcome, StopIteration):
             # A future cannot carry it.
-            order.done.set_exception(RuntimeError("the decision raised StopIteration"))
+            done.set_exception(RuntimeError("the decision raised StopIteration"))
         else:
-            order.done.set_exception(outcome)
+            done.set_exception(outcome)

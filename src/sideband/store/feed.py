@@ -113,6 +113,13 @@ class Feed:
         """Whether there is anybody to tell."""
         return bool(self._wakes or self._subscribers)
 
+    def pass_on(self, news: Sequence[Logged]) -> None:
+        """The same as `announce`, and next to nothing where nobody follows."""
+        if self.is_followed:
+            self.announce(news)
+        elif news:
+            self.announced = max(self.announced, news[-1].sequence)
+
     def announce(self, news: Iterable[Logged]) -> None:
         """This is durable now, in this order and with nothing in between."""
         for logged in news:

@@ -18,12 +18,20 @@ from sideband.store.replica import MISFITS
 
 
 class Held(NamedTuple):
-    """The last lease of a session; `expires_at` is in milliseconds since the epoch."""
+    """The last lease of a session; `expires_at` is in milliseconds since the epoch.
+
+    `is_orphaned`: whoever holds it has surely died, whether it has lapsed or not.
+    """
 
     holder: str
     token: int
     expires_at: int
     has_lapsed: bool
+    is_orphaned: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.has_lapsed or self.is_orphaned)
 
 
 class Shelf(NamedTuple):

@@ -112,11 +112,7 @@ class MemoryStore:
             journal, behind = self.journal, len(self.journal)
             for sequence, event in enumerate(events, behind + self._gone + 1):
                 journal.append(Logged(sequence=sequence, session_id=session_id, event=event))
-            feed = self._feed
-            if feed.is_followed:
-                feed.announce(journal[behind:])
-            else:
-                feed.announced = len(journal) + self._gone
+            self._feed.pass_on(journal[behind:])
             if len(journal) > self._tidy_at:
                 self._tidy()
         return Committed(events=events, sequence=len(self.journal) + self._gone)

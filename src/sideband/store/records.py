@@ -48,6 +48,16 @@ def checksum(sequence: int, session_id: str, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(f"{sequence} {session_id} ".encode()))
 
 
+def is_as_written(sequence: object, session_id: object, total: object, body: object) -> bool:
+    """Whether a row, or a snapshot, is still what its checksum was made of.
+
+    Where a file was damaged, a value may have become one of another type: SQLite looks at that only when it writes.
+    """
+    if not (isinstance(sequence, int) and isinstance(session_id, str) and isinstance(body, bytes)):
+        return False
+    return checksum(sequence, session_id, body) == total
+
+
 def words_of(kind_prefix: str) -> tuple[str, ...]:
     """The words of all events whose kind on the topic begins so."""
     return tuple(WORDS[kind] for kind, name in KINDS.items() if name.startswith(kind_prefix))

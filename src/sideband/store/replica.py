@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from sideband.core import snapshot
-from sideband.core.events import Event
 from sideband.core.failures import StoreDamaged, StoreNewer
 from sideband.core.state import SessionState, apply, fold
 from sideband.ports import Decision, Logged
-from sideband.store.records import Record
+from sideband.store.records import Record, record
 
 MISFITS: Final = (LookupError, TypeError, ValueError, AttributeError)
 """What folding raises at an event that does not fit what was before it."""
@@ -55,6 +54,8 @@ class Replica:
         self.session_id = session_id
         self.at = 0
         """The last sequence of the store up to which `ahead` surely has everything of the session."""
+        self.is_loaded = False
+        """Whether there is a state to decide on; not so at first, nor after a commit has failed."""
         self._ahead: SessionState | None = None
         self._seen: SessionState | None = None
         self._seen_at = 0
@@ -65,11 +66,6 @@ class Replica:
     # For whoever writes.
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether there is a state to decide on; not so at first, nor after a commit has failed."""
-        return self._ahead is not None
-
-    @property
     def ahead(self) -> SessionState:
         if self._ahead is None:
             raise LookupError(f"session {self.session_id!r} has to be loaded first")
@@ -78,6 +74,7 @@ class Replica:
     def load(self, loaded: Loaded, state: SessionState | None = None) -> None:
         """Decide on this from now on; `state` is what restoring it gives, where somebody has done that already."""
         self._ahead = loaded.restore() if state is None else state
+        self.is_loaded = True
         self.at = loaded.at
         self.tail_events, self.tail_bytes = len(loaded.tail), loaded.tail_bytes
         self.snapshot_bytes = len(loaded.snapshot or b"")
@@ -97,27 +94,28 @@ class Replica:
         except MISFITS:
             self.forget()
 
-    def decide(self, decide: Decision, *, attended: bool) -> Iterable[Event]:
-        """What the decision says of the state as it is now. Nothing changes: that takes `advance`."""
+    def decide(self, decide: Decision, *, attended: bool) -> Sequence[Record]:
+        """What the decision says of the state as it is now, in the open transaction: what is decided next knows of it.
+
+        Where that cannot be applied the session has to be loaded again.
+        """
         ahead = self.ahead
         ahead.attended = attended
-        return decide(ahead)
-
-    def advance(self, records: Sequence[Record]) -> None:
-        """Decided in the open transaction: what is decided next has to know. `forget` if this cannot be applied."""
-        ahead = self.ahead
-        for entry in records:
-            apply(ahead, entry.event)
-            self.tail_bytes += len(entry.body)
+        records = [*map(record, decide(ahead))]
+        try:
+            for entry in records:
+                apply(ahead, entry.event)
+                self.tail_bytes += len(entry.body)
+        except Exception:
+            # It may have been applied in part. Nothing of it is written, and nobody decides on what it left behind.
+            self.forget()
+            raise
         self.tail_events += len(records)
-
-    def settle(self, at: int) -> None:
-        """The transaction is durable, and with it the store up to here."""
-        self.at = max(self.at, at)
+        return records
 
     def forget(self) -> None:
         """The transaction was not made: what is ahead of the journal is wrong, and has to be loaded again."""
-        self._ahead = None
+        self._ahead, self.is_loaded = None, False
         self.at = 0
 
     def snapshot(self) -> bytes:
@@ -151,8 +149,10 @@ class Replica:
         self._seen, self._seen_at = state, at
 
     def show_news(self, news: Iterable[Logged]) -> None:
-        """This is durable; what is shown already is passed over. What does not fit ends the show."""
-        seen = self.seen
+        """This is durable; what is shown already is passed over. What does not fit ends the show, if there is one."""
+        seen = self._seen
+        if seen is None:
+            return
         try:
             for logged in news:
                 if logged.sequence > self._seen_at:

@@ -11,13 +11,14 @@ _NUMBERS: Final = itertools.count()
 
 
 class FailingDisk(apsw.VFS):
-    """Writes and syncs work until `remaining` of them are left; the next one raises `error`, and all behind it do too."""
+    """Writes and syncs work until none of `remaining` is left; the next `failures` raise `error` (None: all)."""
 
     def __init__(self) -> None:
         self.name = f"failing-{next(_NUMBERS)}"
         super().__init__(self.name, "")
         self.error: type[apsw.Error] = apsw.IOError
         self.remaining: int | None = None
+        self.failures: int | None = None
         self.done = 0
         self.syncs = 0
 
@@ -28,13 +29,17 @@ class FailingDisk(apsw.VFS):
         """One more operation."""
         self.done += 1
         if self.remaining is not None:
-            if self.remaining <= 0:
+            if self.remaining > 0:
+                self.remaining -= 1
+            elif self.failures != 0:
+                self.failures = None if self.failures is None else self.failures - 1
                 raise self.error
-            self.remaining -= 1
 
     @contextmanager
-    def fails_after(self, operations: int, error: type[apsw.Error] = apsw.IOError) -> Iterator[None]:
-        self.error, self.remaining = error, operations
+    def fails_after(
+        self, operations: int, error: type[apsw.Error] = apsw.IOError, *, failures: int | None = None
+    ) -> Iterator[None]:
+        self.error, self.remaining, self.failures = error, operations, failures
         try:
             yield
         finally:

@@ -7,11 +7,15 @@ from typing import Final
 
 from sideband.core.errors import ReminderError
 from sideband.core.failures import StoreError
+from sideband.core.limits import Limits
 from sideband.ports import Lease
 from sideband.store.sqlite import SqliteStore, open_sqlite
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.builders import a_draft
 from tests.unit.store.twins import Sender, a_start, told
+
+# Whoever is to be killed goes on until it is, and that may take a while.
+ROOMY: Final = Limits(pending_per_session=1_000_000, pending_per_source={})
 
 
 class Process:
@@ -26,7 +30,7 @@ class Process:
     async def send(self, count: str) -> None:
         """So many reminders one after the other; the id of each is said when it is acknowledged."""
         for _ in range(int(count)):
-            say((await self.sender.send(a_draft())).reminder_id)
+            say((await self.sender.send(a_draft(), limits=ROOMY)).reminder_id)
 
     async def collide(self, count: str) -> None:
         """The same, all of one key; how many each displaced is said."""

@@ -12,7 +12,7 @@ from sideband.store.postgres import PostgresStore
 from sideband.store.postgres.committing import PostgresSettings
 from sideband.store.replica import Replica
 from sideband.store.sqlite import SqliteStore
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played, told

@@ -419,6 +419,7 @@ def test_a_server_that_is_not_there_is_named_without_a_password(tmp_path: Path) 
     with pytest.raises(StoreUnavailable, match="cannot be used now") as refused, inspect_store(url):
         pass
     assert "hunter2" not in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_an_inspector_can_be_made_for_any_moment(sqlite: SqliteTwin) -> None:

@@ -17,7 +17,8 @@ from sideband.core.state import SessionState, fold
 from sideband.store.batch import Order
 from sideband.store.records import checksum
 from sideband.store.replica import Replica
-from sideband.store.sqlite.committing import Committer, SqliteSettings
+from sideband.store.sqlite.committing import Committer
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.builders import a_draft
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import Sender, SqliteTwin, a_start, played, so_many, told, took

@@ -9,8 +9,7 @@ from sideband.core.failures import CursorExpired, CursorLost
 from sideband.core.lifecycle import inject
 from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS
 from tests.builders import a_reminder
-from tests.loop_builders import others
-from tests.unit.store.twins import Twin, Witness, a_start, played, so_many, told, took
+from tests.unit.store.twins import Twin, Witness, a_start, is_followed, played, so_many, told, took
 
 
 def test_a_subscriber_has_what_was_logged_and_then_what_is(twin: Twin) -> None:
@@ -117,7 +116,7 @@ def test_a_subscriber_that_falls_behind_is_cut_off_with_its_cursor_and_goes_on_f
         async with twin.open() as store:
             slow = store.subscribe()
             waiting = asyncio.ensure_future(anext(slow))
-            await others()
+            await is_followed(store)
             await store.commit("a", a_start)
             await waiting
             await store.commit("a", so_many(SUBSCRIBER_EVENTS + 5))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -17,9 +17,10 @@ from sideband.store.memory import MemoryStore
 from sideband.store.postgres import PostgresStore, open_postgres
 from sideband.store.postgres.committing import PostgresSettings
 from sideband.store.sqlite import SqliteStore, open_sqlite
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from sideband.testing import FakeClock
 from tests.builders import counting_ids
+from tests.hurry import until
 from tests.postgres import the_server
 from tests.sessions import CLIENT
 
@@ -93,12 +94,16 @@ class PostgresTwin:
         self.url = self.server.url(self.name)
 
     @asynccontextmanager
-    async def open(self, settings: PostgresSettings | None = None) -> AsyncIterator[PostgresStore]:
-        store = await open_postgres(self.url, settings or PostgresSettings())
+    async def open(
+        self, settings: PostgresSettings | None = None, *, url: str | None = None
+    ) -> AsyncIterator[PostgresStore]:
+        """By its own address, or by that of something between."""
+        store = await open_postgres(url or self.url, settings or PostgresSettings())
         try:
             yield store
         finally:
-            await store.close()
+            # One that cannot be closed fails its test, and keeps nobody else from being run.
+            await asyncio.wait_for(store.close(), PATIENCE)
 
     async def let_leases_lapse(self, _store: Journal) -> None:
         self.execute("UPDATE sideband.session SET expires_at = expires_at - interval '1 hour'")
@@ -106,6 +111,19 @@ class PostgresTwin:
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Do something in the database behind the back of every store."""
         return self.server.execute(statement, *values, database=self.name)
+
+    def is_waited_for(self) -> None:
+        """Returns when somebody wants what somebody else has."""
+        self.server.wait_for(
+            "SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()",
+            database=self.name,
+        )
+
+    def is_left(self) -> None:
+        """Returns when nobody is connected any longer."""
+        self.server.wait_for(
+            "SELECT WHERE NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = %s)", self.name, database="postgres"
+        )
 
     def remove(self) -> None:
         self.server.give_back(self.name)
@@ -120,9 +138,22 @@ TWINS: Final[Mapping[str, Callable[[Path], Twin]]] = {
 DURABLE: Final = tuple(name for name in TWINS if name != "memory")
 
 
+@asynccontextmanager
+async def two_of(twin: Twin) -> AsyncIterator[tuple[Journal, Journal]]:
+    """The stores of two processes; of a store in memory there is only one."""
+    async with AsyncExitStack() as stack:
+        here = await stack.enter_async_context(twin.open())
+        yield here, here if isinstance(twin, MemoryTwin) else await stack.enter_async_context(twin.open())
+
+
 def played(story: Callable[[], Coroutine[Any, Any, _Value]]) -> _Value:
     """Run it to its end."""
     return asyncio.run(asyncio.wait_for(story(), PATIENCE))
+
+
+async def is_followed(store: Any, *, by: int = 1) -> None:  # noqa: ANN401 - inside, all stores have the same
+    """Returns when so many are told of what happens, and no longer of what has happened before."""
+    await until(lambda: store._feed.subscribers >= by)
 
 
 async def took(source: AsyncGenerator[Logged, None], count: int) -> list[Logged]:

@@ -115,7 +115,8 @@ def explained(address: Address) -> Iterator[None]:
 
 
 def _refusal(error: psycopg.Error, address: Address) -> StoreError:
-    what = f"{type(error).__name__}: {error}".strip()
+    # What libpq says goes over several lines.
+    what = " ".join(f"{type(error).__name__}: {error}".split())
     return StoreUnavailable(f"{address.shown} cannot be used now: {what}")
 
 

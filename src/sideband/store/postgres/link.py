@@ -178,7 +178,8 @@ class Link:
         """What an error of PostgreSQL means for whoever uses the store."""
         if isinstance(error, POOLED):
             return pooled(self.address.shown)
-        what = f"{type(error).__name__}: {error}".strip()
+        # What libpq says goes over several lines.
+        what = " ".join(f"{type(error).__name__}: {error}".split())
         return StoreUnavailable(f"{self.address.shown} cannot be used now: {what}")
 
     async def tidy(self) -> None:

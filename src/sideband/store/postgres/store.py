@@ -278,7 +278,7 @@ class PostgresStore:
     def _deliver(self, done: Round) -> None:
         self._show.deliver(done)
         if self._feed.announced == done.behind:
-            self._feed.announce(done.written)
+            self._feed.pass_on(done.written)
         elif done.written:
             # Others have written in between, and everybody is told in the order of the journal.
             self._is_behind = True

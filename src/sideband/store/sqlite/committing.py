@@ -2,26 +2,26 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
 import apsw
-import msgspec
 
-from sideband.core.failures import CursorExpired, StoreDamaged, StoreError
+from sideband.core.failures import CursorExpired, OutcomeUnknown, StoreDamaged, StoreError
 from sideband.core.state import SessionState
 from sideband.ports import Lease, Logged
 from sideband.store.batch import Answer, Batch, Order, Row, Standing
-from sideband.store.feed import SUBSCRIBER_EVENTS, Gap
+from sideband.store.feed import Gap
 from sideband.store.records import checksum
 from sideband.store.replica import Loaded, Replica
-from sideband.store.roster import AT_HAND
-from sideband.store.sqlite import disk, keeping, lease, schema
+from sideband.store.sqlite import disk, finishing, keeping, lease, schema
 from sideband.store.sqlite.connection import connect
 from sideband.store.sqlite.delivery import Delivery, Opened, Round
 from sideband.store.sqlite.lease import Term, Terms
 from sideband.store.sqlite.reading import Library
+from sideband.store.sqlite.settings import SqliteSettings
 from sideband.store.sqlite.wakeup import Doorbell
 
 _INSERT: Final = "INSERT INTO journal (sequence, session_id, word, checksum, body) VALUES (?, ?, ?, ?, ?)"
@@ -29,26 +29,6 @@ _INSERT: Final = "INSERT INTO journal (sequence, session_id, word, checksum, bod
 WAL_PAGES: Final = 1_000
 # How it stands with so many sessions is remembered; then all of it is looked up again.
 KNOWN_TERMS: Final = 10_000
-
-
-class SqliteSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a store on a file behaves.
-
-    A session has a new snapshot after `snapshot_events`, and its journal keeps `kept_events` behind it (None: all of
-    them). A subscriber that is `subscriber_events` behind is cut off. Other processes are looked after every
-    `poll_seconds`, though they mostly ring before. Whoever finds the file taken gives up after `busy_seconds`. Beside the
-    sessions that somebody holds on to, `sessions_at_hand` stay in memory. `vfs` is the name of another file system
-    layer, for tests of what may fail.
-    """
-
-    snapshot_events: int = 1_000
-    kept_events: int | None = 100_000
-    subscriber_events: int = SUBSCRIBER_EVENTS
-    lease_seconds: float = 30.0
-    poll_seconds: float = 0.25
-    busy_seconds: float = 10.0
-    sessions_at_hand: int = AT_HAND
-    vfs: str = ""
 
 
 class Committer:
@@ -102,7 +82,7 @@ class Committer:
                 self._use(fresh)
                 self._is_broken = False
             yield
-        except apsw.Error as error:
+        except schema.UNREADABLE as error:
             # After a failed sync nobody knows what of the log is on the disk; who opens it anew reads what is there.
             self._is_broken |= isinstance(error, apsw.IOError)
             raise schema.refusal(error, self._path) from error
@@ -122,11 +102,12 @@ class Committer:
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._catch_up()
                 yield
-                self._connection.execute("COMMIT")
+                finishing.commit(self._connection, self._path)
+            except OutcomeUnknown:
+                self._is_broken = True
+                raise
             finally:
-                if self._connection.in_transaction:
-                    with contextlib.suppress(apsw.Error):
-                        self._connection.execute("ROLLBACK")
+                finishing.roll_back(self._connection)
 
     def close(self) -> None:
         self._connection.close(force=True)
@@ -206,8 +187,7 @@ class Committer:
             # What takes long is done before others are kept waiting.
             unreadable = self._load_all(orders)
             with self._transaction():
-                now = self._now_ms()
-                batch = Batch(self.horizon, lambda session_id: self._standing(session_id, now))
+                batch = Batch(self.horizon, partial(self._standing, self._now_ms()))
                 batch.run(orders, unreadable)
                 if batch.rows:
                     self._connection.executemany(_INSERT, map(_bound, batch.rows))
@@ -218,7 +198,9 @@ class Committer:
         else:
             batch.settle()
             self.horizon = batch.last
-            self._news += tuple(row.logged for row in batch.rows)
+            self._news += tuple(
+                [Logged(sequence=row.sequence, session_id=row.session_id, event=row.record.event) for row in batch.rows]
+            )
         return Round(self.delivery(batch.answers), batch.postponed, batch.replicas if batch.rows else ())
 
     def _load_all(self, orders: Sequence[Order]) -> Mapping[Replica, StoreError]:
@@ -232,12 +214,16 @@ class Committer:
                 unreadable[replica] = error
         return unreadable
 
-    def _standing(self, session_id: str, now: int) -> Standing:
+    def _standing(self, now: int, session_id: str) -> Standing:
         term = self._terms.get(session_id)
         if term is None:
             if len(self._terms) >= KNOWN_TERMS:
                 self._terms.clear()
-            term = self._terms[session_id] = lease.term(self._connection, session_id)
+            try:
+                term = self._terms[session_id] = lease.term(self._connection, session_id)
+            except schema.UNREADABLE as error:
+                # It is the answer to one order, and not the end of them all.
+                raise schema.refusal(error, self._path) from error
         return Standing(term.token, term.expires_at > now)
 
     # Leases.
@@ -283,7 +269,7 @@ class Committer:
         with contextlib.suppress(StoreError):
             self._ring()
         for replica in touched:
-            if replica.is_loaded and self._is_due(replica):
+            if replica.tail_events >= self._settings.snapshot_events and self._is_due(replica):
                 with contextlib.suppress(StoreError):
                     self._snap(replica, keep=self._settings.kept_events)
         if self._wal_pages >= WAL_PAGES:
@@ -293,8 +279,7 @@ class Committer:
 
     def _is_due(self, replica: Replica) -> bool:
         # A large state is not copied for a few words: what is logged behind it has to be as long.
-        many = replica.tail_events >= self._settings.snapshot_events
-        return many and replica.tail_bytes >= replica.snapshot_bytes
+        return replica.is_loaded and replica.tail_bytes >= replica.snapshot_bytes
 
     def _snap(self, replica: Replica, *, keep: int | None) -> int:
         with self._transaction():

@@ -42,6 +42,9 @@ NETWORK: Final = frozenset(
         "smbfs",
     }
 )
+# Folders that a virtual machine shares with its host: what is mapped into memory there is not what the file holds. Not
+# so 9p and virtiofs: whole sandboxes stand on these, as on their only disk.
+OF_THE_HOST: Final = frozenset({"drvfs", "fuse.grpcfuse", "fuse.osxfs", "fuse.vmhgfs-fuse", "prl_fs", "vboxsf"})
 
 
 def filesystem_of(path: Path, mounts: Path = MOUNTS) -> str | None:
@@ -78,9 +81,10 @@ def check_place(path: Path, *, filesystem: Callable[[Path], str | None] = filesy
     if not path.parent.is_dir():
         raise StoreRefused(f"{path} cannot be opened: there is no directory {path.parent}")
     kind = filesystem(path)
-    if kind in NETWORK:
+    if kind in NETWORK or kind in OF_THE_HOST:
+        where = "on a network file system" if kind in NETWORK else "in a folder that is shared with the host"
         raise StoreRefused(
-            f"{path} is on a network file system ({kind}), where a store loses what it promised; "
+            f"{path} is {where} ({kind}), where a store loses what it promised; "
             "put it on a local disk, or use postgresql://"
         )
     if path.exists() and not path.is_file():

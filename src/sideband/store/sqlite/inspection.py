@@ -10,10 +10,11 @@ import apsw
 
 from sideband.core.failures import StoreRefused
 from sideband.store.inspection import Entry, Held, Kept, Missing, Shelf, shelve, unexplained
-from sideband.store.records import checksum
+from sideband.store.records import is_as_written
 from sideband.store.sqlite import disk, schema
 from sideband.store.sqlite.connection import connect
 from sideband.store.sqlite.torn import has_torn_midst
+from sideband.store.sqlite.wakeup import directory_for, is_dead
 
 BUSY_SECONDS: Final = 10.0
 _COUNTED: Final = """
@@ -21,6 +22,8 @@ SELECT held.session_id, held.events, held.last, journal.word
 FROM (SELECT session_id, count(*) AS events, max(sequence) AS last FROM journal GROUP BY session_id) AS held
 JOIN journal ON journal.sequence = held.last
 """
+_SNAPSHOTS: Final = "SELECT session_id, sequence, pruned_through FROM snapshot"
+_LEASES: Final = "SELECT session_id, holder, token, expires_at, address FROM lease"
 _GAPS: Final = """
 SELECT before + 1, sequence - 1
 FROM (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) AS before FROM journal)
@@ -58,7 +61,7 @@ class SqliteInspector:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except apsw.Error as error:
+        except schema.UNREADABLE as error:
             raise schema.refusal(error, self._path) from error
 
     def _version(self) -> int:
@@ -103,24 +106,32 @@ class SqliteInspector:
 
     def missing(self) -> Sequence[Missing]:
         with self._reading() as connection:
-            pruned = connection.execute("SELECT coalesce(max(pruned_through), 0) FROM snapshot").get
+            query = "SELECT coalesce(max(pruned_through), 0) FROM snapshot"
+            ((pruned,),) = self._typed("snapshot", connection.execute(query), int)
             return unexplained(connection.execute(_GAPS), pruned_through=pruned)
 
     def shelves(self) -> Sequence[Shelf]:
         with self._reading() as connection:
-            snapshots: list[Any] = [*connection.execute("SELECT session_id, sequence, pruned_through FROM snapshot")]
-            leases: list[Any] = [*connection.execute("SELECT session_id, holder, token, expires_at FROM lease")]
-            counted: list[Any] = [*connection.execute(_COUNTED)]
+            snapshots = self._typed("snapshot", connection.execute(_SNAPSHOTS), str, int, int)
+            leases = self._typed("lease", connection.execute(_LEASES), str, str, int, int, str)
+            counted = self._typed("journal", connection.execute(_COUNTED), str, int, int, str)
             return shelve(
                 counted,
                 {name: sequence for name, sequence, _ in snapshots},
                 {name: pruned for name, _, pruned in snapshots if pruned},
-                {
-                    name: Held(holder, token, until, has_lapsed=until <= self._now_ms)
-                    for name, holder, token, until in leases
-                    if holder
-                },
+                {name: self._held(*lease) for name, *lease in leases if lease[0]},
             )
+
+    def _typed(self, table: str, rows: Iterable[Any], *types: type) -> list[Any]:
+        """The rows, where each value is of its type: SQLite looks at that only when it writes."""
+        found = [*rows]
+        if not all(isinstance(value, kind) for row in found for value, kind in zip(row, types, strict=True)):
+            raise schema.damaged(self._path, f"a row of the table {table} was changed")
+        return found
+
+    def _held(self, holder: str, token: int, until: int, address: str) -> Held:
+        is_orphaned = is_dead(directory_for(self._path), address)
+        return Held(holder, token, until, has_lapsed=until <= self._now_ms, is_orphaned=is_orphaned)
 
     def kept(self, session_id: str) -> Kept | None:
         with self._reading() as connection:
@@ -130,7 +141,7 @@ class SqliteInspector:
         if row is None:
             return None
         sequence, expected, body = row
-        return Kept(sequence, body, is_whole=checksum(sequence, session_id, body) == expected)
+        return Kept(sequence, body, is_whole=is_as_written(sequence, session_id, expected, body))
 
     def entries(self, session_id: str, *, after: int = 0) -> Iterator[Entry]:
         with self._reading() as connection:
@@ -139,7 +150,7 @@ class SqliteInspector:
                 "WHERE session_id = ? AND sequence > ? ORDER BY sequence",
                 (session_id, after),
             ):
-                yield Entry(sequence, word, body, is_whole=checksum(sequence, session_id, body) == expected)
+                yield Entry(sequence, word, body, is_whole=is_as_written(sequence, session_id, expected, body))
 
     @property
     def _log(self) -> Path:

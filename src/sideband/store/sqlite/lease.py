@@ -17,6 +17,15 @@ class Term(NamedTuple):
     expires_at: int = 0
 
 
+class _Row(NamedTuple):
+    """The same, and who has it."""
+
+    holder: str
+    address: str
+    token: int
+    expires_at: int
+
+
 class Terms(NamedTuple):
     """On which terms a process takes leases: when that is, for how long, and where it can be woken."""
 
@@ -31,25 +40,34 @@ class Terms(NamedTuple):
 
 def term(connection: apsw.Connection, session_id: str) -> Term:
     """How it stands with a session."""
-    row = connection.execute("SELECT token, expires_at FROM lease WHERE session_id = ?", (session_id,)).get
-    return Term() if row is None else Term(*row)
+    row = _row(connection, session_id)
+    return Term() if row is None else Term(row.token, row.expires_at)
+
+
+def _row(connection: apsw.Connection, session_id: str) -> _Row | None:
+    row = connection.execute(
+        "SELECT holder, address, token, expires_at FROM lease WHERE session_id = ?", (session_id,)
+    ).get
+    if row is None:
+        return None
+    # SQLite looks at types only when it writes.
+    if not all(map(isinstance, row, (str, str, int, int))):
+        raise apsw.CorruptError(f"the lease of session {shown(session_id)} was changed")
+    return _Row(*row)
 
 
 def acquire(
     connection: apsw.Connection, session_id: str, holder: str, terms: Terms, *, is_dead: Callable[[str], bool]
 ) -> Lease:
     """Take a session that nobody has, whose lease has lapsed, or whose process has died."""
-    row = connection.execute(
-        "SELECT holder, address, token, expires_at FROM lease WHERE session_id = ?", (session_id,)
-    ).get
+    row = _row(connection, session_id)
     token = 1
     if row is not None:
-        other, address, last, expires_at = row
-        if other != holder and expires_at > terms.now and not is_dead(address):
+        if row.holder != holder and row.expires_at > terms.now and not is_dead(row.address):
             raise SessionBusy(
-                f"session {shown(session_id)} is run by {shown(other)}", field="session", value=session_id
+                f"session {shown(session_id)} is run by {shown(row.holder)}", field="session", value=session_id
             )
-        token = last + 1
+        token = row.token + 1
     connection.execute(
         "INSERT INTO lease (session_id, holder, address, token, expires_at) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT (session_id) DO UPDATE SET holder = excluded.holder, address = excluded.address, "

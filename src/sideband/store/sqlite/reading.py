@@ -9,11 +9,25 @@ import apsw
 from sideband.core.failures import CursorExpired
 from sideband.ports import Logged
 from sideband.store.feed import PAGE_EVENTS, Span, Wanted
-from sideband.store.records import checksum, read, words_of
+from sideband.store.records import is_as_written, read, words_of
 from sideband.store.replica import Loaded
 from sideband.store.sqlite.schema import damaged
 
 _COLUMNS: Final = "SELECT sequence, session_id, checksum, body FROM journal"
+# A row of a session whose entry in the index, right before or right behind the others, has the name of another. The key
+# of a table has no collation; only with one does SQLite look for both at once, and not go through the whole session.
+_MISNAMED: Final = """
+SELECT beside.sequence
+FROM (
+    SELECT sequence, session_id FROM journal INDEXED BY journal_of_session
+    WHERE (session_id, sequence) {side} (?1, ?2 COLLATE BINARY)
+    ORDER BY session_id {order}, sequence {order} LIMIT 1
+) AS beside
+WHERE beside.session_id <> ?1
+AND EXISTS (SELECT 1 FROM journal NOT INDEXED WHERE sequence = beside.sequence AND session_id = ?1)
+"""
+MISNAMED_BEFORE: Final = _MISNAMED.format(side="<=", order="DESC")
+MISNAMED_BEHIND: Final = _MISNAMED.format(side=">", order="ASC")
 # The largest number that SQLite has: there is no row behind it.
 _END: Final = 2**63 - 1
 
@@ -43,10 +57,25 @@ class Library:
         with self._connection:
             kept = self._kept(session_id)
             at, size, tail = self.last(), 0, []
-            for row in self._behind(session_id, kept.sequence):
-                size += len(row[3])
+            last = kept.sequence
+            for row in self._behind(session_id, last):
+                if row[0] <= last:
+                    raise damaged(self._path, f"row {row[0]} of the journal is listed twice")
+                last = row[0]
                 tail.append(self._logged(row))
+                size += len(row[3])
+            self._check_ends(session_id, kept.sequence, last)
         return Loaded(kept.body, kept.sequence, tail, size, at)
+
+    def _check_ends(self, session_id: str, first: int, last: int) -> None:
+        """Refuse a session of which the index has lost a row: it would be missing, and nobody told.
+
+        An entry whose name was changed stands where it stood, and is taken for the end of the session.
+        """
+        for query, sequence in ((MISNAMED_BEFORE, first), (MISNAMED_BEHIND, last)):
+            row = self._connection.execute(query, (session_id, sequence)).get
+            if row is not None:
+                raise damaged(self._path, f"row {row} of the journal is not listed for its session")
 
     def tail(self, session_id: str, after: int) -> Sequence[Logged]:
         """What a session has logged behind a sequence."""
@@ -64,7 +93,7 @@ class Library:
         if row is None:
             return Kept()
         sequence, pruned_through, expected, body = row
-        if checksum(sequence, session_id, body) != expected:
+        if not is_as_written(sequence, session_id, expected, body):
             raise damaged(self._path, f"the snapshot of session {session_id!r} was changed")
         return Kept(sequence, pruned_through, body)
 
@@ -111,14 +140,16 @@ class Library:
         """The last sequence that was pruned, of a session or (None) of all of them."""
         query = "SELECT coalesce(max(pruned_through), 0) FROM snapshot"
         if session_id is None:
-            pruned: int = self._connection.execute(query).get
+            pruned = self._connection.execute(query).get
         else:
             pruned = self._connection.execute(f"{query} WHERE session_id = ?", (session_id,)).get
+        if not isinstance(pruned, int):
+            raise damaged(self._path, "how far the journal was pruned was changed")
         return pruned
 
     def _logged(self, row: tuple[int, str, int, bytes]) -> Logged:
         sequence, session_id, expected, body = row
-        if checksum(sequence, session_id, body) != expected:
+        if not is_as_written(sequence, session_id, expected, body):
             raise damaged(self._path, f"row {sequence} of the journal was changed")
         try:
             event = read(body)

@@ -9,13 +9,14 @@ from typing import Final
 import apsw
 
 from sideband.core.failures import StoreDamaged, StoreError, StoreNewer, StoreRefused, StoreUnavailable
-from sideband.store.sqlite import disk
-from sideband.store.sqlite.torn import has_torn_midst
+from sideband.store.sqlite import disk, soundness
 
 # "SBND" in the header of the file: it tells a store from the file of another program.
 APPLICATION_ID: Final = 0x53424E44
 # All that is asked of SQLite is written here: where it does not understand it, the tables are not what they should be.
-_DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
+_DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError)
+# What reading a file may raise; text is not text any longer where somebody has overwritten it.
+UNREADABLE: Final = (apsw.Error, UnicodeDecodeError)
 
 
 @cache
@@ -46,7 +47,7 @@ def prepare(path: Path, connect: Callable[[Path], apsw.Connection]) -> apsw.Conn
         except BaseException:
             connection.close(force=True)
             raise
-    except (apsw.Error, OSError) as error:
+    except (*UNREADABLE, OSError) as error:
         raise refusal(error, path) from error
     return connection
 
@@ -71,13 +72,11 @@ def _leave_log(connection: apsw.Connection, *, leave: bool) -> None:
 def _check(connection: apsw.Connection, path: Path) -> None:
     if connection.pragma("application_id") != APPLICATION_ID:
         raise StoreRefused(f"{path} is a SQLite file, but not a store of Sideband; choose another path")
-    refuse_newer(connection.pragma("user_version"), path)
-    report = connection.execute("PRAGMA integrity_check(1)").get
-    if report != "ok":
-        raise damaged(path, report)
-    wal = Path(f"{path}{disk.WAL}")
-    if has_torn_midst(connection, wal):
-        raise damaged(path, f"a commit in {wal.name} cannot be read, and others stand behind it")
+    version = connection.pragma("user_version")
+    refuse_newer(version, path)
+    fault = soundness.fault(connection, path, migrations()[:version])
+    if fault is not None:
+        raise damaged(path, fault)
 
 
 def _share(connection: apsw.Connection, path: Path) -> None:

@@ -20,10 +20,11 @@ from sideband.store.names import check_name
 from sideband.store.replica import Loaded, Replica
 from sideband.store.roster import Roster
 from sideband.store.sqlite import disk, schema
-from sideband.store.sqlite.committing import Committer, SqliteSettings
+from sideband.store.sqlite.committing import Committer
 from sideband.store.sqlite.connection import connect
 from sideband.store.sqlite.delivery import Delivery
 from sideband.store.sqlite.reading import Library
+from sideband.store.sqlite.settings import SqliteSettings
 from sideband.store.sqlite.wakeup import Doorbell
 from sideband.store.sqlite.writer import Errand, EventLoop, Finish, Stop, Writer
 
@@ -217,7 +218,7 @@ class SqliteStore:
                 self._connection = connect(self.path, busy_seconds=self._settings.busy_seconds, vfs=self._settings.vfs)
                 self._connection.pragma("query_only", "on")
             return read(Library(self._connection, self.path))
-        except apsw.Error as error:
+        except schema.UNREADABLE as error:
             if isinstance(error, apsw.IOError) and self._connection is not None:
                 # It may work again for somebody who opens it anew.
                 self._connection.close(force=True)
@@ -248,11 +249,11 @@ class SqliteStore:
         peek = self._replicas.peek
         for logged in delivery.news:
             followed = peek(logged.session_id)
-            if followed is not None and followed.is_open:
+            if followed is not None:
                 followed.show_news((logged,))
         if delivery.lost is not None:
             self._feed.skip(delivery.lost)
-        self._feed.announce(delivery.news)
+        self._feed.pass_on(delivery.news)
         tell(delivery.answers)
 
     def _answer(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether the log beside a store file was damaged in its midst.
+"""What stands in the log beside a store file that SQLite has not accepted: torn commits, and refused ones.
 
 SQLite reads its log up to the first frame whose checksum is wrong and takes that for the torn end of a commit that was
 never acknowledged. Where another commit stands behind it, it was not: each is synced before the next one begins. Then
@@ -43,19 +43,66 @@ def _accepted(connection: apsw.Connection) -> int:
     return frames
 
 
-def _is_followed(wal: Path, accepted: int) -> bool:
+def ends_in_a_commit(connection: apsw.Connection, wal: Path) -> bool:
+    """Whether behind what SQLite has accepted of the log there is a whole commit: who reads the log anew takes it.
+
+    Where all of the log is in the file already it is begun anew, and nothing of it counts as accepted any longer. Until
+    its new header is written the old commits stand there still, and they are taken for one: True, and nothing is new.
+    """
+    log = _read(wal)
+    if log is None:
+        return False
+    accepted = _accepted(connection)
+    sums = log.sums
+    for frame in log.frames(behind=max(0, accepted - 1)):
+        if accepted > 0:
+            accepted, sums = 0, frame.sums
+        elif frame.salts != log.salts or _sums(sums, frame.summed, log.order) != frame.sums:
+            return False
+        elif frame.commits:
+            return True
+        else:
+            sums = frame.sums
+    return False
+
+
+class _Log(NamedTuple):
+    """A log as it stands in its file; what has other salts is of one before it."""
+
+    data: bytes
+    page_size: int
+    order: str
+    salts: tuple[int, int]
+    sums: tuple[int, int]
+
+    def frames(self, *, behind: int) -> Iterator[_Frame]:
+        length = FRAME.size + self.page_size
+        for start in range(HEADER.size + behind * length, len(self.data) - length + 1, length):
+            _, pages, *words = FRAME.unpack_from(self.data, start)
+            summed = self.data[start : start + 8] + self.data[start + FRAME.size : start + length]
+            yield _Frame(pages > 0, (words[0], words[1]), (words[2], words[3]), summed)
+
+
+def _read(wal: Path) -> _Log | None:
     try:
         data = wal.read_bytes()
     except FileNotFoundError:
-        return False
+        return None
     if len(data) < HEADER.size:
-        return False
-    magic, _, page_size, _, *salts, _, _ = HEADER.unpack_from(data)
+        return None
+    magic, _, page_size, _, *words = HEADER.unpack_from(data)
     order = ">" if magic & BIG_ENDIAN else "<"
+    return _Log(data, page_size, order, (words[0], words[1]), (words[2], words[3]))
+
+
+def _is_followed(wal: Path, accepted: int) -> bool:
+    log = _read(wal)
     before: _Frame | None = None
-    for frame in _frames(data, page_size, behind=accepted):
-        current = frame.salts == tuple(salts)
-        if current and before is not None and _follows(frame, before, order):
+    if log is None:
+        return False
+    for frame in log.frames(behind=accepted):
+        current = frame.salts == log.salts
+        if current and before is not None and _follows(frame, before, log.order):
             return True
         before = frame if current else None
     return False
@@ -65,14 +112,6 @@ def _follows(frame: _Frame, before: _Frame, order: str) -> bool:
     """Whether a frame begins the next commit; where it only repeats the one before, that was to fill a sector."""
     fresh = before.commits and frame.summed != before.summed
     return fresh and _sums(before.sums, frame.summed, order) == frame.sums
-
-
-def _frames(data: bytes, page_size: int, *, behind: int) -> Iterator[_Frame]:
-    length = FRAME.size + page_size
-    for start in range(HEADER.size + behind * length, len(data) - length + 1, length):
-        _, pages, *words = FRAME.unpack_from(data, start)
-        summed = data[start : start + 8] + data[start + FRAME.size : start + length]
-        yield _Frame(pages > 0, (words[0], words[1]), (words[2], words[3]), summed)
 
 
 def _sums(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:

@@ -33,6 +33,23 @@ def directory_for(store: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"sideband-{os.getuid()}-{name}"
 
 
+def is_dead(directory: Path, address: str) -> bool:
+    """Whether the process of this address surely runs no longer; where it cannot be reached, it may."""
+    if not (address and hasattr(socket, "AF_UNIX")):
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hand:
+        return _is_refused(directory / address, hand.connect)
+
+
+def _is_refused(bell: Path, attempt: Callable[[str], object]) -> bool:
+    try:
+        attempt(str(bell))
+    except OSError as error:
+        # Full means that it was rung before and has not looked yet; gone means that it was closed in good order.
+        return error.errno == errno.ECONNREFUSED
+    return False
+
+
 class Doorbell:
     """The address of one process."""
 
@@ -84,7 +101,7 @@ class Doorbell:
             self._look_around()
         except OSError:
             return []
-        return [name for name in self._others if self._is_refused(name, self._ring)]
+        return [name for name in self._others if _is_refused(self._directory / name, self._ring)]
 
     def _look_around(self) -> None:
         """Who is there; looked up again when somebody has come or gone, or may have within the grain of the clock."""
@@ -98,18 +115,7 @@ class Doorbell:
 
     def is_dead(self, address: str) -> bool:
         """Whether the process of this address surely runs no longer; where it cannot be reached, it may."""
-        if not address:
-            return False
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hand:
-            return self._is_refused(address, hand.connect)
-
-    def _is_refused(self, address: str, attempt: Callable[[str], object]) -> bool:
-        try:
-            attempt(str(self._directory / address))
-        except OSError as error:
-            # Full means that it was rung before and has not looked yet; gone means that it was closed in good order.
-            return error.errno == errno.ECONNREFUSED
-        return False
+        return is_dead(self._directory, address)
 
     def remove(self, address: str) -> None:
         """Take down the address of a process that has died."""

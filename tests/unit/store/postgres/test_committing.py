@@ -91,7 +91,7 @@ def test_a_commit_stands_behind_everything_that_its_decision_has_seen(
             async with await psycopg.AsyncConnection.connect(postgres.url) as other:
                 await other.execute("SELECT FROM sideband.session FOR UPDATE")
                 asked = asyncio.ensure_future(store.commit("s", decide))
-                await asyncio.to_thread(is_waited_for, postgres)
+                await asyncio.to_thread(postgres.is_waited_for)
                 await other.execute("UPDATE sideband.counter SET last = 2")
                 values = IDLED.word, row_sum("s", IDLED.body), IDLED.body
                 await other.execute("INSERT INTO sideband.journal VALUES (2, 's', %s, %s, %s)", values)
@@ -99,12 +99,6 @@ def test_a_commit_stands_behind_everything_that_its_decision_has_seen(
 
     played(story)
     assert seen == [False]
-
-
-def is_waited_for(twin: PostgresTwin) -> None:
-    """Returns when somebody wants a row that somebody else has."""
-    while not twin.execute("SELECT pid FROM pg_locks WHERE NOT granted"):
-        pass
 
 
 def test_what_is_prepared_outlives_the_first_commit_that_has_nothing_to_write(postgres: PostgresTwin) -> None:

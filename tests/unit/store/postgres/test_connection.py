@@ -10,7 +10,7 @@ from sideband.core.events import Event, Idled, Started
 from sideband.core.failures import OutcomeUnknown, StoreUnavailable
 from sideband.core.state import SessionState
 from sideband.ports import Committed, Journal
-from sideband.store.postgres import PostgresStore, open_postgres
+from sideband.store.postgres import PostgresStore
 from sideband.store.postgres.committing import PostgresSettings
 from tests.builders import a_draft
 from tests.postgres_proxy import Loss, Proxy
@@ -23,12 +23,8 @@ IMPATIENT = PostgresSettings(patience_seconds=0.2)
 async def behind_a_proxy(
     twin: PostgresTwin, settings: PostgresSettings | None = None
 ) -> AsyncIterator[tuple[PostgresStore, Proxy]]:
-    async with Proxy(twin.server).running() as proxy:
-        store = await open_postgres(proxy.url(twin.name), settings or PostgresSettings())
-        try:
-            yield store, proxy
-        finally:
-            await store.close()
+    async with Proxy(twin.server).running() as proxy, twin.open(settings, url=proxy.url(twin.name)) as store:
+        yield store, proxy
 
 
 class Deciding:

@@ -8,10 +8,8 @@ import pytest
 
 from sideband.core.items import QueuedReminder
 from sideband.ports import Journal
-from sideband.store.postgres import open_postgres
 from tests.builders import a_draft
 from tests.postgres_proxy import Proxy
-from tests.unit.store.postgres.test_listener import is_waited_for
 from tests.unit.store.twins import PostgresTwin, Sender, a_start, played
 
 BODY = "naïve ☃ 🎉 \\ ' \" $1 %s {}"
@@ -32,19 +30,18 @@ async def bodies(store: Journal, session_id: str) -> list[str]:
         "client_encoding=LATIN1",
         "-c bytea_output=escape -c standard_conforming_strings=off",
         "-c default_transaction_isolation=serializable",
-        "-c statement_timeout=1000",
+        "-c statement_timeout=30s",
         "-c plan_cache_mode=force_generic_plan",
         "-c search_path=nowhere",
     ],
 )
 def test_every_text_is_kept_whatever_a_connection_is_set_to(postgres: PostgresTwin, asked: str) -> None:
     async def story() -> None:
-        store = await open_postgres(an_address(postgres, asked))
-        await Sender(store).send(a_draft(body=BODY), session_id=BODY)
-        lease = await store.acquire(BODY, BODY)
-        await store.commit(BODY, a_start, lease=lease)
-        await store.prune(BODY)
-        await store.close()
+        async with postgres.open(url=an_address(postgres, asked)) as store:
+            await Sender(store).send(a_draft(body=BODY), session_id=BODY)
+            lease = await store.acquire(BODY, BODY)
+            await store.commit(BODY, a_start, lease=lease)
+            await store.prune(BODY)
         async with postgres.open() as other:
             assert await bodies(other, BODY) == [BODY]
 
@@ -70,12 +67,14 @@ def test_whoever_is_cancelled_while_the_connection_is_lost_does_not_ask_again(
 ) -> None:
     # A server that does not hear of it goes on with what it was asked: nobody holds the session afterwards.
     async def story() -> None:
-        async with Proxy(postgres.server).running() as proxy:
-            store = await open_postgres(proxy.url(postgres.name))
+        async with (
+            Proxy(postgres.server).running() as proxy,
+            postgres.open(url=proxy.url(postgres.name)) as store,
+        ):
             async with await psycopg.AsyncConnection.connect(postgres.url) as other:
                 await other.execute("LOCK sideband.session IN ACCESS EXCLUSIVE MODE")
                 asked = asyncio.ensure_future(store.acquire("s", "me"))
-                await asyncio.to_thread(is_waited_for, postgres)
+                await asyncio.to_thread(postgres.is_waited_for)
                 proxy.is_down = not is_heard
                 asked.cancel()
                 for _ in range(20):
@@ -85,6 +84,5 @@ def test_whoever_is_cancelled_while_the_connection_is_lost_does_not_ask_again(
             proxy.is_down = False
             assert asked.cancelled()
             await store.acquire("s", "you")
-            await store.close()
 
     played(story)

@@ -6,7 +6,6 @@ import psycopg
 import pytest
 
 from sideband.core.failures import StoreDamaged
-from sideband.store.postgres import open_postgres
 from sideband.store.postgres.committing import PostgresSettings
 from tests.postgres_proxy import Proxy
 from tests.unit.store.twins import PostgresTwin, a_start, played, so_many, told, took
@@ -53,20 +52,16 @@ def test_whoever_follows_everything_has_all_that_was_before_the_damage(postgres:
     played(story)
 
 
-def is_waited_for(twin: PostgresTwin) -> None:
-    """Returns when somebody wants what somebody else has."""
-    while not twin.execute("SELECT pid FROM pg_locks WHERE NOT granted"):
-        pass
-
-
 def test_a_store_can_be_closed_though_the_connection_that_listens_is_lost_just_then(postgres: PostgresTwin) -> None:
     async def story() -> None:
-        async with Proxy(postgres.server).running() as proxy:
-            store = await open_postgres(proxy.url(postgres.name), PostgresSettings(poll_seconds=0.02))
+        async with (
+            Proxy(postgres.server).running() as proxy,
+            postgres.open(PostgresSettings(poll_seconds=0.02), url=proxy.url(postgres.name)) as store,
+        ):
             await store.open("s")
             async with await psycopg.AsyncConnection.connect(postgres.url) as other:
                 await other.execute("LOCK sideband.counter IN ACCESS EXCLUSIVE MODE")
-                await asyncio.to_thread(is_waited_for, postgres)
+                await asyncio.to_thread(postgres.is_waited_for)
                 closing = asyncio.ensure_future(store.close())
                 proxy.is_down = True
                 # Whoever is cancelled in the middle of a question waits for the answer before it gives up.

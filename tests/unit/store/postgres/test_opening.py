@@ -209,7 +209,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresTwi
         with pytest.raises(StoreRefused, match="created with ENCODING 'UTF8'"):
             played(lambda: open_postgres(postgres.server.url(name)))
     finally:
-        postgres.server.execute(f"DROP DATABASE {name}")
+        postgres.server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 # Names and settings.

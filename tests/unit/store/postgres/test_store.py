@@ -6,15 +6,8 @@ import pytest
 
 from sideband.core.events import Idled
 from sideband.core.failures import StoreClosed
-from sideband.store.postgres import open_postgres
 from tests.postgres_proxy import Loss, Proxy
 from tests.unit.store.twins import PostgresTwin, a_start, played, told
-
-
-def is_left(twin: PostgresTwin) -> None:
-    """Returns when nobody is connected any longer."""
-    while twin.execute("SELECT pid FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()", twin.name):
-        pass
 
 
 @pytest.mark.parametrize("steps", range(6))
@@ -32,7 +25,7 @@ def test_whoever_is_cancelled_while_it_closes_a_store_does_not_leave_it_half_ope
             await asyncio.gather(closing, return_exceptions=True)
             await asyncio.gather(store.close(), store.close())
             assert (await asked).sequence == 1
-            await asyncio.to_thread(is_left, postgres)
+            await asyncio.to_thread(postgres.is_left)
         async with postgres.open() as store:
             await store.acquire("s", "you")
 
@@ -45,8 +38,11 @@ def test_what_others_log_before_the_answer_to_a_commit_has_come_is_shown_behind_
     is_open: bool,  # noqa: FBT001 - a row
 ) -> None:
     async def story() -> None:
-        async with Proxy(postgres.server).running() as proxy, postgres.open() as other:
-            store = await open_postgres(proxy.url(postgres.name))
+        async with (
+            Proxy(postgres.server).running() as proxy,
+            postgres.open() as other,
+            postgres.open(url=proxy.url(postgres.name)) as store,
+        ):
             woken, made = store.wake("s"), other.wake("s")
             await store.commit("another", lambda _: ())
             if is_open:
@@ -63,7 +59,6 @@ def test_what_others_log_before_the_answer_to_a_commit_has_come_is_shown_behind_
             proxy.is_down = False
             assert (await asked).sequence == 1
             assert not store.state("s").running
-            await store.close()
 
     played(story)
 
@@ -81,6 +76,6 @@ def test_what_is_asked_while_a_store_is_closed_is_done_or_refused_and_leaves_no_
             await store.close()
             outcomes = await asyncio.gather(*asked, return_exceptions=True)
             assert all(isinstance(outcome, StoreClosed) for outcome in outcomes if isinstance(outcome, BaseException))
-            await asyncio.to_thread(is_left, postgres)
+            await asyncio.to_thread(postgres.is_left)
 
     played(story)

@@ -3,7 +3,7 @@
 import pytest
 
 from sideband.core.failures import StoreDamaged
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.unit.store.twins import SqliteTwin, a_start, played, told
 
 

@@ -213,9 +213,11 @@ def test_a_directory_and_a_place_that_is_not_there_are_refused(tmp_path: Path) -
         disk.check_place(tmp_path / "nowhere" / "store.db")
 
 
-def test_a_network_file_system_is_refused(tmp_path: Path) -> None:
+def test_a_file_system_of_another_machine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match=r"network file system \(nfs4\).*local disk, or use postgresql"):
         disk.check_place(tmp_path / "store.db", filesystem=lambda _path: "nfs4")
+    with pytest.raises(StoreRefused, match=r"shared with the host \(vboxsf\).*local disk, or use postgresql"):
+        disk.check_place(tmp_path / "store.db", filesystem=lambda _path: "vboxsf")
     disk.check_place(tmp_path / "store.db", filesystem=lambda _path: "ext4")
     disk.check_place(tmp_path / "store.db", filesystem=lambda _path: None)
 

@@ -72,10 +72,12 @@ async def a_child(
     try:
         assert await child.line() == "ready"
         yield child
+        child._in.close()
+        await process.wait()
     finally:
+        # One that is still there may wait for what never comes.
         if process.returncode is None:
-            child._in.close()
-            await process.wait()
+            await child.kill()
 
 
 def test_processes_that_write_at_once_keep_every_promise_together(sqlite: SqliteTwin) -> None:
@@ -139,7 +141,7 @@ def test_what_a_killed_process_ran_is_free_at_once_and_what_a_living_one_runs_is
 
 def test_a_run_in_another_process_that_was_overtaken_is_told_and_writes_nothing(sqlite: SqliteTwin) -> None:
     async def story() -> None:
-        async with sqlite.open() as store, a_child(sqlite, "slow", lease_seconds=0.001) as slow:
+        async with sqlite.open() as store, a_child(sqlite, "slow", lease_seconds=0) as slow:
             assert await slow.ask("acquire s") == ["taken"]
             assert await slow.ask("run s") == ["committed"]
             mine = await store.acquire("s", "me")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sideband.store.sqlite import wakeup
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from sideband.store.sqlite.wakeup import LONGEST_PATH, Doorbell, directory_for
 from tests.unit.store.twins import SqliteTwin, a_start, played
 

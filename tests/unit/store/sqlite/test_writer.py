@@ -3,7 +3,8 @@
 import pytest
 
 from sideband.core.failures import StoreUnavailable
-from sideband.store.sqlite.committing import Committer, SqliteSettings
+from sideband.store.sqlite.committing import Committer
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import SqliteTwin, a_start, played, told
 
