@@ -15,9 +15,13 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "mcp": ("mcp",),
         "serve": ("starlette", "uvicorn", "sse_starlette"),
         "models": ("anthropic", "openai", "google.genai"),
-        "postgres": ("psycopg", "psycopg_pool"),
+        "postgres": ("psycopg",),
         "watch": ("watchfiles",),
     }
+)
+# Where the name of a group alone could be misread.
+HEADINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {"limits": "limits (the defaults; open_store takes others as limits=Limits(...))"}
 )
 LIBRARIES: Final = ("msgspec", "cyclopts", "rich", "apsw")
 # Before this version two connections that reset the write-ahead log at once could corrupt the file.
@@ -35,7 +39,7 @@ class Finding(NamedTuple):
 
 
 def doctor(*, verify: str | None = None, session: str | None = None, json: bool = False) -> int:
-    """Check this installation: versions, the SQLite in use, which extras are there, and the limits in force.
+    """Check this installation: versions, the SQLite in use, which extras are there, and the default limits.
 
     Exits with 1 when something needs attention. A missing extra does not: it is named with the command that
     installs it. With `--verify` a store is checked instead: every session is rebuilt from its first event and compared
@@ -160,7 +164,8 @@ def _print_table(findings: list[Finding]) -> None:
     group = None
     for finding in findings:
         if finding.group != group:
-            print(finding.group if group is None else f"\n{finding.group}")
+            heading = HEADINGS.get(finding.group, finding.group)
+            print(heading if group is None else f"\n{heading}")
             group = finding.group
         print(printable(f"  {finding.name:<{width}}  {_shown(finding.value)}"))
     problems = [finding for finding in findings if finding.problem]

@@ -8,12 +8,14 @@ from typing import Final, NamedTuple
 
 from sideband.cli.eventlines import HEADING, PREFIX, Line, as_json, as_row, line_of
 from sideband.cli.exporting import private_file
+from sideband.cli.shelves import shelf_of
 from sideband.core.errors import InvalidOption, shown
 from sideband.core.failures import CursorExpired, CursorLost
 from sideband.core.topic import KINDS
 from sideband.ports import Journal, Logged
 from sideband.runtime.inspecting import inspect_store
 from sideband.runtime.store import open_store, sqlite_path
+from sideband.store.inspection import Inspector
 
 # After so many events an export says how far it is.
 PROGRESS_EVENTS: Final = 10_000
@@ -43,12 +45,15 @@ async def show(store_url: str, wanted: Wanted, *, json: bool) -> None:
     """Print them, as they come."""
     shape: Callable[[Line], str] = as_json if json else as_row
     async with aclosing(_lines(store_url, wanted)) as lines:
-        is_first = not json
+        is_first = True
         async for line in lines:
-            if is_first:
+            if is_first and not json:
                 print(HEADING)
-                is_first = False
+            is_first = False
             print(shape(line), flush=wanted.follow)
+    if is_first and wanted.after:
+        is_all = wanted.session is None and not wanted.kind
+        _say(f"{'there is nothing' if is_all else 'nothing that is asked for is'} behind {wanted.after} yet")
 
 
 async def export(store_url: str, wanted: Wanted, path: Path) -> None:
@@ -75,13 +80,27 @@ def _refuse_store(path: Path, store_url: str) -> None:
 
 async def _lines(store_url: str, wanted: Wanted) -> AsyncGenerator[Line, None]:
     # Opening would make a store where there is none.
-    with inspect_store(store_url):
-        pass
+    with inspect_store(store_url) as found:
+        if wanted.session is not None:
+            _find(found, wanted.session, follow=wanted.follow)
     async with open_store(store_url) as store, aclosing(_entries(store.journal, wanted)) as entries:
         async for logged in entries:
             line = line_of(logged)
             if line is not None:
                 yield line
+
+
+def _find(store: Inspector, session: str, *, follow: bool) -> None:
+    """Refuse a session that there is not; whoever follows may have to wait until it begins."""
+    # Most often there is one, and its first row is found without going through all the others.
+    if next(store.entries(session), None) is not None:
+        return
+    try:
+        shelf_of(store, session)
+    except InvalidOption:
+        if not follow:
+            raise
+        _say(f"there is no session {shown(session)} yet")
 
 
 async def _entries(journal: Journal, wanted: Wanted) -> AsyncGenerator[Logged, None]:

@@ -108,7 +108,9 @@ def _how(saved: Saved) -> str:
         return f"as it was sent; it {ENDS[saved.outcome]}"
     if saved.making.is_own:
         return "not to the byte what was sent, since this version of Sideband builds it otherwise"
-    return "as it had been, if the whole session had run so"
+    if saved.since is None:
+        return "as it had been, if the whole session had run so"
+    return f"as it had been, if the session had run so from turn {saved.since} on; what was before is no longer kept"
 
 
 def _reminders(shot: Shot) -> Iterator[str]:

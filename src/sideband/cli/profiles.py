@@ -31,7 +31,7 @@ def profiles(
     Parameters
     ----------
     model
-        Written `transport:model`, like `anthropic:claude-opus-5`.
+        Written `transport:model`, like `anthropic:claude-opus-5`, or `local:`.
     file
         A TOML file of your own rows, which win over the built-in ones; otherwise the one that `$SIDEBAND_PROFILES`
         names.
@@ -41,11 +41,11 @@ def profiles(
     from sideband.cli.refusing import refuse  # noqa: PLC0415 - commands import what they need
     from sideband.lint.report import printable  # noqa: PLC0415 - the same
     from sideband.render.profiles import ProfileError  # noqa: PLC0415 - the same
-    from sideband.runtime.profiles import load_profiles  # noqa: PLC0415 - the same
+    from sideband.runtime.profiles import full_name, load_profiles  # noqa: PLC0415 - the same
 
     try:
         table = load_profiles(file)
-        found = None if model is None else table.explain(model)
+        found = None if model is None else table.explain(full_name(model))
     except ProfileError as error:
         return refuse(error)
     if json:

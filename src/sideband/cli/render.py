@@ -42,8 +42,8 @@ def render(
 
     Of a session, `sideband render sqlite:///sideband.db --session fix-login`, it is the last request that was sent, to
     the byte, also while another process runs the session; the store is only read. For another `--model` or
-    `--placement` it is the request as it had been if the whole session had run so. Bodies are shown whole: nothing is
-    masked.
+    `--placement` it is the request as it had been if the whole session had run so, or all of it that is still kept.
+    Bodies are shown whole: nothing is masked.
 
     A file, `sideband render examples/render/tool_loop.json --wire gemini`, is JSON with `messages`, and if you like
     `system`, `tools`, `reminders`, `turn` and `model`. A reminder has the fields of `inject_reminder`, and may say who
@@ -107,7 +107,11 @@ class _Choice(NamedTuple):
 
     @property
     def named(self) -> str | None:
-        return MODELS[self.wire] if self.wire else self.model
+        from sideband.runtime.profiles import full_name  # noqa: PLC0415 - commands import what they need
+
+        if self.wire is not None:
+            return MODELS[self.wire]
+        return None if self.model is None else full_name(self.model)
 
     def placed(self) -> "Placement | None":
         from sideband.render.profile import Placement  # noqa: PLC0415 - commands import what they need
@@ -150,11 +154,13 @@ def _of_file(path: Path, choice: _Choice) -> "Picture":
     from sideband.cli.picture import Picture  # noqa: PLC0415 - commands import what they need
     from sideband.cli.scene import SceneError, read_scene  # noqa: PLC0415 - the same
     from sideband.cli.shot import shoot  # noqa: PLC0415 - the same
+    from sideband.runtime.profiles import full_name  # noqa: PLC0415 - the same
 
     scene = read_scene(path)
     named = choice.named or scene.document.model
     if named is None:
         raise SceneError("the file names no model; say for which: --model transport:model, or --wire")
+    named = full_name(named)
     renderer = choice.renderer(named)
     return Picture(named, shoot(scene.subject(renderer), renderer))
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from sideband.cli.share import Break
+from sideband.cli.shelves import shelf_of
 from sideband.cli.shot import Subject, Told
 from sideband.core.drain import start
 from sideband.core.errors import InvalidOption, shown
@@ -30,9 +31,6 @@ from sideband.render.profile import Placement, Profile
 from sideband.render.renderer import Rendered, Renderer
 from sideband.render.view import RequestView
 from sideband.store.inspection import Inspector, Replay, Shelf, Unreadable
-
-# So many sessions are named to somebody who has not said which one.
-_NAMED: Final = 10
 
 
 class Making(NamedTuple):
@@ -61,7 +59,8 @@ class Outcome(StrEnum):
 class Saved(NamedTuple):
     """A request of a session; `exact` where it is to the byte what was sent.
 
-    Where `has_head` is false, nothing is on record about its system text and tools.
+    Where `has_head` is false, nothing is on record about its system text and tools. `since` is the first turn that was
+    played again, where those before are pruned (None: it was the whole session).
     """
 
     session_id: str
@@ -70,11 +69,12 @@ class Saved(NamedTuple):
     outcome: Outcome
     exact: bool
     has_head: bool
+    since: int | None = None
 
 
 def saved_request(store: Inspector, make: Make, *, session: str | None, turn: int | None, coming: bool) -> Saved:
     """The request of a session (None: the only one) and a turn (None: the last), or the one to come; nothing is written."""
-    shelf = _shelf(store, session)
+    shelf = shelf_of(store, session)
     try:
         return _coming(store, shelf, make) if coming else _past(store, shelf, turn, make)
     except Unreadable as error:
@@ -102,20 +102,6 @@ class _Rendering(msgspec.Struct, kw_only=True):
     placement: Placement
     max_output_tokens: int | None = None
     parameters: dict[str, Any] = {}
-
-
-def _shelf(store: Inspector, name: str | None) -> Shelf:
-    shelves = store.shelves()
-    if not shelves:
-        raise InvalidOption(f"there is no session in {store.place}", field="session")
-    for shelf in shelves:
-        if shelf.session_id == name or (name is None and len(shelves) == 1):
-            return shelf
-    more = f" and {len(shelves) - _NAMED:,} more" if len(shelves) > _NAMED else ""
-    known = f"{', '.join(shown(shelf.session_id) for shelf in shelves[:_NAMED])}{more}"
-    if name is None:
-        raise InvalidOption(f"say which session: --session NAME; {store.place} holds {known}", field="session")
-    raise InvalidOption(f"there is no session {shown(name)} in {store.place}, which holds {known}", field="session")
 
 
 # What is on record.
@@ -245,12 +231,13 @@ def _past(store: Inspector, shelf: Shelf, turn: int | None, make: Make) -> Saved
     place, sent = _found(shelf, _requests(Replay(store, shelf)), turn)
     making = make(sent.head)
     course = _Course(shelf, Replay(store, shelf), making)
+    since = course.state.next_turn if shelf.pruned_through else None
     course.run(before=place)
     as_sent = course.view(sent.committed, sent.head, again=sent.committed.fragments)
     exact = making.is_own and making.renderer.render(as_sent).route == sent.committed.route
     view = as_sent if exact else msgspec.structs.replace(as_sent, again=None)
     subject = course.subject(view, sent if making.is_own else None)
-    return Saved(shelf.session_id, making, subject, sent.outcome, exact, sent.head is not None)
+    return Saved(shelf.session_id, making, subject, sent.outcome, exact, sent.head is not None, since)
 
 
 def _found(shelf: Shelf, requests: list[_Sent], turn: int | None) -> tuple[int, _Sent]:

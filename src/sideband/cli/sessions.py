@@ -14,7 +14,8 @@ HEADINGS: Final = ("session", "state", "turn", "pending", "events", "last", "wha
 def sessions(store_url: str, /, *, json: Annotated[bool, Parameter(negative=())] = False) -> int:
     """List the sessions of a store: whether each runs, its turn, what is pending, and its last event.
 
-    A session is `running` while a process has it, `left` where that process died, `idle` between runs, or `closed`.
+    A session is `running` while a process has it, `left` where that process died (on a server once its lease has
+    lapsed, after 30 s), `idle` between runs, or `closed`.
     Exits with 2 when the store cannot be read.
 
     Parameters

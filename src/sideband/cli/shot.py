@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from sideband.cli.share import Break, Share, share
 from sideband.core.events import DropReason
+from sideband.core.ledger import Scope
 from sideband.core.reminder import Reminder
 from sideband.core.trust import Provenance
 from sideband.render.budget import allowance
@@ -83,7 +84,15 @@ def shoot(subject: Subject, renderer: Renderer) -> Shot:
     beside = share(profile, bare.parts, broken=subject.broken)
     relative = used.plain / beside.plain if profile.kv_prefix else used.cost / beside.cost
     fates = tuple(_fates(subject, profile, rendered))
-    return Shot(view.turn, profile, renderer.placement, rendered, parts, fates, used, relative)
+    return Shot(view.turn, profile, renderer.placement, rendered, _labelled(parts, rendered), fates, used, relative)
+
+
+def _labelled(parts: tuple[Part, ...], rendered: Rendered) -> tuple[Part, ...]:
+    """The parts as they are called; words that only fill the user's turn where nothing else is there remind of nothing."""
+    kept = [fragment for fragment in rendered.fragments if fragment.scope is Scope.KEPT]
+    if any(fragment.reminders or fragment.withdraws for fragment in kept):
+        return parts
+    return tuple(part._replace(kind=Kind.NEW) if part.kind is Kind.KEPT else part for part in parts)
 
 
 def _spans(profile: Profile, view: RequestView, rendered: Rendered) -> list[tuple[int, int]]:

@@ -70,4 +70,6 @@ def _lease(shelf: Shelf) -> str:
     lease = shelf.lease
     assert lease is not None  # noqa: S101 - whoever calls has looked
     until = moment(lease.expires_at, timespec="seconds")
-    return f"{lease.holder}, token {lease.token}, {'lapsed' if lease.has_lapsed else 'until'} {until}"
+    standing = f"lapsed {until}" if lease.has_lapsed else f"until {until}"
+    died = ", but its process has died" if lease.is_orphaned and not lease.has_lapsed else ""
+    return f"{lease.holder}, token {lease.token}, {standing}{died}"

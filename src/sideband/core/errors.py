@@ -155,12 +155,16 @@ class IdempotencyConflict(ReminderError):
 
 
 class BodyTooLarge(ReminderError):
+    """Of a reminder that is its `body`, of a message its whole `content`."""
+
     reason = "body_too_large"
 
-    def __init__(self, size: int, limit: int) -> None:
+    def __init__(self, size: int, limit: int, *, field: str = "body") -> None:
+        bounded = "from this source" if field == "body" else "in one message"
         super().__init__(
-            f"body has {size:,} bytes in UTF-8, at most {limit:,} are accepted from this source",
-            field="body",
+            f"{field} has {size:,} bytes in UTF-8, at most {limit:,} are accepted {bounded}; "
+            "shorten it, or put it into a file and say where that is",
+            field=field,
             value=size,
         )
         self.limit = limit
@@ -238,9 +242,11 @@ class SessionBusy(ReminderError):
 class TooManyPending(ReminderError):
     reason = "too_many_pending"
 
-    def __init__(self, pending: int, limit: int, *, scope: str) -> None:
+    def __init__(
+        self, pending: int, limit: int, *, scope: str, remedy: str = "revoke or clear some, or wait for a turn"
+    ) -> None:
         super().__init__(
-            f"{pending} items of this {scope} are pending, the limit is {limit}; wait for a turn or revoke some",
+            f"{pending} items of this {scope} are pending, the limit is {limit}; {remedy}",
             field=scope,
             value=pending,
         )

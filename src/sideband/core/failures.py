@@ -52,14 +52,14 @@ class StoreUnavailable(StoreError):
 
 
 class OutcomeUnknown(StoreError):
-    """The connection was lost while this was being committed, and could not be made again in time to look."""
+    """The server or the disk failed while this was being committed, and has not come back in time to look."""
 
     reason = "outcome_unknown"
 
     def __init__(self, place: str) -> None:
         super().__init__(
-            f"the connection to {place} was lost during a commit, and whether it was made cannot be found out now; "
-            "the journal will tell once the server can be reached"
+            f"{place} failed during a commit, and whether it was made cannot be found out now; "
+            "the journal will tell once the store works again"
         )
 
 

@@ -1,7 +1,6 @@
 """The events that hooks and providers hang on, and the providers that are always there."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final
 
@@ -87,6 +86,8 @@ def _read(value: object, events: tuple[SessionEvent | WorkerEvent, ...], *, by: 
     for event in events:
         if isinstance(value, str) and value == event:
             return event
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
     near = get_close_matches(value, [event.value for event in events], n=1) if isinstance(value, str) else []
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(events)}"
     raise UnknownOption(f"{by} have no event {shown(value)}; {hint}", field="event", value=value)

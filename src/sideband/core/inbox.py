@@ -10,18 +10,17 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from sideband.core.content import read_content
 from sideband.core.draft import Draft, fingerprint, mint
 from sideband.core.errors import (
     AlreadyDelivered,
     AlreadyRevoked,
     BodyTooLarge,
     IdempotencyConflict,
-    InvalidOption,
     NoRunningTurn,
     UnknownMessage,
     UnknownReminder,
     UnknownSession,
-    shown,
 )
 from sideband.core.events import (
     Deduped,
@@ -163,11 +162,12 @@ def accept(
         caller_id=caller_id,
         fingerprint=mark,
     )
-    slot = slot_of(item)
+    slot = None if effective.dedupe_key is None else slot_of(item)
     displaced = None if slot is None else view.in_slot(slot)
     check_room(view, item, limits, live=live, freed=displaced)
     if displaced is None:
-        return Accepted(item.reminder.id, 0, requested, item.effective, (Queued(item=item),))
+        lowered = item.effective if requested else {}
+        return Accepted(item.reminder.id, 0, requested, lowered, (Queued(item=item),))
     item = msgspec.structs.replace(item, deduped_count=1)
     assert slot is not None  # noqa: S101 - something was found in it
     deduped = Deduped(replaced_id=displaced.id, replacing_id=item.id, dedupe_key=slot.dedupe_key)
@@ -230,25 +230,10 @@ def accept_message(
         raise UnknownSession("only a controller of the session may send it messages")
     if not running and mode not in (InjectMode.QUEUE, InjectMode.AUDIT_ONLY):
         raise NoRunningTurn(mode.value)
-    blocks = _read_content(content, limits)
+    blocks = read_content(content, limits)
     item = QueuedMessage(message_id=new_id, content=blocks, mode=mode, provenance=provenance)
     check_room(view, item, limits)
     return (InjectAccepted(item=item),)
-
-
-def _read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
-    """The blocks as the journal will give them back; what it could not hold is refused before it is promised to."""
-    try:
-        raw = msgspec.json.encode(content)
-        blocks = msgspec.json.decode(raw, type=tuple[dict[str, Any], ...])
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidOption(f"content must be blocks that JSON can hold: {error}", field="content") from None
-    if len(raw) > limits.frame_bytes:
-        raise BodyTooLarge(len(raw), limits.frame_bytes)
-    for block in blocks:
-        if not isinstance(block.get("text", ""), str):
-            raise InvalidOption(f"the text of a block must be a text, not {shown(block['text'])}", field="content")
-    return blocks
 
 
 # Withdrawing and exchanging: both compete with the drain and with nothing else.
@@ -297,7 +282,7 @@ def replace_message(
     """Exchange the content of a waiting user message; its id, mode and place stay."""
     item = view.get(message_id)
     if isinstance(item, QueuedMessage) and may_touch(actor, item.provenance):
-        blocks = _read_content(content, limits)
+        blocks = read_content(content, limits)
         return (InjectReplaced(message_id=message_id, content=blocks, revision=item.revision + 1),)
     gone = view.tombstone(message_id)
     if gone is None or gone.kind is not QueuedMessage or not may_touch(actor, gone.provenance):

@@ -1,6 +1,5 @@
 """JSON text from outside: one object, bounded, every key once."""
 
-import json
 from collections.abc import Mapping
 
 import msgspec
@@ -35,6 +34,8 @@ def _utf8(text: bytes | str) -> bytes:
 
 
 def _refuse_repeated_keys(raw: bytes) -> None:
+    import json  # noqa: PLC0415 - few read JSON that has to be looked at so closely
+
     def once(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:

@@ -6,11 +6,36 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sideband.core.errors import RateLimited
+from sideband.core.bounds import Bound
+from sideband.core.errors import InvalidOption, RateLimited, shown
 from sideband.core.trust import Trust
 
 KIB: Final = 1024
 EXACT: Final = 1e-9
+# Nobody spends more; beyond it a float no longer notices that one is gone.
+_LARGEST_BURST: Final = 2**53
+
+_PER_SECOND: Final = Bound(0, whole=False, above=True)
+_BURST: Final = Bound(1)
+# What each number has to be: one that could be met by nothing at all is a mistake.
+_NUMBERS: Final[Mapping[str, Bound]] = MappingProxyType(
+    {
+        "tags": Bound(0),
+        "tag_bytes": Bound(1),
+        "dedupe_key_bytes": Bound(1),
+        "meta_bytes": Bound(0),
+        "meta_depth": Bound(0),
+        "pending_per_session": Bound(1),
+        "reserved_for_interrupts": Bound(0),
+        "hops": Bound(0),
+        "frame_bytes": Bound(1),
+        "subscriber_events": Bound(1),
+    }
+)
+# None: an entry is a rate.
+_BY_LEVEL: Final[Mapping[str, Bound | None]] = MappingProxyType(
+    {"body_bytes": Bound(1), "pending_per_source": Bound(0), "accept_rate": None}
+)
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +43,10 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
     per_second: float
     burst: int
+
+    def __post_init__(self) -> None:
+        _PER_SECOND.check("per_second", self.per_second)
+        _BURST.check("burst", self.burst)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +79,31 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     frame_bytes: int = 1024 * KIB
     subscriber_events: int = 1_000
 
+    def __post_init__(self) -> None:
+        for name, bound in _NUMBERS.items():
+            bound.check(name, getattr(self, name))
+        for name, entry in _BY_LEVEL.items():
+            _check_levels(name, getattr(self, name), entry)
+
+
+def _check_levels(name: str, entries: object, bound: Bound | None) -> None:
+    """A key that is no level mostly bounds nothing, and nobody would notice."""
+    if not isinstance(entries, Mapping):
+        wanted = "a Rate" if bound is None else bound
+        raise InvalidOption(
+            f"{name} must give levels of Trust each {wanted}, not be {shown(entries)}", field=name, value=entries
+        )
+    for level, entry in entries.items():
+        if not isinstance(level, Trust):
+            raise InvalidOption(
+                f"a key of {name} must be a level, like Trust.PEER, not {shown(level)}", field=name, value=level
+            )
+        place = f"{name}[Trust.{level.name}]"
+        if bound is not None:
+            bound.check(place, entry, field=name)
+        elif not isinstance(entry, Rate):
+            raise InvalidOption(f"{place} must be a Rate, not {shown(entry)}", field=name, value=entry)
+
 
 DEFAULT_LIMITS: Final = Limits()
 
@@ -63,8 +117,9 @@ class Bucket(NamedTuple):
 
 def take(bucket: Bucket | None, rate: Rate, *, now: float) -> Bucket:
     """Spend one token; None is a source never seen, which starts with a full burst."""
-    bucket = bucket or Bucket(rate.burst, now)
-    tokens = min(float(rate.burst), bucket.tokens + max(0.0, now - bucket.at) * rate.per_second)
+    burst = float(min(rate.burst, _LARGEST_BURST))
+    bucket = bucket or Bucket(burst, now)
+    tokens = min(burst, bucket.tokens + max(0.0, now - bucket.at) * rate.per_second)
     # A source that waited as long as it was told is served, though sums of times are not exact.
     if tokens < 1 - EXACT:
         raise RateLimited(retry_after_ms=int((1 - tokens) / rate.per_second * 1000) + 1)

@@ -2,36 +2,58 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 MASK: Final = "[masked]"
 MAX_DEPTH: Final = 16
 
-# Keys of well-known makers, tokens, private keys, and whatever is plainly called a secret.
-_SECRET: Final = re.compile(
-    r"""
+# Keys of well-known makers, tokens, private keys, and whatever is plainly called a secret. Where ordinary names begin
+# alike (npm_config_cache), a key is told from them by its length and by letters of both kinds, or digits, among the
+# first of them. Nothing looks far ahead from within what another beginning has looked through: a text that only begins
+# like keys, over and over, costs no more.
+_KEYS: Final = r"""(?x)
     -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----[^-]*(?:-----END\ [A-Z ]*PRIVATE\ KEY-----)?
-    | \b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}
-    | \bgh[pousr]_[A-Za-z0-9]{20,}
-    | \bgithub_pat_\w{20,}
-    | \bxox[abeoprs]-[A-Za-z0-9-]{10,}
-    | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b
-    | \bAIza[0-9A-Za-z_-]{30,}
-    | \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+
     | (?<=[Bb]earer\ )[A-Za-z0-9._~+/=-]{12,}
-    """,
-    re.VERBOSE,
+    | \b(?:
+        (?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}
+        | gh[pousr]_[A-Za-z0-9]{20,}
+        | github_pat_\w{20,}
+        | gl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-(?=[a-z_-]{0,19}[A-Z0-9])[\w-]{20,}
+        | xox[abeoprs]-[A-Za-z0-9-]{10,}
+        | (?:AKIA|ASIA)[0-9A-Z]{16}\b
+        | AIza[0-9A-Za-z_-]{30,}
+        | (?:(?<![\w-])eyJ[\w-]{8,}+|eyJ[\w-]{8,500}+)\.[\w-]{8,}+\.[\w-]+
+        | dckr_[op]at_(?=[a-z_-]{0,19}[A-Z0-9])[\w-]{20,}
+        | pypi-[\w-]{50,}
+        | (?:hf_|npm_|gsk_|xai-|pplx-|r8_|lin_api_)(?=[a-z]{0,29}[A-Z0-9])(?=[A-Z0-9]{0,29}[a-z])[A-Za-z0-9]{30,}
+        | (?:dop_v1_|shp(?:at|ca|pa|ss)_|dapi)[0-9a-f]{32,}
+        | SG\.[\w-]{16,}+\.[\w-]{16,}
+    )
+"""
+_NAMED: Final = (
+    r"(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[\"']?\s{0,3}[=:]\s{0,3}[\"']?)([^\s\"',;&]{4,})"
 )
-_NAMED: Final = re.compile(
-    r"((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[\"']?\s{0,3}[=:]\s{0,3}[\"']?)([^\s\"',;&]{4,})",
-    re.IGNORECASE,
-)
-_SECRET_NAME: Final = re.compile(r"password|passwd|secret|token|api_?key|access_?key|authorization", re.IGNORECASE)
+# The password in an address, behind the name and the colon and up to the @ before the host; a path, a query or a
+# fragment has none.
+_IN_ADDRESS: Final = r"(://[^\s/?#:@\"'`<>]*:)[^\s/?#\"'`<>]+(?=@)"
+_NAMES: Final = r"(?i)password|passwd|secret|token|api_?key|access_?key|authorization"
+
+
+# When first needed: importing the library need not wait for it.
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def mask_text(text: str) -> str:
     """The text with every secret in it masked."""
-    return _NAMED.sub(lambda found: found[1] + MASK, _SECRET.sub(MASK, text))
+    without_keys = _compiled(_KEYS).sub(MASK, _compiled(_IN_ADDRESS).sub(_keep_name, text))
+    return _compiled(_NAMED).sub(_keep_name, without_keys)
+
+
+def _keep_name(found: re.Match[str]) -> str:
+    return found[1] + MASK
 
 
 def mask(value: Any, *, depth: int = MAX_DEPTH) -> Any:  # noqa: ANN401 - whatever a payload holds
@@ -50,6 +72,6 @@ def mask(value: Any, *, depth: int = MAX_DEPTH) -> Any:  # noqa: ANN401 - whatev
 
 
 def _masked_entry(key: object, entry: object, depth: int) -> object:
-    if isinstance(key, str) and isinstance(entry, str) and entry and _SECRET_NAME.search(key):
+    if isinstance(key, str) and isinstance(entry, str) and entry and _compiled(_NAMES).search(key):
         return MASK
     return mask(entry, depth=depth)

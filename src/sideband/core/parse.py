@@ -95,7 +95,14 @@ def _express(rules: Rules) -> _Express:
     )
 
 
-_EXPRESS: Final[Mapping[Surface, _Express]] = MappingProxyType({s: _express(rules) for s, rules in RULES.items()})
+class _ByNeed(dict[Surface, _Express]):
+    """What each surface needs, from its first payload on: few programs have more than one or two of them."""
+
+    def __missing__(self, surface: Surface) -> _Express:
+        return self.setdefault(surface, _express(RULES[surface]))
+
+
+_EXPRESS: Final = _ByNeed()
 
 
 def _converted(payload: object, express: _Express, limits: Limits) -> Draft | None:

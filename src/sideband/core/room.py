@@ -1,6 +1,8 @@
 """Room: how much may be pending, kept apart so that one kind of item never keeps out another."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from sideband.core.errors import TooManyPending
@@ -46,6 +48,25 @@ def room_of(item: InboxItem) -> Room:
     return _RECORD if item.waits_in is _AUDIT_ONLY else _MESSAGES
 
 
+# What makes room where a drain does.
+_DRAINED: Final[Mapping[Room, str]] = MappingProxyType(
+    {
+        _MESSAGES: "wait for a turn or revoke some",
+        _REMINDERS: "wait for a turn or revoke some",
+        _RECORD: "wait for the end of the run, which puts them on record, or revoke some",
+    }
+)
+
+
+def _remedy(room: Room, pending: int, live: int) -> str:
+    """What makes room in a session, by what fills it: a reminder that a turn has shown is live, and counts on."""
+    if room is not _REMINDERS:
+        return _DRAINED[room]
+    if live * 2 < pending:
+        return "revoke some, or wait until turns have shown them and their ttl_turns have passed"
+    return f"clear some of the {live} that are live, or wait for those with ttl_turns to expire"
+
+
 def check_room(
     view: Counted, item: InboxItem, limits: Limits, *, live: int = 0, freed: InboxItem | None = None
 ) -> None:
@@ -58,11 +79,11 @@ def check_room(
     most = limits.pending_per_session + reserve
     pending = view.count_in(room) - (freed is not None) + (live if room is _REMINDERS else 0)
     if pending >= most:
-        raise TooManyPending(pending, most, scope="session")
+        raise TooManyPending(pending, most, scope="session", remedy=_remedy(room, pending, live))
     share = limits.pending_per_source.get(item.provenance.trust)
     if share is None:
         return
     sender = item.provenance.sender
     own = view.count_from(sender, room) - (freed is not None and freed.provenance.sender == sender)
     if own >= share + reserve:
-        raise TooManyPending(own, share + reserve, scope="source")
+        raise TooManyPending(own, share + reserve, scope="source", remedy=_DRAINED[room])

@@ -47,7 +47,6 @@ class _Header(msgspec.Struct, frozen=True):
 
 _DUMPED: Final = ("inbox", "live")
 _PLAIN: Final = tuple(name for name in _Snapshot.__struct_fields__ if name not in ("version", *_DUMPED))
-_DECODER: Final = msgspec.json.Decoder(_Snapshot)
 
 
 def encode(state: SessionState) -> bytes:
@@ -62,7 +61,7 @@ def decode(data: bytes) -> SessionState:
         version = msgspec.json.decode(data, type=_Header).version
         if version != VERSION:
             raise UnknownSnapshot(f"a snapshot of version {version} cannot be read here; {VERSION} can")
-        read = _DECODER.decode(data)
+        read = msgspec.json.decode(data, type=_Snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnknownSnapshot(f"this is not a snapshot: {error}") from error
     state = SessionState()

@@ -1,10 +1,10 @@
 """How fast each source may send. What is beyond its rate is refused, and told in one event however much it was."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from sideband.core.errors import RateLimited
-from sideband.core.events import Dropped, DropReason, Event
+from sideband.core.events import Dropped, DropReason
 from sideband.core.limits import DEFAULT_LIMITS, Bucket, Limits, take
 from sideband.core.trust import Provenance
 
@@ -48,7 +48,7 @@ class Throttle:
             while len(self._sources) > self._most_sources:
                 del self._sources[next(iter(self._sources))]
 
-    def told(self, new_id: Callable[[], str]) -> tuple[Event, ...]:
+    def told(self, new_id: Callable[[], str]) -> tuple[Dropped, ...]:
         """One event for each source that was refused something since this was last asked, for the next commit."""
         refused = [source for source in self._sources.values() if source.refused]
         for source in refused:
@@ -65,3 +65,10 @@ class Throttle:
             )
             for source in refused
         )
+
+    def untell(self, events: Iterable[Dropped]) -> None:
+        """Count them again: the commit they were for was refused."""
+        for event in events:
+            source = None if event.provenance is None else self._sources.get(event.provenance.sender)
+            if source is not None:
+                self._sources[source.provenance.sender] = source._replace(refused=source.refused + event.count)

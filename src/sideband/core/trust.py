@@ -34,6 +34,7 @@ class Trust(IntEnum):
 _CONTROLLER: Final = Trust.CONTROLLER
 _CONTENT: Final = Trust.CONTENT
 _WORDS: Final[Mapping[Trust, str]] = MappingProxyType({level: level.name.lower() for level in Trust})
+_NAMELESS: Final[Mapping[Trust, str]] = MappingProxyType({level: f"{word}:" for level, word in _WORDS.items()})
 
 
 class Connection(StrEnum):
@@ -178,7 +179,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
     @property
     def sender(self) -> str:
         """Whose limits and ids these are: a peer and a server of one name are two senders."""
-        return f"{_WORDS[self.trust]}:{self.principal or ''}"
+        return f"{_WORDS[self.trust]}:{self.principal}" if self.principal else _NAMELESS[self.trust]
 
     @property
     def namespace(self) -> str:

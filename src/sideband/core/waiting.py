@@ -75,20 +75,26 @@ class Inbox:
     # Changing: only `apply` does.
 
     def add(self, item: InboxItem) -> None:
-        item_id, sender, room = item.id, item.provenance.sender, room_of(item)
+        item_id: str
+        waits_in: Mode | None
+        sender, room, shares = item.provenance.sender, room_of(item), self._by_sender
         share = sender, room
-        self._by_id[item_id] = item
-        self._by_class[item.waits_in][item_id] = None
-        self._by_room[room] += 1
-        self._by_sender[share] = self._by_sender.get(share, 0) + 1
+        # Every journal is folded through here: what an item knows is not asked for by way of its properties.
         if isinstance(item, QueuedReminder):
-            slot = slot_of(item)
+            item_id, waits_in = item.reminder.id, item.mode
+            slot = None if item.reminder.dedupe_key is None else slot_of(item)
             if slot is not None:
                 self._by_slot[slot] = item_id
             if item.caller_id is not None and item.fingerprint is not None:
                 self._receipts[item.caller_id] = Receipt(
                     sender, item.fingerprint, item_id, item.deduped_count, item.provenance.requested, item.effective
                 )
+        else:
+            item_id, waits_in = item.message_id, item.waits_in
+        self._by_id[item_id] = item
+        self._by_class[waits_in][item_id] = None
+        self._by_room[room] += 1
+        shares[share] = shares.get(share, 0) + 1
 
     def remove(self, item_id: str, fate: Fate) -> None:
         item = self._by_id.pop(item_id)

@@ -25,6 +25,10 @@ KEEPS_SHAPES: Final[Mapping[str, bool]] = MappingProxyType(
 )
 
 
+# On these a model need not be named.
+NAMELESS: Final = frozenset({"local", "scripted"})
+
+
 class UnknownRoute(ValueError):
     def __init__(self, model: str) -> None:
         transports = ", ".join(KEEPS_SHAPES)
@@ -34,7 +38,7 @@ class UnknownRoute(ValueError):
 def is_route(model: str) -> bool:
     """A name without a transport that we know says nothing about the wire."""
     transport, colon, name = model.partition(":")
-    return bool(colon and name) and transport in KEEPS_SHAPES
+    return bool(colon and (name or transport in NAMELESS)) and transport in KEEPS_SHAPES
 
 
 def loses_hint(hint: object, models: Iterable[str]) -> str | None:

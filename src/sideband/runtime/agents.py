@@ -20,7 +20,7 @@ from sideband.loop.telling import Surroundings
 from sideband.ports import Clock, Compactor, Message, Model, ModelError, OnText, Reply
 from sideband.providers.options import read_options
 from sideband.providers.registry import Registry
-from sideband.render.view import RequestView, SystemText, system_text
+from sideband.render.view import RequestView, system_text
 from sideband.runtime.clock import SystemClock
 from sideband.runtime.models import read_model
 from sideband.runtime.options import (
@@ -162,17 +162,18 @@ async def llm_call(
         tenure = await session.attend()
         try:
             tenure.keep(lambda _lost: scope.end())
-            return await _one_turn(session, prompt, text, Asker(session.talk, chosen, sender, _log, tenure=tenure))
+            asker = Asker(session.talk, chosen, sender, _log, system=text, tenure=tenure)
+            return await _one_turn(session, prompt, asker)
         finally:
             await tenure.release()
 
 
-async def _one_turn(session: Session, prompt: str, system: SystemText, asker: Asker) -> Reply:
+async def _one_turn(session: Session, prompt: str, asker: Asker) -> Reply:
     talk = session.talk
     await talk.recover(may_repeat=lambda _name: False)
     await talk.start_with(prompt)
     try:
-        return await asker.turn(system, [])
+        return await asker.turn()
     except Ended:
         raise ModelError("the turn was ended by somebody else") from None
     finally:

@@ -1,7 +1,6 @@
 """Identifiers from this machine's clock and randomness."""
 
 import os
-import secrets
 import time
 from threading import Lock
 from typing import Final
@@ -12,6 +11,12 @@ from sideband.core.ids import Uuid7
 def now_ms() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def random_bits(count: int) -> int:
+    """So many random bits."""
+    size = -(-count // 8)
+    return int.from_bytes(os.urandom(size)) >> (size * 8 - count)
 
 
 class _Mint:
@@ -30,7 +35,7 @@ class _Mint:
         self._pid = os.getpid()
         # Protects the count inside `_next`: of two threads that read it at once both would get the same id.
         self._lock = Lock()
-        self._next = Uuid7(now_ms, secrets.randbits)
+        self._next = Uuid7(now_ms, random_bits)
 
 
 new_id: Final = _Mint()

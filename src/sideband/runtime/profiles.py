@@ -11,6 +11,14 @@ from sideband.render.profiles import ProfileError, Profiles, Row, parse_profiles
 # What explanations call the rows that come with the package.
 BUILTIN: Final = "built-in"
 VARIABLE: Final = "SIDEBAND_PROFILES"
+# The model that `local:` alone stands for.
+BUNDLED: Final = "smollm2"
+_LOCAL: Final = "local:"
+
+
+def full_name(model: str) -> str:
+    """The string of a model as rows are looked up for it: with its name, where that may be left out."""
+    return f"{_LOCAL}{BUNDLED}" if model == _LOCAL else model
 
 
 def load_profiles(file: str | os.PathLike[str] | None = None) -> Profiles:

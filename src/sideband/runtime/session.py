@@ -1,13 +1,15 @@
 """A session as a program holds it: tell it things, ask what waits, take things back."""
 
+import asyncio
 import itertools
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from sideband.core import drain, inbox, lifecycle
+from sideband.core.content import as_blocks
 from sideband.core.errors import SessionBusy, UnknownMessage, shown
 from sideband.core.events import Event
 from sideband.core.fields import read_inject_mode
@@ -20,14 +22,14 @@ from sideband.core.reminder import ReminderId, Source
 from sideband.core.seams import InjectMode
 from sideband.core.state import SessionState
 from sideband.core.surfaces import Surface
+from sideband.core.throttle import Throttle
 from sideband.core.transcript import Transcript, Visibility, reminder_event
-from sideband.core.trust import IN_PROCESS
+from sideband.core.trust import IN_PROCESS, Trust
 from sideband.loop.conversation import Conversation
-from sideband.loop.messages import user_content
 from sideband.loop.problems import Problem
 from sideband.loop.telling import Surroundings, Teller
 from sideband.loop.tenure import Tenure, take
-from sideband.ports import Journal, Logged
+from sideband.ports import Decision, Journal, Logged
 from sideband.runtime.registries import HOOKS
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Accepted(NamedTuple):
     reminder_id: ReminderId
     deduped_count: int
 
+
+_Seen = TypeVar("_Seen")
 
 # Handles on sessions, counted: each holds its leases for itself, and none takes them from another.
 _HANDLES: Final = itertools.count(1)
@@ -57,6 +61,8 @@ class Session:
         self.run: AgentRun | None = None
         self._calling = False
         self._handle = next(_HANDLES)
+        # None where this process has no rate: then nothing is counted.
+        self._throttle = Throttle(limits) if Trust.OPERATOR in limits.accept_rate else None
 
     @property
     def busy(self) -> bool:
@@ -110,16 +116,22 @@ class Session:
             answers.append(accepted)
             return accepted.events
 
-        await talk.accept(decide)
+        if self._throttle is None:
+            # The same as below, with two coroutines fewer on the way that everything that is accepted takes.
+            await talk.journal.commit(talk.session_id, decide)
+        else:
+            self._admit()
+            await self._commit(decide)
         accepted = answers[-1]
         return Accepted(accepted.reminder_id, accepted.deduped_count)
 
     async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
         """Accept a user message and return its id. `steer` reaches the running turn, `queue` starts the next one."""
-        blocks = _blocks(content)
+        blocks = as_blocks(content)
         wanted = read_inject_mode(mode)
+        self._admit()
         message_id = self.talk.new_id()
-        await self.talk.accept(
+        await self._commit(
             lambda state: inbox.accept_message(
                 state.inbox,
                 blocks,
@@ -140,11 +152,22 @@ class Session:
 
     async def pending(self) -> tuple[Pending, ...]:
         """Every reminder that is queued or live, with its state."""
-        return pending(self.talk.state.inbox.items(), self.talk.state.live)
+        return await self._seen(lambda state: pending(state.inbox.items(), state.live))
 
     async def waiting(self) -> tuple[Waiting, ...]:
         """The inbox in acceptance order: reminders and user messages that no seam has taken yet."""
-        return waiting(self.talk.state.inbox.items())
+        return await self._seen(lambda state: waiting(state.inbox.items()))
+
+    async def _seen(self, look: Callable[[SessionState], _Seen]) -> _Seen:
+        """What the session shows at this moment, whichever process has changed it last."""
+        answers: list[_Seen] = []
+
+        def decide(state: SessionState) -> Iterable[Event]:
+            answers.append(look(state))
+            return ()
+
+        await self.talk.accept(decide)
+        return answers[-1]
 
     async def revoke(self, item_id: str) -> RevokeStatus:
         """Withdraw what still waits, a reminder or a message; what a drain has taken is `AlreadyDelivered`."""
@@ -163,8 +186,30 @@ class Session:
 
     async def replace(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
         """Exchange the content of a waiting message; its id, mode and place stay."""
-        blocks = _blocks(content)
-        await self.talk.accept(lambda state: inbox.replace_message(state.inbox, message_id, blocks, IN_PROCESS))
+        blocks = as_blocks(content)
+        self._admit()
+        await self._commit(
+            lambda state: inbox.replace_message(state.inbox, message_id, blocks, IN_PROCESS, limits=self.talk.limits)
+        )
+
+    def _admit(self) -> None:
+        """Refuse what comes faster than it may, if this process has a rate."""
+        if self._throttle is not None:
+            self._throttle.admit(IN_PROCESS, now=asyncio.get_running_loop().time())
+
+    async def _commit(self, decide: Decision) -> None:
+        """Decide and apply; how many were refused since the last time because they came too fast is told with it."""
+        throttle = self._throttle
+        if throttle is None:
+            await self.talk.accept(decide)
+            return
+        told = throttle.told(self.talk.new_id)
+        try:
+            await self.talk.accept(lambda state: (*(() if state.closed else told), *decide(state)))
+        except Exception:
+            # Not where the sender was cancelled: what was handed in is committed without them.
+            throttle.untell(told)
+            raise
 
     async def clear(
         self,
@@ -178,12 +223,20 @@ class Session:
         return len(await self.talk.accept(lambda state: lifecycle.clear(state.live, selector)))
 
     async def cancel(self) -> bool:
-        """End the running turn; the inbox stays as it is. False where nothing runs.
+        """End the turn that runs on this handle; the inbox stays as it is. False where nothing runs.
 
-        A run that nobody drives at the moment is over when this returns; any other soon after.
+        A run that nobody drives at the moment is over when this returns; any other soon after. `SessionBusy` where it
+        is another process or handle that runs the session: only that one can cancel it.
         """
         run = self.run
         if run is None or run.over:
+            if not self._calling and await self._seen(lambda state: state.running and state.attended):
+                raise SessionBusy(
+                    f"session {shown(self.id)} is held by another process or another handle on it, or by a run that "
+                    "could not give it back; cancel it there, or wait for the lease to lapse",
+                    field="session",
+                    value=self.id,
+                )
             return False
         run.cancel()
         if not run.driven:
@@ -199,16 +252,7 @@ class Session:
 
     async def transcript(self) -> Transcript:
         """The conversation and its reminders as they stand now."""
-        state = self.talk.state
-        live = [
-            reminder_event(state.live.current(item), event_id=f"{item.id}/live", visibility=Visibility.PUBLIC)
-            for item in state.live
-        ]
-        audit = [
-            reminder_event(entry.reminder, event_id=f"{entry.reminder.id}/audit", visibility=Visibility.INTERNAL)
-            for entry in state.audit
-        ]
-        return Transcript(messages=tuple(state.messages), events=(*live, *audit))
+        return await self._seen(_transcript)
 
     async def close(self) -> tuple[Problem, ...]:
         """End the session, and with it all that it still has; what hooks on `session_end` did wrong is returned.
@@ -221,7 +265,7 @@ class Session:
             if not self.talk.state.closed:
                 await self._farewell(problems).tell(SessionEvent.SESSION_END)
                 await self.talk.write_notes()
-            await self.talk.accept(
+            await self._commit(
                 lambda state: () if state.closed else drain.close(state.inbox, state.live, request=state.request)
             )
         return tuple(problems)
@@ -235,5 +279,13 @@ class Session:
         return self.run.teller
 
 
-def _blocks(content: str | Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
-    return user_content(content) if isinstance(content, str) else tuple(dict(block) for block in content)
+def _transcript(state: SessionState) -> Transcript:
+    live = [
+        reminder_event(state.live.current(item), event_id=f"{item.id}/live", visibility=Visibility.PUBLIC)
+        for item in state.live
+    ]
+    audit = [
+        reminder_event(entry.reminder, event_id=f"{entry.reminder.id}/audit", visibility=Visibility.INTERNAL)
+        for entry in state.audit
+    ]
+    return Transcript(messages=tuple(state.messages), events=(*live, *audit))

@@ -100,6 +100,8 @@ def open_store(url: str = "memory:", *, limits: Limits = DEFAULT_LIMITS, **optio
     A path behind three slashes begins in the working directory, one behind four at the root. `postgresql://…` is a
     database that machines share. The options are those of `StoreOptions`; every kind of store takes them all.
     """
+    if not isinstance(limits, Limits):
+        raise InvalidOption(f"limits must be Limits(...), not {shown(limits)}", field="limits", value=limits)
     given = {"subscriber_events": limits.subscriber_events, **read_options(options)}
     at_hand = given.get("sessions_at_hand", AT_HAND)
     if url == "memory:":
@@ -113,7 +115,7 @@ def kind_of(url: object, kinds: Container[str]) -> str:
     scheme, found, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
     if not found or scheme not in kinds:
         raise InvalidOption(
-            f"no store can be opened at {shown(f'{scheme}://…' if found else url)}; "
+            f"no store can be opened at {shown(f'{scheme}://...' if found else url)}; "
             "write 'sqlite:///sideband.db' or 'postgresql://host/name', or 'memory:' for one that is gone with its process",
             field="url",
         )
@@ -144,7 +146,7 @@ def _sqlite(url: str, options: Mapping[str, Any]) -> Opening:
     async def opening() -> Journal:
         # A program whose sessions are in memory loads no database.
         from sideband.store.sqlite import open_sqlite  # noqa: PLC0415 - see above
-        from sideband.store.sqlite.committing import SqliteSettings  # noqa: PLC0415 - see above
+        from sideband.store.sqlite.settings import SqliteSettings  # noqa: PLC0415 - see above
 
         return await open_sqlite(path, SqliteSettings(**named(options, storing.SQLITE)))
 

@@ -1,11 +1,10 @@
 """How a store behaves: the options that every kind of store takes, and what each kind calls them."""
 
 from collections.abc import Mapping
-from math import isfinite
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, TypedDict
 
-from sideband.core.errors import InvalidOption, shown
+from sideband.core.bounds import Bound
 
 
 class StoreOptions(TypedDict, total=False):
@@ -29,35 +28,14 @@ class StoreOptions(TypedDict, total=False):
     sessions_at_hand: int
 
 
-class _Number(NamedTuple):
-    """What a value has to be: a whole number or any, at least or above something, None where that is allowed."""
-
-    least: int
-    whole: bool = True
-    above: bool = False
-    optional: bool = False
-
-    def admits(self, value: object) -> bool:
-        if value is None:
-            return self.optional
-        if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
-            return False
-        return isfinite(value) and (value > self.least if self.above else value >= self.least)
-
-    def __str__(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        bound = f"above {self.least}" if self.above else f"of at least {self.least}"
-        return f"{kind} {bound}{' or None' if self.optional else ''}"
-
-
-_NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
+_NUMBERS: Final[Mapping[str, Bound]] = MappingProxyType(
     {
-        "snapshot_events": _Number(1),
-        "kept_events": _Number(0, optional=True),
-        "lease_seconds": _Number(0, whole=False, above=True),
-        "poll_seconds": _Number(0, whole=False, above=True),
-        "patience_seconds": _Number(0, whole=False),
-        "sessions_at_hand": _Number(1),
+        "snapshot_events": Bound(1),
+        "kept_events": Bound(0, optional=True),
+        "lease_seconds": Bound(0, whole=False, above=True),
+        "poll_seconds": Bound(0, whole=False, above=True),
+        "patience_seconds": Bound(0, whole=False),
+        "sessions_at_hand": Bound(1),
     }
 )
 
@@ -74,11 +52,10 @@ POSTGRES: Final[Mapping[str, str]] = MappingProxyType({name: name for name in (*
 def read_options(options: StoreOptions) -> Mapping[str, Any]:
     """Those that were given; one that is not known or makes no sense is refused before anything is opened."""
     for name, value in options.items():
-        number = _NUMBERS.get(name)
-        if number is None:
+        bound = _NUMBERS.get(name)
+        if bound is None:
             raise TypeError(f"a store has no option {name!r}; there is {', '.join(_NUMBERS)}")
-        if not number.admits(value):
-            raise InvalidOption(f"{name} must be {number}, not {shown(value)}", field=name, value=value)
+        bound.check(name, value)
     return options
 
 

@@ -25,6 +25,7 @@ from sideband.core.reminder import Reminder, ReminderId
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.topic import KINDS
 from sideband.ports import Logged
+from sideband.runtime.inspecting import inspect_store
 from sideband.store.sqlite import schema
 from sideband.testing import MemoryStore
 from tests.builders import a_draft, a_reminder, a_text
@@ -85,7 +86,6 @@ def test_one_session_one_kind_and_what_comes_behind_a_place(durable: Twin, capsy
     played(lambda: fill(durable, session_id="b"))
     for options, expected in (
         ({"session": "b"}, [7, 8, 9]),
-        ({"session": "nobody"}, []),
         ({"after": 4}, [7, 8, 9]),
         ({"after": 8}, [9]),
         ({"kind": "transcript.reminder.q"}, [2, 3, 4, 7, 8, 9]),
@@ -109,6 +109,57 @@ def test_an_empty_store_has_nothing_to_show(durable: Twin, capsys: Captured) -> 
     played(lambda: fill(durable, reminders=0))
     assert events(address(durable)) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_session_that_there_is_not_is_refused_with_those_that_there_are(durable: Twin, capsys: Captured) -> None:
+    played(lambda: fill(durable))
+    assert events(address(durable), session="nobody") == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: there is no session 'nobody' in ")
+    assert told.err.endswith(", which holds 's'\n")
+
+
+def test_whoever_follows_may_wait_for_a_session_to_begin(durable: Twin, capsys: Captured) -> None:
+    played(lambda: fill(durable))
+    wanted = Wanted(session="later", follow=True)
+
+    async def story() -> str:
+        async with aclosing(eventreading._lines(address(durable), wanted)) as source, asyncio.timeout(PATIENCE):
+            coming = asyncio.ensure_future(anext(source))
+            # It looks before it waits for anything.
+            await asyncio.sleep(0)
+            told = capsys.readouterr().err
+            await fill(durable, session_id="later")
+            assert (await coming).session == "later"
+            return told
+
+    assert played(story) == "there is no session 'later' yet\n"
+
+
+def test_where_nothing_has_happened_since_it_says_so(durable: Twin, capsys: Captured) -> None:
+    played(lambda: fill(durable))
+    for json_too in (False, True):
+        assert events(address(durable), after=99_999, json=json_too) == 0
+        assert capsys.readouterr() == ("", "there is nothing behind 99999 yet\n")
+
+
+def test_where_only_other_things_have_happened_since_it_does_not_say_that_nothing_has(
+    durable: Twin, capsys: Captured
+) -> None:
+    played(lambda: fill(durable, session_id="a"))
+    played(lambda: fill(durable, session_id="b"))
+    elsewhere: list[dict[str, Any]] = [{"session": "a"}, {"kind": "transcript.inject."}]
+    for options in elsewhere:
+        assert events(address(durable), after=5, **options) == 0
+        assert capsys.readouterr() == ("", "nothing that is asked for is behind 5 yet\n")
+
+
+def test_to_find_a_session_the_others_are_not_gone_through(durable: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+    played(lambda: fill(durable))
+    with inspect_store(address(durable)) as found:
+        monkeypatch.setattr(found, "shelves", lambda: pytest.fail("all sessions were counted"))
+        eventreading._find(found, "s", follow=False)
 
 
 # When it was.
@@ -210,10 +261,12 @@ def test_an_export_to_where_nothing_can_be_written_is_refused(
     sqlite: SqliteTwin, tmp_path: Path, capsys: Captured
 ) -> None:
     played(lambda: fill(sqlite))
-    assert events(address(sqlite), export=tmp_path / "nowhere" / "out") == 2
-    assert capsys.readouterr().err.startswith("error: [Errno 2] No such file or directory")
-    assert events(address(sqlite), export=tmp_path) == 2
-    assert capsys.readouterr().err.startswith("error: ")
+    away = tmp_path / "nowhere" / "out"
+    assert events(address(sqlite), export=away) == 2
+    assert capsys.readouterr().err == f"error: {away} cannot be written: No such file or directory\n"
+    for folder in (tmp_path, Path()):
+        assert events(address(sqlite), export=folder) == 2
+        assert capsys.readouterr().err == f"error: {folder} cannot be written: it is a folder\n"
 
 
 # What is no longer there, or not there at all.

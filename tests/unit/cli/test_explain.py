@@ -8,6 +8,7 @@ import pytest
 
 from sideband.cli.explain import explain
 from sideband.core.diagnostics import DIAGNOSTICS, diagnostic
+from sideband.core.reasons import REASONS
 
 Captured = pytest.CaptureFixture[str]
 
@@ -31,6 +32,26 @@ def test_a_code_is_explained_in_full(code: str, capsys: Captured) -> None:
         assert " ".join(part.split()) in flat
     prose = text.split("Instead of")[0]
     assert max(map(len, prose.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("word", REASONS)
+def test_the_word_of_an_error_is_explained_too(word: str, capsys: Captured) -> None:
+    assert explain(word.upper()) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{word}\n")
+    assert " ".join(REASONS[word].remedy.split()) in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_word_of_an_error_that_has_a_code_leads_there(capsys: Captured) -> None:
+    assert explain("unknown_option") == 0
+    assert capsys.readouterr().out.startswith("HARN-RMD-001 ")
+
+
+def test_every_word_is_named_in_the_list(capsys: Captured) -> None:
+    assert explain() == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in REASONS)
 
 
 def test_an_unknown_code_is_a_mistake_of_the_caller(capsys: Captured) -> None:

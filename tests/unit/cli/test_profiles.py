@@ -204,6 +204,10 @@ def test_rows_of_the_users_are_named_by_their_file(tmp_path: Path, capsys: Captu
     assert text.endswith(f"\n  {mine} row 1: anthropic, every model\n")
 
 
+def test_the_local_model_needs_no_name(capsys: Captured) -> None:
+    assert said(capsys, "local:") == said(capsys, "local:smollm2")
+
+
 # What goes wrong
 
 

@@ -112,6 +112,11 @@ def test_the_heading_says_for_whom_and_how(capsys: Captured) -> None:
     ]
 
 
+def test_the_local_model_needs_no_name(tmp_path: Path, capsys: Captured) -> None:
+    assert "local:smollm2" in told(capsys, TOOL_LOOP, model="local:").splitlines()[0]
+    assert "local:smollm2" in told(capsys, a_file(tmp_path, model="local:")).splitlines()[0]
+
+
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -174,6 +179,14 @@ def test_a_hint_that_the_route_cannot_keep_is_told(tmp_path: Path, capsys: Captu
     assert "\n  HARN-RMD-003: " in told(capsys, path, wire="openai_chat")
     assert [entry["code"] for entry in document(capsys, path, wire="openai_chat")["advice"]] == ["HARN-RMD-003"]
     assert "HARN-RMD-003" not in told(capsys, path)
+
+
+@pytest.mark.parametrize("wire", MODELS)
+def test_words_that_only_fill_the_users_turn_are_no_reminder(wire: str, tmp_path: Path, capsys: Captured) -> None:
+    talk = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Done."}]
+    text = told(capsys, a_file(tmp_path, messages=talk, model=MODELS[wire]))
+    assert "No reminders" in text
+    assert "kept" not in {kind for kind, _ in named_parts(text)}
 
 
 def test_a_request_may_have_none(tmp_path: Path, capsys: Captured) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import sideband as sb
+from sideband.cli.render import render
 from sideband.ports import ToolCall
 from sideband.testing import ScriptedModel
 from tests.loop_builders import ATool
@@ -91,6 +92,8 @@ def test_of_a_pruned_session_the_turns_that_are_left_can_be_shown(durable: Twin,
     assert (found["turn"], found["as_sent"], found["body"].encode()) == (4, True, bodies[3])
     assert "but those of turns 4 to 4" in refusal(capsys, address(durable), turn=1)
     assert document(capsys, address(durable), model="openai:gpt-6")["as_sent"] is False
+    assert render(address(durable), model="openai:gpt-6") == 0
+    assert "as it had been, if the session had run so from turn 4 on; what was before" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("state", ["closed", "asking", "working", "empty"])

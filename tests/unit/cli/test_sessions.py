@@ -5,15 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from sideband.cli.doctor import doctor
 from sideband.cli.sessions import HEADINGS, sessions
 from sideband.core.events import Closed, Idled, Injected, Started, TurnCommitted
 from sideband.core.trust import IN_PROCESS
+from sideband.store.sqlite.wakeup import directory_for
 from tests.builders import a_draft, a_reminder
 from tests.unit.cli.stores import address, prune
+from tests.unit.store.sqlite.test_wakeup import a_dead_bell
 from tests.unit.store.test_inspection import change
-from tests.unit.store.twins import Sender, Twin, played
+from tests.unit.store.twins import Sender, SqliteTwin, Twin, played
 
 Captured = pytest.CaptureFixture[str]
+
+KILLED = "killed"
+A_LEASE = "INSERT INTO {store}lease (session_id, holder, address, token, expires_at) VALUES ('s', 'worker', %s, 1, %s)"
 
 
 async def fill(twin: Twin) -> None:
@@ -55,6 +61,25 @@ def test_a_session_that_somebody_runs_is_running(durable: Twin, capsys: Captured
         durable.now_ms = lambda: 2**52
     played(story)
     assert json.loads(capsys.readouterr().out)["state"] == "running"
+
+
+def test_a_session_whose_process_was_killed_is_left_though_its_lease_has_not_lapsed(
+    sqlite: SqliteTwin, capsys: Captured
+) -> None:
+    async def story() -> None:
+        async with sqlite.open() as store:
+            await store.commit("s", lambda _: (Started(),))
+
+    played(story)
+    change(sqlite, A_LEASE, KILLED, 2**52)
+    assert sessions(address(sqlite), json=True) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "running", "whether it has died is not known"
+    directory_for(sqlite.path).mkdir()
+    a_dead_bell(directory_for(sqlite.path), KILLED)
+    assert sessions(address(sqlite), json=True) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "left"
+    assert doctor(verify=address(sqlite)) == 0
+    assert "worker, token 1, until 9999-12-31T23:59:59Z, but its process has died" in capsys.readouterr().out
 
 
 def test_people_get_a_table_that_fits_what_is_in_it(durable: Twin, capsys: Captured) -> None:

@@ -16,7 +16,7 @@ def test_every_transport_with_a_profile_is_a_route() -> None:
     assert set(load_profiles().transports) <= set(KEEPS_SHAPES)
 
 
-@pytest.mark.parametrize("model", [f"{transport}:some-model" for transport in KEEPS_SHAPES])
+@pytest.mark.parametrize("model", [*(f"{transport}:some-model" for transport in KEEPS_SHAPES), "local:", "scripted:"])
 def test_a_transport_and_a_model_are_a_route(model: str) -> None:
     assert is_route(model)
 

@@ -1,20 +1,22 @@
 """Too much of anything: every bound is configuration, every overflow an error that says what to do, and nothing grows."""
 
 import asyncio
+import gc
 import tracemalloc
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import pytest
 
-from sideband.core.errors import BodyTooLarge, InvalidOption, RateLimited, ReminderError, TooManyPending
-from sideband.core.events import Started
+from sideband.core.errors import BodyTooLarge, InvalidOption, RateLimited, ReminderError, TooManyPending, UnknownMessage
+from sideband.core.events import Dropped, DropReason, Started
 from sideband.core.failures import CursorLost
 from sideband.core.limits import DEFAULT_LIMITS, Limits, Rate
 from sideband.core.throttle import Throttle
 from sideband.core.trust import Trust
 from sideband.runtime.session import Session
 from sideband.runtime.store import open_store
+from sideband.testing import run_schedule
 from tests.sessions import CLIENT, PEER
 from tests.unit.store.twins import so_many
 
@@ -23,6 +25,10 @@ MEBIBYTE: Final = 1_048_576
 
 def remind(body: str = "x", **options: object) -> Callable[[Session], Coroutine[Any, Any, object]]:
     return lambda session: session.remind(body, **options)
+
+
+async def exchange(session: Session) -> None:
+    await session.replace(await session.prompt("x"), "x" * 90)
 
 
 async def crowd(session: Session) -> None:
@@ -34,13 +40,17 @@ async def crowd(session: Session) -> None:
     ("limits", "overflow", "error", "hint"),
     [
         pytest.param(
-            {"body_bytes": {Trust.OPERATOR: 4}}, remind("fünf!"), BodyTooLarge, "6 bytes in UTF-8, at most 4", id="body"
+            {"body_bytes": {Trust.OPERATOR: 4}},
+            remind("fünf!"),
+            BodyTooLarge,
+            "6 bytes in UTF-8, at most 4 .*; shorten it",
+            id="body",
         ),
         pytest.param({"tags": 1}, remind(tags=["a", "b"]), InvalidOption, "at most 1", id="tags"),
         pytest.param({"tag_bytes": 2}, remind(tags=["abc"]), InvalidOption, "at most 2", id="a-tag"),
         pytest.param({"dedupe_key_bytes": 2}, remind(dedupe_key="abc"), InvalidOption, "at most 2", id="a-key"),
         pytest.param(
-            {"pending_per_session": 2}, crowd, TooManyPending, "the limit is 2; wait for a turn", id="pending-in-all"
+            {"pending_per_session": 2}, crowd, TooManyPending, "the limit is 2; revoke some", id="pending-in-all"
         ),
         pytest.param(
             {"pending_per_source": {Trust.OPERATOR: 1}},
@@ -50,7 +60,19 @@ async def crowd(session: Session) -> None:
             id="pending-of-a-source",
         ),
         pytest.param(
-            {"frame_bytes": 20}, lambda session: session.prompt("x" * 20), BodyTooLarge, "at most 20", id="a-message"
+            {"frame_bytes": 20},
+            lambda session: session.prompt("x" * 20),
+            BodyTooLarge,
+            "content .* at most 20 .*in one message; shorten it",
+            id="a-message",
+        ),
+        pytest.param({"frame_bytes": 90}, exchange, BodyTooLarge, "content .* at most 90", id="a-message-exchanged"),
+        pytest.param(
+            {"accept_rate": {Trust.OPERATOR: Rate(per_second=0.001, burst=2)}},
+            crowd,
+            RateLimited,
+            r"try again in \d+ ms",
+            id="too-fast",
         ),
     ],
 )
@@ -121,6 +143,98 @@ def test_a_subscriber_of_a_store_that_was_opened_by_address_has_the_configured_b
     asyncio.run(story())
 
 
+# How fast: counted for as long as a session is held, by the clock of the loop that runs it.
+
+SLOWLY: Final = Limits(accept_rate={Trust.OPERATOR: Rate(per_second=1, burst=2)}, pending_per_session=3)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        pytest.param(lambda session, _: session.remind("x"), id="remind"),
+        pytest.param(lambda session, _: session.inject("x", mode="queue"), id="inject"),
+        pytest.param(lambda session, _: session.prompt("x"), id="prompt"),
+        pytest.param(lambda session, message: session.replace(message, "x"), id="replace"),
+    ],
+)
+def test_whatever_is_sent_waits_until_there_is_something_to_spend_again(
+    send: Callable[[Session, str], Coroutine[Any, Any, object]],
+) -> None:
+    async def story() -> None:
+        session = await open_store(limits=SLOWLY).session()
+        message = await session.prompt("the first of the burst")
+        await send(session, message)
+        with pytest.raises(RateLimited) as refused:
+            await send(session, message)
+        await asyncio.sleep(refused.value.retry_after_ms / 1_000)
+        await send(session, message)
+
+    run_schedule(1, story)
+
+
+async def fill(session: Session, times: int) -> None:
+    for _ in range(times):
+        await session.remind("x")
+
+
+async def refused_sendings(session: Session, times: int) -> None:
+    for _ in range(times):
+        with pytest.raises(RateLimited):
+            await session.remind("one too many")
+
+
+async def dropped(session: Session) -> list[int]:
+    """How many each event tells of that came too fast."""
+    told = [logged.event async for logged in session.talk.journal.history() if isinstance(logged.event, Dropped)]
+    return [event.count for event in told if event.reason is DropReason.RATE_LIMITED]
+
+
+def test_how_many_came_too_fast_is_told_once_by_the_next_commit_that_succeeds() -> None:
+    async def story() -> None:
+        session = await open_store(limits=SLOWLY).session()
+        await fill(session, 2)
+        await refused_sendings(session, 3)
+        await asyncio.sleep(1)
+        with pytest.raises(UnknownMessage):
+            await session.replace("no such message", "x")
+        await refused_sendings(session, 2)
+        assert await dropped(session) == [], "a refused commit has told nothing"
+        await asyncio.sleep(1)
+        await session.remind("in time")
+        assert await dropped(session) == [5]
+        await asyncio.sleep(1)
+        await session.prompt("in time")
+        assert await dropped(session) == [5]
+
+    run_schedule(1, story)
+
+
+def test_what_came_too_fast_right_before_the_end_is_told_with_it() -> None:
+    async def story() -> None:
+        session = await open_store(limits=SLOWLY).session()
+        await fill(session, 2)
+        await refused_sendings(session, 4)
+        await session.close()
+        await session.close()
+        assert await dropped(session) == [4]
+
+    run_schedule(1, story)
+
+
+def test_a_process_has_no_rate_unless_it_is_given_one() -> None:
+    async def story() -> None:
+        session = await open_store(limits=Limits(pending_per_session=1_000)).session()
+        await fill(session, 500)
+
+    run_schedule(1, story)
+
+
+def test_limits_that_are_none_are_refused_before_anything_is_opened() -> None:
+    given: Any = {"pending_per_session": 5}
+    with pytest.raises(InvalidOption, match="limits must be Limits"):
+        open_store("sqlite:///never.db", limits=given)
+
+
 # What is refused leaves nothing behind.
 
 
@@ -142,6 +256,8 @@ def test_ten_thousand_refused_accepts_leave_less_than_a_mebibyte() -> None:
             tracemalloc.start()
             try:
                 await be_refused(10_000)
+                # What is only waiting to be collected depends on all that came before.
+                gc.collect()
                 return tracemalloc.get_traced_memory()[0]
             finally:
                 tracemalloc.stop()

@@ -21,6 +21,7 @@ from sideband.core.errors import (
     UnsupportedMode,
 )
 from sideband.core.events import Deduped, Dropped, Expired, InjectRevoked, Queued
+from sideband.core.items import QueuedMessage
 from sideband.core.limits import Limits
 from sideband.core.pending import PendingState
 from sideband.core.reminder import Source
@@ -128,6 +129,51 @@ def test_a_session_full_of_reminders_still_does_what_its_user_says(mode: Mode) -
 
     asyncio.run(main())
     assert "Mend it." in model.requests[0].text
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        pytest.param(5, "content must be a text or a list of blocks, not 5", id="a-number"),
+        pytest.param(None, "content must be a text or a list of blocks, not None", id="nothing"),
+        pytest.param(b"Go.", "content must be a text or a list of blocks, not b'Go.'", id="bytes"),
+        pytest.param({"type": "text", "text": "Go."}, "content must be a text or a list of blocks", id="one-block"),
+        pytest.param(["Go."], "a block of content must be an object, .* not 'Go.'", id="texts"),
+        pytest.param("", "content says nothing", id="an-empty-text"),
+        pytest.param(" \n", "content says nothing", id="a-blank-text"),
+        pytest.param([], "content says nothing", id="no-blocks"),
+        pytest.param([{"type": "text", "text": ""}], "content says nothing", id="a-block-without-a-text"),
+        pytest.param([{"type": "x", "at": [float("nan")]}], "nan is no number there", id="no-number"),
+        pytest.param([{"type": "x", "at": {"y": float("-inf")}}], "-inf is no number there", id="an-endless-number"),
+        pytest.param(
+            [{"type": "text", "text": 5}], "the text of a block must be a text, not 5", id="a-text-that-is-none"
+        ),
+    ],
+)
+def test_content_that_says_nothing_or_cannot_be_kept_is_refused_in_a_sentence(content: Any, hint: str) -> None:  # noqa: ANN401 - anything
+    session = a_session()
+
+    async def main() -> None:
+        message_id = await session.prompt("the first")
+        for refused in (session.prompt(content), session.replace(message_id, content)):
+            with pytest.raises(InvalidOption, match=hint) as error:
+                await refused
+            assert error.value.field == "content"
+        assert len(await session.waiting()) == 1
+
+    asyncio.run(main())
+
+
+def test_a_block_may_be_of_any_kind_and_hold_a_null() -> None:
+    session = a_session()
+
+    async def main() -> None:
+        await session.prompt([{"type": "image", "source": None, "at": (1.5, None)}])
+        (waiting,) = await session.waiting()
+        assert isinstance(waiting.item, QueuedMessage)
+        assert waiting.item.content == ({"type": "image", "source": None, "at": [1.5, None]},)
+
+    asyncio.run(main())
 
 
 def test_a_message_is_text_or_blocks() -> None:

@@ -62,6 +62,7 @@ def test_an_address_that_leads_nowhere_is_refused_and_no_password_repeated(url: 
     with pytest.raises(InvalidOption, match=r"no store can be opened at .*write 'sqlite:///sideband\.db'") as refused:
         open_store(url)
     assert "hunter2" not in str(refused.value)
+    assert "\\u" not in str(refused.value)
     assert refused.value.value is None
 
 

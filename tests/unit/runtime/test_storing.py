@@ -17,7 +17,7 @@ from sideband.runtime.agents import agent_run
 from sideband.runtime.store import Store, open_store
 from sideband.runtime.storing import StoreOptions
 from sideband.store.postgres.committing import PostgresSettings
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from sideband.testing import MemoryStore, ScriptedModel
 from tests.postgres import no_server_stays, the_server
 from tests.unit.store.twins import a_start, played, so_many, told

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from sideband.ports import ToolOutput
 from sideband.tools.output import Caps, HeadTail
 from sideband.tools.pipe import Pipe
 from sideband.tools.run import LINGER_SECONDS, MAX_NOTED_BYTES, _Command, _kill, _started
 from sideband.tools.workspace import Workspace, workspace_tools
+from tests.hurry import let_pass, until
 from tests.unit.workspace_tools.calling import Notes, acall, call, done, filled, refusal, tool
 
 PATIENCE_SECONDS = 30
+TIMED_OUT = f"early\n[timed out after {PATIENCE_SECONDS} s and was killed with all that it started]"
 
 
 @pytest.fixture
@@ -155,21 +158,27 @@ async def next_pid(pids: int) -> int:
     return int(os.read(pids, 100))
 
 
+async def out_of_time(pids: int, workspace: Workspace, command: str, **args: object) -> tuple[int, ToolOutput]:
+    """What a call comes to whose time is over as soon as its command has told a process id, and that id."""
+    notes = Notes()
+    task = asyncio.create_task(acall(workspace, "run", notes, command=command, **args))
+    pid = await next_pid(pids)
+    # The time of a command begins to run when it is noted.
+    await until(lambda: notes.applied_changes)
+    assert is_alive(pid)
+    let_pass(PATIENCE_SECONDS)
+    return pid, await task
+
+
 GRANDCHILD = "echo early; (sleep 1000 & echo $! > pids; wait) & wait"
 
 
 def test_a_time_out_kills_what_the_command_started(workspace: Workspace, pids: int) -> None:
-    async def scenario() -> None:
-        task = asyncio.create_task(acall(workspace, "run", command=GRANDCHILD, timeout=2))
-        pid = await next_pid(pids)
-        assert is_alive(pid)
-        output = await task
-        assert ends(pid)
-        assert output.text == "early\n[timed out after 2 s and was killed with all that it started]"
-        assert output.is_error
-        assert (output.data["exit_code"], output.data["timed_out"]) == (None, True)
-
-    asyncio.run(scenario())
+    pid, output = asyncio.run(out_of_time(pids, workspace, GRANDCHILD, timeout=PATIENCE_SECONDS))
+    assert ends(pid)
+    assert output.text == TIMED_OUT
+    assert output.is_error
+    assert (output.data["exit_code"], output.data["timed_out"]) == (None, True)
 
 
 def test_a_cancelled_call_kills_what_the_command_started_and_says_what_it_wrote(
@@ -225,9 +234,10 @@ def test_more_time_than_there_is_is_refused(tmp_path: Path) -> None:
     assert "timeout: expected int <= 30" in refusal(workspace, "run", command="true", timeout=31)
 
 
-def test_a_command_without_a_limit_of_its_own_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
-    output = call(workspace_tools(tmp_path, caps=Caps(run_seconds=1)), "run", command="echo early; sleep 1000")
-    assert output.text == "early\n[timed out after 1 s and was killed with all that it started]"
+def test_a_command_without_a_limit_of_its_own_is_killed_when_its_time_is_over(tmp_path: Path, pids: int) -> None:
+    workspace = workspace_tools(tmp_path, caps=Caps(run_seconds=PATIENCE_SECONDS))
+    _, output = asyncio.run(out_of_time(pids, workspace, "echo early; echo $$ > pids; sleep 1000"))
+    assert output.text == TIMED_OUT
 
 
 def test_a_command_that_ignores_signals_is_killed_all_the_same(workspace: Workspace, pids: int) -> None:
@@ -275,10 +285,12 @@ def test_a_process_that_got_away_with_the_output_open_is_not_waited_for(workspac
     assert is_alive(int(escaped.read_text(encoding="utf-8")))
 
 
-def test_a_flood_of_output_neither_fills_the_memory_nor_outlives_its_time(tmp_path: Path) -> None:
-    output = call(workspace_tools(tmp_path, caps=Caps(run_bytes=1000)), "run", command="yes", timeout=1)
+def test_a_flood_of_output_neither_fills_the_memory_nor_outlives_its_time(tmp_path: Path, pids: int) -> None:
+    workspace = workspace_tools(tmp_path, caps=Caps(run_bytes=1000))
+    command = "yes | (head -c 100000; echo $$ > pids; cat)"
+    _, output = asyncio.run(out_of_time(pids, workspace, command, timeout=PATIENCE_SECONDS))
     assert output.original_bytes is not None
-    assert output.original_bytes > 1000
+    assert output.original_bytes >= 100_000
     assert len(output.text) < 1300
     assert output.data["timed_out"] is True
 

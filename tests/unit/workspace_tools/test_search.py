@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sideband.ports import ToolOutput
 from sideband.tools import matcher, patterns, search
 from sideband.tools.offload import Halt, Halted
 from sideband.tools.output import Caps
@@ -20,6 +22,7 @@ from sideband.tools.patterns import Match, Matching, literal, regular
 from sideband.tools.root import Place
 from sideband.tools.search import MAX_SEARCHED_BYTES
 from sideband.tools.workspace import Workspace, workspace_tools
+from tests.hurry import let_pass
 from tests.unit.workspace_tools.calling import (
     Notes,
     a_public_folder,
@@ -36,6 +39,7 @@ from tests.unit.workspace_tools.calling import (
 # Backtracking tries every way of cutting up the a's: not in the lifetime of this machine.
 ENDLESS = {"pattern": "(a+)+$", "regex": True}
 ENDLESS_TEXT = "a" * 60 + "b\n"
+PATIENCE_SECONDS = 30
 
 
 @pytest.fixture
@@ -226,12 +230,31 @@ def test_a_file_that_goes_while_others_are_searched_is_left_out(
 # Patterns that never end.
 
 
-def test_a_pattern_that_takes_for_ever_is_stopped_and_what_was_found_is_told(tmp_path: Path) -> None:
-    filled(tmp_path, {"a.txt": "aaa\n", "b.txt": ENDLESS_TEXT})
-    output = call(workspace_tools(tmp_path, caps=Caps(search_seconds=2)), "search", **ENDLESS)
+def test_a_pattern_that_takes_for_ever_is_stopped_and_what_was_found_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = workspace_tools(
+        filled(tmp_path, {"a.txt": "aaa\n", "b.txt": ENDLESS_TEXT}), caps=Caps(search_seconds=PATIENCE_SECONDS)
+    )
+    open_file, reached = os.open, threading.Event()
+
+    def noting(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == "b.txt":
+            reached.set()
+        return open_file(path, flags, mode, dir_fd=dir_fd)
+
+    async def scenario() -> ToolOutput:
+        task = asyncio.create_task(acall(workspace, "search", **ENDLESS))
+        assert await asyncio.to_thread(reached.wait, PATIENCE_SECONDS)
+        let_pass(PATIENCE_SECONDS)
+        return await task
+
+    monkeypatch.setattr(os, "open", noting)
+    output = asyncio.run(scenario())
     assert output.is_error
     assert output.text == (
-        "[stopped after 2 s, there may be more; narrow the search; matches: 1, files with one: 1]\na.txt:1: aaa\n"
+        f"[stopped after {PATIENCE_SECONDS} s, there may be more; narrow the search; matches: 1, files with one: 1]\n"
+        "a.txt:1: aaa\n"
     )
 
 

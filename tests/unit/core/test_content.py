@@ -1,0 +1,36 @@
+"""What a user message may hold."""
+
+from typing import Any
+
+import pytest
+
+from sideband.core.content import read_content
+from sideband.core.errors import InvalidOption
+from sideband.core.limits import DEFAULT_LIMITS
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param({"type": "text", "text": "Go on."}, id="a-text"),
+        pytest.param({"text": "Go on."}, id="a-text-without-a-type"),
+        pytest.param({"type": "image"}, id="another-type"),
+        pytest.param({"inline_data": {"mime_type": "image/png", "data": "AA=="}}, id="neither-a-type-nor-a-text"),
+    ],
+)
+def test_a_block_that_is_more_than_a_blank_text_says_something(block: dict[str, Any]) -> None:
+    assert read_content([block], DEFAULT_LIMITS) == (block,)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param({}, id="empty"),
+        pytest.param({"type": "text"}, id="a-type-alone"),
+        pytest.param({"text": " "}, id="a-blank-text-alone"),
+        pytest.param({"type": "text", "text": "\n"}, id="a-blank-text"),
+    ],
+)
+def test_a_blank_text_alone_says_nothing(block: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption, match="content says nothing"):
+        read_content([block], DEFAULT_LIMITS)
