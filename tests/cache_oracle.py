@@ -305,8 +305,8 @@ class OpenAiBreakpointCache(_Breakpoints):
 class OpenAiPrefixCache(CacheOracle):
     """Before GPT-5.6: what a request begins with in common with an earlier one is read, in steps; writing is free."""
 
-    STEP: ClassVar[int] = 128
-    LEAST: ClassVar[int] = 1024
+    STEP: ClassVar[float] = 128
+    LEAST: ClassVar[float] = 1024
 
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)

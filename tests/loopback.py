@@ -14,20 +14,29 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias
 import msgspec
 
 _Given = ParamSpec("_Given")
+Test: TypeAlias = Callable[_Given, Coroutine[Any, Any, None]]
 
 _HEAD_LIMIT: Final = 2**20
 # Far more than any test takes; a client that waits for ever fails its test, and not the patience of everybody.
 _TEST_SECONDS: Final = 60
 
 
-def over_sockets(test: Callable[_Given, Coroutine[Any, Any, None]]) -> Callable[_Given, None]:
-    """A coroutine as a test, in an event loop with real sockets and real time."""
+def within(seconds: float) -> Callable[[Test[_Given]], Callable[_Given, None]]:
+    """A coroutine as a test that is over by then, in an event loop with real sockets and real time."""
 
-    @functools.wraps(test)
-    def run(*args: _Given.args, **kwargs: _Given.kwargs) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **kwargs), _TEST_SECONDS))
+    def decorate(test: Test[_Given]) -> Callable[_Given, None]:
+        @functools.wraps(test)
+        def run(*args: _Given.args, **kwargs: _Given.kwargs) -> None:
+            asyncio.run(asyncio.wait_for(test(*args, **kwargs), seconds))
 
-    return run
+        return run
+
+    return decorate
+
+
+def over_sockets(test: Test[_Given]) -> Callable[_Given, None]:
+    """The same, for all that has little to do itself."""
+    return within(_TEST_SECONDS)(test)
 
 
 class Captured(NamedTuple):
@@ -90,6 +99,8 @@ class Loopback:
 
     def __init__(self) -> None:
         self.requests: list[Captured] = []
+        self.is_silent = asyncio.Event()
+        """Set when it says nothing, or nothing more, and the client has to notice that by itself."""
         self.url = ""
         self._answers: list[Answer] = []
 
@@ -106,7 +117,7 @@ class Loopback:
             while (request := await _read(reader)) is not None:
                 self.requests.append(request)
                 answer = self._answers.pop(0) if self._answers else Refusal(status=404)
-                if not await _answer(answer, reader, writer):
+                if not await _answer(answer, reader, writer, self.is_silent):
                     break
         except ConnectionError:
             # Clients go when they like.
@@ -154,10 +165,13 @@ async def _read(reader: asyncio.StreamReader) -> Captured | None:
     return Captured(method, path, headers, body)
 
 
-async def _answer(answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+async def _answer(
+    answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_silent: asyncio.Event
+) -> bool:
     """Give the answer; whether the connection can be used again."""
     match answer:
         case Silence():
+            is_silent.set()
             await reader.read()
         case Refusal(status=status, body=body, headers=headers):
             encoded = msgspec.json.encode(body)
@@ -180,7 +194,9 @@ async def _answer(answer: Answer, reader: asyncio.StreamReader, writer: asyncio.
             await writer.drain()
             # What was written has to arrive before the connection goes.
             if cut is not None or not framed:
-                if not stuck:
+                if stuck:
+                    is_silent.set()
+                else:
                     writer.write_eof()
                 await reader.read()
                 return False

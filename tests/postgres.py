@@ -25,7 +25,10 @@ import pytest
 # The server refuses to run as root; this one owns nothing else.
 UNPRIVILEGED: Final = "nobody"
 SUPERUSER: Final = "postgres"
-READY_SECONDS: Final = 60
+READY_SECONDS: Final = 180
+# How long something is waited for that has to come, and how often it is looked for.
+PATIENCE_SECONDS: Final = 45
+LOOK_SECONDS: Final = 0.001
 # Nothing of this has to outlive a power cut.
 OPTIONS: Final = (
     "-c fsync=off -c full_page_writes=off -c synchronous_commit=on -c shared_buffers=16MB -c max_connections=60 "
@@ -121,7 +124,8 @@ class Server:
         """Start it, and wait until it answers; what is left of one that was killed has to end first."""
         until = time.monotonic() + READY_SECONDS
         options = f"{self._options} -k {self.directory}"
-        while not self._run("pg_ctl", "start", "-w", "-l", str(self.directory / "log"), "-o", options, check=False):
+        waiting = ("-w", "-t", str(READY_SECONDS))
+        while not self._run("pg_ctl", "start", *waiting, "-l", str(self.directory / "log"), "-o", options, check=False):
             assert time.monotonic() < until, self.log()
 
     def kill(self) -> None:
@@ -144,6 +148,14 @@ class Server:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             cursor = connection.execute(statement.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
+
+    def wait_for(self, statement: str, *values: object, database: str = "postgres") -> None:
+        """Returns when a statement answers something; asked on one connection, and not so often that it is in the way."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            while not connection.execute(statement.encode(), values or None).fetchall():
+                assert time.monotonic() < until, statement
+                time.sleep(LOOK_SECONDS)
 
     def disconnect(self, database: str, *, state: str = "%") -> None:
         """End the connections to a database, or those in some state, from the server's side."""

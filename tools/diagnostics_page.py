@@ -12,6 +12,7 @@ from typing import Final
 
 from sideband.core.advisories import ADVICE, AT_RUN_TIME
 from sideband.core.catalogue import FAMILY, Diagnostic
+from sideband.core.reasons import REASONS
 from sideband.lint.files import MAX_BYTES, SKIPPED_FOLDERS, SUFFIXES
 from sideband.lint.routes import KEEPS_SHAPES
 
@@ -87,7 +88,9 @@ The route is the `model` that the same file names, or the one given with `--mode
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([INTRODUCTION, *_contents(), LINT, *_entries("The lifecycle", FAMILY), *_entries("Our own", OWN)])
+    return "\n".join(
+        [INTRODUCTION, *_contents(), LINT, *_entries("The lifecycle", FAMILY), *_entries("Our own", OWN), *_words()]
+    )
 
 
 def _contents() -> Iterator[str]:
@@ -107,6 +110,16 @@ def _entries(heading: str, entries: Sequence[Diagnostic]) -> Iterator[str]:
         yield f"{_wrapped(f'**Remedy.** {entry.remedy}')}\n"
         for label, snippet in (("Instead of", entry.example.wrong), ("write", entry.example.right)):
             yield f"{label}\n\n```{entry.example.language.value}\n{snippet}\n```\n"
+
+
+def _words() -> Iterator[str]:
+    yield "## Errors without a code\n"
+    yield "They go by a word, `error.reason`, which `sideband explain` takes as well.\n"
+    yield "| word | means | what to do |"
+    yield "|---|---|---|"
+    for reason in REASONS.values():
+        yield f"| `{reason.word}` | {reason.cause} | {reason.remedy} |"
+    yield ""
 
 
 def _wrapped(text: str) -> str:

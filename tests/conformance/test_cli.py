@@ -169,7 +169,7 @@ def test_doctor_says_which_extras_are_there_and_how_to_get_the_others(tmp_path: 
 
 
 @pytest.mark.requirement("cli:doctor:reports-the-limits")
-def test_doctor_reports_the_limits_in_force() -> None:
+def test_doctor_reports_every_limit_and_its_default() -> None:
     limits = json.loads(run_sideband("doctor", "--json").stdout)["limits"]
     plain = {name: getattr(DEFAULT_LIMITS, name) for name in DEFAULT_LIMITS.__struct_fields__}
     for name, value in plain.items():

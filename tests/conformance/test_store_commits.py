@@ -1,10 +1,10 @@
 """What every store promises its commits, its senders and its subscribers."""
 
 import asyncio
+import gc
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import apsw
 import pytest
@@ -12,39 +12,36 @@ import pytest
 from sideband.core.drain import drain
 from sideband.core.errors import AlreadyDelivered, BodyTooLarge, TooManyPending
 from sideband.core.events import Checkpoint, Deduped, Event, InjectDelivered, Injected, Queued
-from sideband.core.failures import CursorLost, StoreUnavailable
+from sideband.core.failures import OutcomeUnknown, StoreUnavailable
 from sideband.core.inbox import accept_message, replace_message, revoke_reminder
-from sideband.core.lifecycle import inject
 from sideband.core.limits import Limits
 from sideband.core.seams import InjectMode, Seam
-from sideband.core.state import SessionState, fold
+from sideband.core.state import SessionState
 from sideband.loop.hooks import Hooks
 from sideband.ports import Decision, Journal
-from sideband.providers.registry import Registry
-from sideband.store.feed import SUBSCRIBER_EVENTS
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from sideband.testing import CountingIds, MemoryStore, run_schedule
-from tests.builders import a_draft, a_reminder, a_text
-from tests.loop_builders import others
+from tests.builders import a_draft, a_text
 from tests.sessions import CLIENT, PEER
-from tests.stored_agents import TASK, a_session, is_shown, run
+from tests.stored_agents import a_session, is_shown, run
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.failing import FailingDisk
-from tests.unit.store.twins import MemoryTwin, Sender, SqliteTwin, Twin, a_start, played, so_many, told, took
+from tests.unit.store.twins import (
+    Sender,
+    SqliteTwin,
+    Twin,
+    a_start,
+    played,
+    told,
+    took,
+    two_of,
+)
 
 MEBIBYTE: Final = 1_048_576
 
 
 def a_drain(state: SessionState) -> Iterable[Event]:
     return drain(state.inbox, state.live, Seam.ITERATION_START, next_turn=state.next_turn).events
-
-
-@asynccontextmanager
-async def two_of(twin: Twin) -> AsyncIterator[tuple[Journal, Journal]]:
-    """The stores of two processes; of a store in memory there is only one."""
-    async with AsyncExitStack() as stack:
-        here = await stack.enter_async_context(twin.open())
-        yield here, here if isinstance(twin, MemoryTwin) else await stack.enter_async_context(twin.open())
 
 
 @pytest.fixture
@@ -121,7 +118,7 @@ def test_whichever_write_of_a_drain_fails_the_old_one_lives_and_the_new_one_wait
                 with disk.fails_after(operations, apsw.FullError):
                     try:
                         await store.commit("s", a_drain)
-                    except StoreUnavailable:
+                    except (StoreUnavailable, OutcomeUnknown):
                         assert facts(store.state("s")) == before
                         continue
                 break
@@ -348,6 +345,8 @@ def test_a_full_inbox_refuses_and_forgets_whoever_comes_too_late(twin: Twin) -> 
             tracemalloc.start()
             try:
                 await be_refused(300)
+                # What is only waiting to be collected depends on all that came before.
+                gc.collect()
                 grown = tracemalloc.get_traced_memory()[0]
             finally:
                 tracemalloc.stop()
@@ -367,106 +366,5 @@ def test_what_is_too_large_is_refused_before_it_is_stored(twin: Twin) -> None:
             with pytest.raises(BodyTooLarge):
                 await session.prompt("x" * 10_000)
             assert await told(store) == []
-
-    played(story)
-
-
-# Isolation.
-
-
-@pytest.mark.requirement("store:isolation:slow-code-delays-no-accept")
-def test_a_hook_that_hangs_keeps_no_accept_waiting_and_loses_nothing(twin: Twin) -> None:
-    async def story() -> None:
-        async with two_of(twin) as (here, there):
-            session, other = await a_session(here), await a_session(there)
-            entered, leave = asyncio.Event(), asyncio.Event()
-
-            async def hang(_context: object) -> None:
-                entered.set()
-                await leave.wait()
-
-            hooks = Hooks()
-            hooks.register_session_hook("post_turn", hang)
-            running = asyncio.ensure_future(run(session, "one", "two", hooks=hooks))
-            await entered.wait()
-            accepted = [await other.remind(f"fact {number}") for number in range(3)]
-            assert not running.done()
-            leave.set()
-            result, model = await running
-            assert (result.undelivered, result.problems) == ((), ())
-            assert all(is_shown(model, f"fact {number}") for number in range(3))
-            drained = [entry.event for entry in await told(there) if isinstance(entry.event, Injected)]
-            assert [event.reminder.id for event in drained] == [entry.reminder_id for entry in accepted]
-
-    played(story)
-
-
-@pytest.mark.requirement("store:isolation:slow-code-delays-no-accept")
-def test_hooks_and_providers_that_fail_are_reported_and_lose_nothing(twin: Twin) -> None:
-    def fail(_context: object) -> None:
-        raise RuntimeError("broken")
-
-    async def story() -> None:
-        async with twin.open() as store:
-            session = await a_session(store)
-            await session.remind("the fact")
-            hooks, providers = Hooks(), Registry()
-            hooks.register_session_hook("user_prompt_submit", fail)
-            providers.register(id="broken", subscribes_to=["user_prompt_submit"], evaluate=fail)
-            result, model = await run(session, hooks=hooks, providers=providers, reminders=True)
-            assert len(result.problems) == 2
-            assert (is_shown(model, "the fact"), is_shown(model, TASK)) == (True, True)
-
-    played(story)
-
-
-@pytest.mark.requirement("store:isolation:slow-code-delays-no-accept")
-def test_a_subscriber_that_does_not_read_is_cut_off_and_delays_nobody(twin: Twin) -> None:
-    many = SUBSCRIBER_EVENTS // 2 + 100
-
-    async def story() -> None:
-        async with two_of(twin) as (here, there):
-            slow, quick = here.subscribe(), here.subscribe()
-            for source in (slow, quick):
-                waiting = asyncio.ensure_future(anext(source))
-                await others()
-                await here.commit("s", a_start)
-                await waiting
-            await anext(quick)
-            for _ in range(2):
-                await there.commit("t", so_many(many))
-                assert len(await took(quick, many)) == many
-            sent = await Sender(there).send(a_draft())
-            assert (sent.reminder_id, (await anext(quick)).sequence) == ("r-1", 2 * many + 3)
-            seen = await took(slow, SUBSCRIBER_EVENTS)
-            with pytest.raises(CursorLost) as lost:
-                await anext(slow)
-            assert lost.value.seen == seen[-1].sequence
-            again = here.subscribe(after=lost.value.seen)
-            missed = 2 * many + 3 - lost.value.seen
-            assert (await took(again, missed))[-1].sequence == 2 * many + 3
-            for source in (quick, again):
-                await source.aclose()
-
-    played(story)
-
-
-@pytest.mark.requirement("store:isolation:slow-code-delays-no-accept")
-def test_a_decision_that_fails_fails_alone(twin: Twin) -> None:
-    def fail(state: SessionState) -> Iterable[Event]:
-        yield from inject(state.live, a_reminder())
-        raise RuntimeError("broken")
-
-    async def story() -> None:
-        async with twin.open() as store:
-            sender = Sender(store)
-            good: list[Callable[[], Coroutine[Any, Any, object]]] = [lambda: sender.send(a_draft())] * 3
-            bad: list[Callable[[], Coroutine[Any, Any, object]]] = [lambda: store.commit("s", fail)] * 3
-            mixed = [ask() for pair in zip(good, bad, strict=True) for ask in pair]
-            outcomes = await asyncio.gather(*mixed, return_exceptions=True)
-            assert [isinstance(outcome, RuntimeError) for outcome in outcomes] == [False, True] * 3
-            entries = await told(store)
-            assert [type(entry.event) for entry in entries] == [Queued] * 3
-            assert facts(store.state("s")) == facts(fold(entry.event for entry in entries))
 
     played(story)

@@ -17,7 +17,7 @@ from sideband.ports import Journal, ModelError
 from sideband.runtime.store import open_store
 from sideband.store.postgres import schema as postgres_schema
 from sideband.store.sqlite import open_sqlite, schema
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.builders import a_draft
 from tests.faults.power.images import Disk
 from tests.faults.power.recording import RecordingDisk

@@ -19,14 +19,24 @@ from sideband.core.state import fold
 from sideband.core.topic import KINDS
 from sideband.store.feed import SUBSCRIBER_EVENTS
 from sideband.store.postgres.committing import PostgresSettings
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from sideband.testing import ScriptedModel
 from tests.builders import a_draft, a_reminder
-from tests.loop_builders import others
 from tests.programs import ROOT, run_sideband
 from tests.stored_agents import a_session, address, run
 from tests.unit.core.test_snapshot import facts
-from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played, so_many, told, took
+from tests.unit.store.twins import (
+    PostgresTwin,
+    Sender,
+    SqliteTwin,
+    Twin,
+    a_start,
+    is_followed,
+    played,
+    so_many,
+    told,
+    took,
+)
 
 # Put together here, so that no scanner takes this file for a leak.
 SECRET: Final = "ghp_" + "a1B2" * 8
@@ -83,7 +93,7 @@ def test_a_subscriber_that_is_too_far_behind_is_disconnected_with_its_cursor(twi
         async with twin.open() as store:
             source = store.subscribe()
             waiting = asyncio.ensure_future(anext(source))
-            await others()
+            await is_followed(store)
             await store.commit("s", a_start)
             assert (await waiting).sequence == 1
             await store.commit("s", so_many(SUBSCRIBER_EVENTS))

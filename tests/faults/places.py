@@ -9,7 +9,7 @@ from sideband.ports import Journal
 from sideband.store.postgres import open_postgres
 from sideband.store.postgres.committing import PostgresSettings
 from sideband.store.sqlite import open_sqlite
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.postgres import Server, the_server
 
 # Snapshots are written often, and whoever was killed keeps nobody out for long.

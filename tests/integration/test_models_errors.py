@@ -1,7 +1,9 @@
 """What the official clients raise, told as one kind of error that says whether to try again."""
 
+import asyncio
 import gc
 import re
+import socket
 from collections.abc import Iterator
 from types import AsyncGeneratorType
 from typing import Any
@@ -12,19 +14,22 @@ from sideband.core.live import LiveIndex
 from sideband.ports import ModelError
 from sideband.render.view import RequestView
 from tests import canned
+from tests.hurry import let_pass
 from tests.loop_builders import others
-from tests.loopback import Answer, HangUp, Refusal, Silence, Stream, a_loopback, over_sockets, sse
+from tests.loopback import Answer, HangUp, Loopback, Refusal, Silence, Stream, a_loopback, over_sockets, sse
 from tests.speakers import ANTHROPIC, COMPATIBLE, GOOGLE, OPENAI, OPENAI_CHAT, SPEAKERS, Speaker
 
 EVERY_SPEAKER = pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+# Less than the patience of a test: it is over when it is said to be.
+A_WHILE = 20.0
 VIEW = RequestView(turn=1, system="", messages=[{"role": "user", "content": "Go."}], tools=[], live=LiveIndex())
 
 
-async def failing(speaker: Speaker, *answers: Answer, seconds: float | None = None) -> list[ModelError]:
+async def failing(speaker: Speaker, *answers: Answer) -> list[ModelError]:
     """The error for each of the answers; a client that tries again by itself would use them up."""
     errors: list[ModelError] = []
     async with a_loopback(*answers) as service:
-        model = speaker.model(service, seconds=seconds)
+        model = speaker.model(service)
         for _ in answers:
             with pytest.raises(ModelError) as failed:
                 await model.complete(model.plan(VIEW))
@@ -78,7 +83,17 @@ async def test_a_service_that_hangs_up_may_be_back(speaker: Speaker) -> None:
 @EVERY_SPEAKER
 @over_sockets
 async def test_a_service_that_says_nothing_in_time_may_do_so_later(speaker: Speaker) -> None:
-    (error,) = await failing(speaker, Silence(), seconds=0.05)
+    async with a_loopback(Silence()) as service:
+        model = speaker.model(service, seconds=A_WHILE)
+        asked = asyncio.ensure_future(model.complete(model.plan(VIEW)))
+        await service.is_silent.wait()
+        # It has sent all that it has to send, and listens.
+        await others()
+        let_pass(A_WHILE)
+        with pytest.raises(ModelError) as failed:
+            await asked
+        assert len(service.requests) == 1
+    error = failed.value
     assert error.retryable
     assert "did not answer in time" in str(error)
 
@@ -86,10 +101,14 @@ async def test_a_service_that_says_nothing_in_time_may_do_so_later(speaker: Spea
 @EVERY_SPEAKER
 @over_sockets
 async def test_a_service_that_is_not_there_may_come(speaker: Speaker) -> None:
-    async with a_loopback() as service:
+    service = Loopback()
+    with socket.socket() as nobody:
+        # As long as it is taken, nobody else can be there either.
+        nobody.bind(("127.0.0.1", 0))
+        service.url = "http://{}:{}".format(*nobody.getsockname())
         model = speaker.model(service)
-    with pytest.raises(ModelError, match="cannot be reached") as failed:
-        await model.complete(model.plan(VIEW))
+        with pytest.raises(ModelError, match="cannot be reached") as failed:
+            await model.complete(model.plan(VIEW))
     assert failed.value.retryable
 
 

@@ -11,6 +11,7 @@ from sideband.loop.run import LoopStatus
 from sideband.loop.sending import MAX_ATTEMPTS
 from sideband.ports import ModelError, ToolCall
 from tests import canned
+from tests.hurry import let_pass
 from tests.loop_builders import AScene, ATool, same_state, unanswered_calls
 from tests.loopback import Answer, HangUp, Refusal, Stream, a_loopback, over_sockets
 from tests.speakers import ANTHROPIC, COMPATIBLE, OPENAI, OPENAI_CHAT, SPEAKERS, Speaker, thoughts
@@ -120,7 +121,10 @@ async def test_a_run_that_is_cancelled_while_the_model_speaks_leaves_a_session_t
 async def test_a_model_that_gets_stuck_is_asked_again_after_a_while(speaker: Speaker) -> None:
     stuck = Stream(events=speaker.says("Hello there.").events[:3], cut=0, stuck=True)
     async with a_loopback(stuck, speaker.says("Done.")) as service:
-        result = await AScene().play(model=speaker.model(service), model_seconds=0.5)
+        playing = asyncio.ensure_future(AScene().play(model=speaker.model(service), model_seconds=20))
+        await service.is_silent.wait()
+        let_pass(20)
+        result = await playing
     assert result.text == "Done."
     assert service.bodies[0] == service.bodies[1]
 

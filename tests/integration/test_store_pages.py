@@ -9,8 +9,9 @@ from sideband.cli.app import app
 from sideband.core import failures
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.trust import Trust
+from sideband.render.budget import MOST_TOKENS, WINDOW_SHARE
 from sideband.store.postgres.committing import PostgresSettings
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.programs import ROOT
 
 STORES: Final = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
@@ -55,6 +56,10 @@ def test_the_rates_on_the_page_are_those_in_force() -> None:
         f"{controller.per_second:g} per second in bursts of {controller.burst} for a controller, "
         f"{peer.per_second * 60:g} per minute in bursts of {peer.burst} for peers and servers"
     )
+
+
+def test_what_reminders_may_take_of_a_request_is_on_the_page() -> None:
+    assert f"{MOST_TOKENS:,} tokens, or {100 // WINDOW_SHARE} % of the model's window" in STORES
 
 
 def test_what_is_kept_is_what_the_settings_say() -> None:

@@ -22,7 +22,7 @@ from sideband.runtime.models import read_model
 from sideband.runtime.profiles import load_profiles
 from tests.builders import a_reminder
 from tests.loop_builders import AScene
-from tests.loopback import over_sockets
+from tests.loopback import within
 
 WORDS: Final = ("banana", "tiger", "violin")
 QUESTION: Final = "Tell me something nice in one sentence."
@@ -35,6 +35,9 @@ WIRES: Final[dict[str, tuple[Any, str, Profile]]] = {
     "responses": (ResponsesModel, "/v1", msgspec.structs.replace(LOCAL, wire=Wire.OPENAI_RESPONSES)),
     "anthropic": (AnthropicModel, "", msgspec.structs.replace(LOCAL, wire=Wire.ANTHROPIC)),
 }
+# A model thinks as fast as its machine does, and that may have other things to do.
+PATIENCE: Final = 600.0
+patiently = within(PATIENCE)
 EVERY_WIRE = pytest.mark.parametrize("wire", WIRES)
 
 
@@ -54,7 +57,7 @@ def a_model(wire: str, address: str, *, tokens: int, placement: Placement | None
 
 def rendered_prompt(address: str, messages: list[dict[str, Any]]) -> str:
     """What the model reads, as its own template puts it."""
-    answer = httpx2.post(f"{address}/apply-template", json={"messages": messages})
+    answer = httpx2.post(f"{address}/apply-template", json={"messages": messages}, timeout=PATIENCE)
     return str(answer.json()["prompt"])
 
 
@@ -70,7 +73,7 @@ def test_the_template_of_the_model_shows_a_reminder_at_the_end_of_what_the_user_
 
 
 @EVERY_WIRE
-@over_sockets
+@patiently
 async def test_what_a_reminder_says_reaches_the_model(wire: str, address: str) -> None:
     model = a_model(wire, address, tokens=40)
     with_it, without = 0, 0
@@ -96,7 +99,7 @@ async def three_turns(wire: str, address: str, placement: Placement | None) -> l
 
 @pytest.mark.requirement("render:kept:local-servers", "render:ledger:stable-part-is-a-prefix")
 @EVERY_WIRE
-@over_sockets
+@patiently
 async def test_a_turn_reads_only_what_is_new_since_the_last(wire: str, address: str) -> None:
     first, second, third = await three_turns(wire, address, None)
     assert second.cached_tokens >= first.prompt_tokens > 150
@@ -104,14 +107,14 @@ async def test_a_turn_reads_only_what_is_new_since_the_last(wire: str, address: 
 
 
 @EVERY_WIRE
-@over_sockets
+@patiently
 async def test_reminders_in_the_system_text_make_the_model_read_everything_again(wire: str, address: str) -> None:
     first, *later = await three_turns(wire, address, Placement.SEED)
     assert all(usage.cached_tokens < first.prompt_tokens / 4 for usage in later)
 
 
 @EVERY_WIRE
-@over_sockets
+@patiently
 async def test_a_request_the_server_refuses_fails_for_good(wire: str, address: str) -> None:
     model = a_model(wire, address, tokens=1)
     with pytest.raises(ModelError, match="answered 400") as failed:
@@ -119,7 +122,7 @@ async def test_a_request_the_server_refuses_fails_for_good(wire: str, address: s
     assert not failed.value.retryable
 
 
-@over_sockets
+@patiently
 async def test_local_starts_the_model_by_itself_and_text_is_heard_as_it_comes() -> None:
     heard: list[str] = []
     model = read_model("local:")
@@ -132,7 +135,7 @@ async def test_local_starts_the_model_by_itself_and_text_is_heard_as_it_comes() 
     assert result.usage.prompt_tokens > 0
 
 
-@over_sockets
+@patiently
 async def test_the_server_is_gone_behind_its_block() -> None:
     async with LocalServer() as address:
         assert "Hello." in rendered_prompt(address, [{"role": "user", "content": "Hello."}])

@@ -78,7 +78,7 @@ COMMAND_LINE: Final[Rules] = (
             "cli:schema:writes-the-artifacts": "`sideband schema` writes the protocol artifacts into the given folder.",
             "cli:schema:check": "`sideband schema` can check instead of write, and then fails when a file is missing or differs.",
             "cli:doctor:names-missing-extras": "`sideband doctor` says which extras are installed and how to install those that are not.",
-            "cli:doctor:reports-the-limits": "`sideband doctor` reports the limits in force.",
+            "cli:doctor:reports-the-limits": "`sideband doctor` reports every limit and its default.",
             "cli:doctor:verifies-a-store": "`sideband doctor --verify` rebuilds every session of a store from its events, compares it with its snapshot and tail, and names every row that was changed or is missing.",
             "cli:events:public-projection": "`sideband events` prints the public form of a store's events, of one session, kind or place where that is asked for.",
             "cli:events:follows-other-processes": "`sideband events --follow` prints what any process does from then on, until it is interrupted.",

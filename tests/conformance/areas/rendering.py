@@ -147,6 +147,7 @@ LEDGER: Final[Rules] = rules(
         "render:ledger:retry-is-byte-equal": "A retry at an unchanged end of the conversation sends the same bytes.",
         "render:cost:cache-traffic-is-unchanged": "With volatile and clearing fragments only, the tokens read from and written to the cache are those of the same run without reminders.",
         "render:cost:law": "The extra cost of a run is each volatile fragment once per request, plus 1.25 of each kept one and a tenth of it for every later request.",
+        "render:cost:law-of-a-prefix": "Where a cache keeps whatever requests begin with, a request has at most its own fragments more to pay in full than without reminders; a server that keeps its own reply may also compute the one behind a fragment that has passed.",
         "render:breakpoint:places": "Breakpoints stand at the end of tools and system, at the last one of the previous answered request and at the last stable block.",
         "render:breakpoint:never-at-volatile-text": "No breakpoint stands on or behind volatile or clearing text.",
         "render:breakpoint:at-most-four": "A request never has more than four breakpoints, and the renderer leaves the fourth free.",

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from sideband.core.events import Closed
 from sideband.core.failures import OutcomeUnknown, StoreError
-from sideband.ports import Journal
+from sideband.ports import Journal, Logged
 from sideband.runtime.agents import agent_loop
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
@@ -28,6 +30,8 @@ class Story:
         self.witness = Witness()
         self.failures: list[BaseException] = []
         self.problems: list[str] = []
+        self.followed: list[Logged] = []
+        """What somebody saw who has followed the session from its beginning."""
 
     async def play(self) -> None:
         """From the first reminder to the last word; then the store is looked at, and opened and looked at again."""
@@ -39,6 +43,24 @@ class Story:
                 await store.close()
 
     async def _tell(self, store: Journal) -> None:
+        following = asyncio.ensure_future(self._tried(lambda: self._follow(store)))
+        try:
+            await self._say_all(store)
+            await following
+        finally:
+            following.cancel()
+        await self._look(store)
+
+    async def _follow(self, store: Journal) -> None:
+        """To the end, from where it was when it had to begin again."""
+        after = self.followed[-1].sequence if self.followed else 0
+        async with aclosing(store.subscribe(session_id=SESSION, after=after)) as news:
+            async for logged in news:
+                self.followed.append(logged)
+                if isinstance(logged.event, Closed):
+                    return
+
+    async def _say_all(self, store: Journal) -> None:
         session: Session = await self._tried(lambda: Store(store).session(SESSION))
         talker = Talker(session, self.witness.hear, seed=1)
         for number in (1, 2, 3):
@@ -50,7 +72,6 @@ class Story:
         await self._tried(lambda: talker.clear(1))
         await self._tried(session.close)
         self.witness.hear("closed")
-        await self._look(store)
 
     async def _tried(self, step: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401 - whatever it gives
         for _ in range(TRIES):
@@ -83,6 +104,7 @@ class Story:
     async def _look(self, store: Journal) -> None:
         events = await self._tried(lambda: journal_of(store, SESSION))
         assert broken(events, self.witness) == []
+        assert [logged.event for logged in self.followed] == events
         if not any(isinstance(failure, asyncio.CancelledError | OutcomeUnknown) for failure in self.failures):
             # Whoever was told that nothing happened could say it again.
             said = [event for event in events if type(event).__name__ in ("Queued", "InjectAccepted")]

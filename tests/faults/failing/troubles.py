@@ -1,19 +1,20 @@
 """What can go wrong with a store, at one moment of its life."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AsyncExitStack, aclosing
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import apsw
 
 from sideband.core.failures import StoreUnavailable
-from sideband.ports import Committed, Decision, Journal, Lease
+from sideband.ports import Committed, Decision, Journal, Lease, Logged
 from sideband.store.memory import MemoryStore
 from sideband.store.postgres import open_postgres
 from sideband.store.sqlite import open_sqlite
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.faults.disks import SpendingDisk, WatchedDisk
 from tests.faults.journals import PassingOn
 from tests.postgres import the_server
@@ -22,15 +23,21 @@ from tests.postgres_proxy import Loss, Proxy
 _Value = TypeVar("_Value")
 # Whoever finds the file taken gives up soon.
 BUSY_SECONDS: Final = 0.02
+TOO_LONG: Final = 3 * BUSY_SECONDS
 # Longer than anybody needs the file who does not mean to keep it.
 PATIENCE_MS: Final = 10_000
+# Of so many entries of a journal one is read with trouble.
+EACH_ENTRY: Final = 20
 
 
 class Trouble(Protocol):
-    """Comes at one moment; `came` tells whether it has."""
+    """Comes at one moment; `came` tells whether it has, and `struck` whether there was anything then that it could spoil."""
 
     @property
     def came(self) -> bool: ...
+
+    @property
+    def struck(self) -> bool: ...
 
     async def open(self) -> Journal:
         """The store that has it."""
@@ -69,6 +76,10 @@ class DiskTrouble:
     def came(self) -> bool:
         return self._disk.came
 
+    @property
+    def struck(self) -> bool:
+        return self.came
+
     async def open(self) -> Journal:
         return await open_sqlite(self._path, SqliteSettings(vfs=self._disk.name, snapshot_events=12))
 
@@ -101,6 +112,36 @@ class TroubledJournal(PassingOn):
     async def release(self, lease: Lease) -> None:
         await self._trouble.met(lambda: self.behind.release(lease))
 
+    async def subscribe(
+        self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
+    ) -> AsyncGenerator[Logged, None]:
+        async for logged in self._told(super().subscribe(session_id=session_id, kind_prefix=kind_prefix, after=after)):
+            yield logged
+
+    async def history(
+        self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
+    ) -> AsyncGenerator[Logged, None]:
+        async for logged in self._told(super().history(session_id=session_id, kind_prefix=kind_prefix, after=after)):
+            yield logged
+
+    async def _told(self, source: AsyncGenerator[Logged, None]) -> AsyncGenerator[Logged, None]:
+        """The trouble may come when the first entry is asked for, and at some of those that follow."""
+        async with aclosing(source):
+            for place in count():
+                met = self._trouble.met if place % EACH_ENTRY == 0 else _undisturbed
+                logged = await met(lambda: _next(source))
+                if logged is None:
+                    return
+                yield logged
+
+
+async def _next(source: AsyncGenerator[Logged, None]) -> Logged | None:
+    return await anext(source, None)
+
+
+async def _undisturbed(call: Callable[[], Coroutine[Any, Any, _Value]]) -> _Value:
+    return await call()
+
 
 class CallTrouble:
     """What all that come at a call have in common; the store is in memory where nothing else is said."""
@@ -109,6 +150,10 @@ class CallTrouble:
         self._left = at
         self.came = False
         self._memory = MemoryStore()
+
+    @property
+    def struck(self) -> bool:
+        return self.came
 
     async def met(self, call: Callable[[], Coroutine[Any, Any, _Value]]) -> _Value:
         self._left -= 1
@@ -171,11 +216,14 @@ class Busy(OnAFile):
         # The store may be tidying up behind its last answer.
         other.set_busy_timeout(PATIENCE_MS)
         other.execute("BEGIN IMMEDIATE")
+        asked = asyncio.ensure_future(call())
         try:
-            return await call()
+            # Whoever waits for news may wait for somebody who cannot write now.
+            await asyncio.wait([asked], timeout=TOO_LONG)
         finally:
             other.execute("ROLLBACK")
             other.close()
+        return await asked
 
 
 class CancelledOnAFile(Cancelled, OnAFile): ...
@@ -216,6 +264,10 @@ class QuestionLost(OnAServer):
     """The next commit never reaches the server."""
 
     loss = Loss.QUESTION
+
+    @property
+    def struck(self) -> bool:
+        return self.came and self._proxy is not None and not self._proxy.losses
 
     async def meet(self, call: Callable[[], Coroutine[Any, Any, _Value]]) -> _Value:
         assert self._proxy is not None

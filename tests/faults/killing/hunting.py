@@ -39,11 +39,32 @@ class Nursery:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        self._process = process
         self._in, self._out = process.stdin, process.stdout
+        # Until it is buried, nobody else has its number.
+        self._child: int | None = None
+
+    async def close(self) -> None:
+        """Let it end by itself, which it does when nobody lives any longer."""
+        self._in.close()
+        await self._process.wait()
+
+    async def kill(self) -> None:
+        """With whoever lives: that one may have stopped for ever."""
+        if self._child is not None:
+            os.kill(self._child, signal.SIGKILL)
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
 
     async def _hear(self) -> list[Any]:
         line = await asyncio.wait_for(self._out.readline(), PATIENCE)
         heard: list[Any] = msgspec.json.decode(line)
+        match heard:
+            case ["born", pid]:
+                self._child = pid
+            case ["buried", _]:
+                self._child = None
         return heard
 
     async def live(self, order: Order, witness: Witness, *, delay: float) -> bool:
@@ -86,12 +107,12 @@ async def a_nursery() -> AsyncIterator[Nursery]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
+    nursery = Nursery(process)
     try:
-        yield Nursery(process)
+        yield nursery
+        await nursery.close()
     finally:
-        if process.stdin is not None:
-            process.stdin.close()
-        await process.wait()
+        await nursery.kill()
 
 
 class Hunt:

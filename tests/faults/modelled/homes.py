@@ -14,7 +14,7 @@ from sideband.store.memory import MemoryStore
 from sideband.store.postgres import open_postgres
 from sideband.store.postgres.committing import PostgresSettings
 from sideband.store.sqlite import open_sqlite
-from sideband.store.sqlite.committing import SqliteSettings
+from sideband.store.sqlite.settings import SqliteSettings
 from tests.faults.disks import WatchedDisk
 from tests.postgres import the_server
 

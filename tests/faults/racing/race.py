@@ -40,6 +40,9 @@ class Child:
     async def _line(self) -> bytes:
         return await asyncio.wait_for(self._out.readline(), PATIENCE)
 
+    def leave(self) -> None:
+        self._in.close()
+
     async def play(self, given: Round) -> list[Call]:
         self._in.write(msgspec.json.encode(given) + b"\n")
         return msgspec.json.decode(await self._line(), type=list[Call])
@@ -62,10 +65,13 @@ async def a_child(address: str, name: str, planted: str) -> AsyncIterator[Child]
     try:
         await child.ready()
         yield child
-    finally:
-        if process.stdin is not None:
-            process.stdin.close()
+        child.leave()
         await process.wait()
+    finally:
+        # One that is still there does not answer.
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 async def race(place: str, address: str, seeds: Iterable[int], *, planted: str = "sound") -> int:
