@@ -25,7 +25,7 @@ from sideband.core.surfaces import Surface
 from sideband.protocols.wire import encode_camel
 
 PART: Final = "codec"
-MAX_RATIO: Final = 5.0
+MAX_WHOLE_NS: Final = 100_000.0
 
 ACP_PAYLOAD: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -48,18 +48,12 @@ A2A_PAYLOAD: Final[Mapping[str, Any]] = MappingProxyType(
         "originatingAgentId": "agent-1",
     }
 )
-# What the fast way costs where it has to look closer.
 LINES_PAYLOAD: Final = MappingProxyType(
     {**ACP_PAYLOAD, "body": "src/auth.py wurde geändert.\nVor dem Bearbeiten noch einmal lesen."}
 )
-# An envelope is read field by field, like everything else that is not plain.
 META_PAYLOAD: Final = MappingProxyType({**ACP_PAYLOAD, "_meta": {"sideband": {"idempotencyKey": "build-7"}}})
 
 NEW_ID: Final = ReminderId("0190a0c4-5f00-7000-8000-000000000001")
-# Members of an enumeration take long to look up, which is no part of what is measured.
-ACP: Final = Surface.ACP
-A2A: Final = Surface.A2A
-BRIDGE: Final = Source.BRIDGE
 
 
 # The bare codecs.
@@ -130,10 +124,10 @@ class Trial(NamedTuple):
 def trials() -> dict[str, Trial]:
     """The rows of the table."""
     return {
-        **_steps("ACP", ACP_PAYLOAD, ACP, Bare, Model),
-        **_steps("A2A, 12 fields", A2A_PAYLOAD, A2A, BareWithClaims, ModelWithClaims),
-        WHOLE.format("ACP, lines of other text"): _whole(LINES_PAYLOAD, ACP, Bare, Model),
-        WHOLE.format("ACP, with an envelope"): _whole(META_PAYLOAD, ACP, Bare, Model),
+        **_steps("ACP", ACP_PAYLOAD, Surface.ACP, Bare, Model),
+        **_steps("A2A, 12 fields", A2A_PAYLOAD, Surface.A2A, BareWithClaims, ModelWithClaims),
+        WHOLE.format("ACP, lines of other text"): _whole(LINES_PAYLOAD, Surface.ACP, Bare, Model),
+        WHOLE.format("ACP, with an envelope"): _whole(META_PAYLOAD, Surface.ACP, Bare, Model),
     }
 
 
@@ -176,7 +170,9 @@ def _whole(payload: Mapping[str, Any], surface: Surface, bare: type[Bare], model
 
 def _record(raw: bytes, surface: Surface) -> Reminder:
     draft = parse_json(raw, surface)
-    return mint(draft, reminder_id=NEW_ID if draft.caller_id is None else ReminderId(draft.caller_id), source=BRIDGE)
+    return mint(
+        draft, reminder_id=NEW_ID if draft.caller_id is None else ReminderId(draft.caller_id), source=Source.BRIDGE
+    )
 
 
 def _json(payload: Mapping[str, Any]) -> bytes:
@@ -192,7 +188,7 @@ def measure(effort: Effort, progress: Progress) -> Report:
         part=PART,
         tables=(_table(rows, spreads, effort),),
         targets=tuple(
-            Target(name=f"{row}, beside msgspec alone", limit=MAX_RATIO, measured=_ratio(spreads, row, "ours"))
+            Target(name=row, limit=MAX_WHOLE_NS, measured=spreads[f"{row} / ours"].best, unit="ns")
             for row in map(WHOLE.format, ("ACP", "A2A, 12 fields"))
         ),
         figures=tuple(Figure(name=name, value=spread.best) for name, spread in spreads.items()),

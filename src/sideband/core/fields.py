@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from sideband.core.draft import Draft
+from sideband.core.draft import NO_CLAIMS, Draft
 from sideband.core.errors import InvalidReminder, UnknownOption, UnknownPropagate, UnsupportedMode, shown
 from sideband.core.jsontext import depth
 from sideband.core.limits import Limits
@@ -25,27 +25,26 @@ _Word = TypeVar("_Word", bound=Propagate | RoleHint | Mode)
 
 def read_fields(payload: object, surface: Surface, limits: Limits) -> Draft:
     """The draft in `payload`, or the error this surface answers with."""
-    rules = RULES[surface]
+    rules, fields = RULES[surface], _FIELDS[surface]
     if not isinstance(payload, Mapping):
         raise rules.invalid(f"a reminder must be an object, not {shown(payload)}", value=payload)
-    spellings = {spelled(field, rules.case): field for field in rules.fields}
-    ignored = tuple(shown(key) for key in payload if key not in spellings)
-    if ignored and not rules.skips_unknown:
-        _refuse_unknown(next(key for key in payload if key not in spellings), surface)
+    unknown = [key for key in payload if key not in fields]
+    if unknown and not rules.skips_unknown:
+        _refuse_unknown(unknown[0], surface)
     given: dict[str, Any] = {}
-    for name, field in spellings.items():
+    for name, field in fields.items():
         value = payload.get(name)
         if value is not None:
-            given[field] = _READERS[field](value, name, rules, limits)
-        elif field == "body" or (field == "id" and rules.wants_id):
+            given[field.name] = field.read(value, name, rules, limits)
+        elif field.required:
             raise rules.invalid(f"{name} is required", field=name)
-    meta = given.pop("_meta", {})
+    meta = given.pop("_meta", NO_CLAIMS)
     caller_id = given.pop("id", None) if "id" in rules.fields else _idempotency_key(meta, rules, limits)
     return Draft(
         caller_id=caller_id,
         claims={field: given.pop(field) for field in CLAIMS if field in given},
         meta=meta,
-        ignored=ignored,
+        ignored=tuple(map(shown, unknown)),
         **given,
     )
 
@@ -62,9 +61,8 @@ def _refuse_unknown(key: object, surface: Surface) -> None:
     name = key if isinstance(key, str) else shown(key)
     if key == "content" and rules.invalid is InvalidReminder:
         raise InvalidReminder("a reminder has a 'body'; 'content' belongs to session/inject", field=name, value=name)
-    known = [spelled(field, rules.case) for field in rules.fields]
     other = {spelled(field, case): spelled(field, rules.case) for field in rules.fields for case in Case}
-    hint = f"did you mean {other[name]!r}?" if name in other else f"known are {', '.join(known)}"
+    hint = f"did you mean {other[name]!r}?" if name in other else f"known are {', '.join(_FIELDS[surface])}"
     raise UnknownOption(f"{surface.value} has no option {shown(key)}; {hint}", field=name, value=key)
 
 
@@ -232,3 +230,20 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "_meta": _meta,
     }
 )
+
+
+class _Field(NamedTuple):
+    """A field as one surface reads it."""
+
+    name: str
+    read: _Reader
+    required: bool
+
+
+def _fields(rules: Rules) -> Mapping[str, _Field]:
+    required = {"body", "id"} if rules.wants_id else {"body"}
+    return {spelled(name, rules.case): _Field(name, _READERS[name], name in required) for name in rules.fields}
+
+
+# The fields of each surface, by their spelling there.
+_FIELDS: Final = MappingProxyType({surface: _fields(rules) for surface, rules in RULES.items()})

@@ -1,23 +1,17 @@
-"""The two ways through the parser agree: what the short one accepts, the long one reads as the same draft."""
+"""Payloads as objects and as JSON text: both are read to the same draft."""
 
 import json
-from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.draft import Draft
 from sideband.core.errors import InvalidReminder, ReminderError
-from sideband.core.fields import read_fields
-from sideband.core.jsontext import read_object
-from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.limits import Limits
 from sideband.core.parse import parse, parse_json
 from sideband.core.surfaces import RULES, Case, Surface, spelled
 
-LIMITS = st.sampled_from([DEFAULT_LIMITS, Limits(tags=2, tag_bytes=4, dedupe_key_bytes=4, meta_bytes=20, meta_depth=2)])
-
-# What is accepted, much of it peculiar enough for the long way.
+# Values that are accepted, many of them with blanks, escapes or characters outside ASCII.
 PLAIN = st.sampled_from(["x", "ci:status", "a-b", "R2"])
 PECULIAR = st.sampled_from(
     ["a b", " x ", "é", "日本", "😀", '"', "\\", 'a\\"b', "a/b", "a\tb", "\u2028x", "\ufeffx", "\u00a0x"]
@@ -38,7 +32,7 @@ GOOD: dict[str, st.SearchStrategy[object]] = {
     "originating_agent_id": TEXTS,
     "_meta": st.sampled_from([{}, {"a": 1}, {"a": {"b": {}}}, {"sideband": {"idempotencyKey": "k"}}]),
 }
-# What is not, or only on some surface.
+# Values that are refused, on some surfaces or on all.
 WRONG: st.SearchStrategy[object] = (
     st.sampled_from([None, True, 0, 1, 2.0, 2.5, [], {}, "", " "]) | st.integers() | st.floats(allow_nan=False)
 )
@@ -75,35 +69,9 @@ def surfaces_and_payloads() -> st.SearchStrategy[tuple[Surface, dict[str, object
     return st.sampled_from(Surface).flatmap(lambda surface: st.tuples(st.just(surface), payloads(surface)))
 
 
-def outcome(read: Callable[[], Draft]) -> tuple[object, ...]:
-    """The draft that was read and the types in it, or the error with all it says."""
-    try:
-        draft = read()
-    except ReminderError as error:
-        return type(error), str(error), error.field, error.value
-    return draft, [type(getattr(draft, field)) for field in ("body", "ttl_turns", "propagate", "role_hint", "mode")]
-
-
-@given(given_to=surfaces_and_payloads(), limits=LIMITS)
-@example(given_to=(Surface.PIPELINE, {"body": " x "}), limits=DEFAULT_LIMITS)
-@example(given_to=(Surface.ACP, {"body": " x "}), limits=DEFAULT_LIMITS)
-@example(given_to=(Surface.PIPELINE, {"body": "x", "tags": {"a"}}), limits=DEFAULT_LIMITS)
-@example(given_to=(Surface.PIPELINE, {"body": "x", "bo\ud800dy": "y"}), limits=DEFAULT_LIMITS)
-@example(given_to=(Surface.PIPELINE, {"body": "x", 5: "y"}), limits=DEFAULT_LIMITS)
-def test_parse_answers_as_the_reading_by_fields_does(
-    given_to: tuple[Surface, dict[str, object]], limits: Limits
-) -> None:
-    surface, payload = given_to
-    expected = outcome(lambda: read_fields(payload, surface, limits))
-    assert outcome(lambda: parse(payload, surface, limits=limits)) == expected
-
-
-# The same for text: written by hand, so that spaces, escapes and repeated keys stand where a writer may put them.
-
-
 @st.composite
 def texts(draw: st.DrawFn, value: object) -> str:
-    """JSON for `value`, with any space and any escapes; now and then without one that is needed, or with a key twice."""
+    """JSON for `value` with random blanks and escapes; sometimes a needed escape is missing or a key is repeated."""
     gap = draw(st.sampled_from(["", "", "", " ", "\n\t"]))
     if isinstance(value, dict):
         pairs = list(value.items())
@@ -128,18 +96,6 @@ def escaped(character: str) -> str:
     return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
 
 
-@given(data=st.data(), given_to=surfaces_and_payloads(), limits=LIMITS)
-def test_parse_json_answers_as_the_reading_by_fields_does(
-    data: st.DataObject, given_to: tuple[Surface, dict[str, object]], limits: Limits
-) -> None:
-    surface, payload = given_to
-    text = data.draw(texts(payload))
-    raw = text.encode(errors="surrogatepass")
-    expected = outcome(lambda: read_fields(read_object(raw, max_bytes=limits.frame_bytes), surface, limits))
-    assert outcome(lambda: parse_json(raw, surface, limits=limits)) == expected
-    assert outcome(lambda: parse_json(text, surface, limits=limits)) == expected
-
-
 @given(data=st.data(), given_to=surfaces_and_payloads())
 def test_what_is_read_from_text_is_what_the_object_in_it_says(
     data: st.DataObject, given_to: tuple[Surface, dict[str, object]]
@@ -149,7 +105,7 @@ def test_what_is_read_from_text_is_what_the_object_in_it_says(
     try:
         draft = parse_json(text, surface)
     except ReminderError:
-        # Text may be refused where its object is not: for a key that comes twice, or half a character.
+        # Text may be refused where its object is not: for a repeated key or a lone surrogate.
         return
     assert draft == parse(json.loads(text), surface)
 
@@ -159,11 +115,3 @@ def test_text_over_the_size_of_a_frame_is_not_read(surface: Surface) -> None:
     text = json.dumps({"body": "x" * 50})
     with pytest.raises(InvalidReminder, match="at most 30 are read"):
         parse_json(text, surface, limits=Limits(frame_bytes=30))
-
-
-def test_a_body_of_a_type_derived_from_text_is_read_like_any_text() -> None:
-    class Text(str):
-        __slots__ = ()
-
-    draft = parse({"body": Text("The build is red.")}, Surface.SESSION)
-    assert draft.body == "The build is red."
