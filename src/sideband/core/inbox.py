@@ -42,8 +42,6 @@ from sideband.core.trust import UNLIMITED, Ceiling, Provenance, Trust, ceiling_f
 
 # No letter has more in UTF-8.
 MOST_BYTES: Final = 4
-# Asked for with every reminder: a member is looked up in its enumeration at five times the cost of a name.
-_AUDIT_ONLY: Final = Mode.AUDIT_ONLY
 
 
 class Fate(StrEnum):
@@ -106,7 +104,7 @@ def slot_of(item: QueuedReminder) -> Slot | None:
     """None for a reminder without a key: it displaces nothing and nothing displaces it."""
     if item.reminder.dedupe_key is None:
         return None
-    return Slot(item.provenance.namespace, item.reminder.dedupe_key, item.mode is _AUDIT_ONLY)
+    return Slot(item.provenance.namespace, item.reminder.dedupe_key, item.mode is Mode.AUDIT_ONLY)
 
 
 # Accepting.

@@ -23,14 +23,6 @@ class Room(StrEnum):
     RECORD = "record"
 
 
-# Every item is asked about them: a member is looked up in its enumeration at five times the cost of a name.
-_MESSAGES: Final = Room.MESSAGES
-_REMINDERS: Final = Room.REMINDERS
-_RECORD: Final = Room.RECORD
-_AUDIT_ONLY: Final = Mode.AUDIT_ONLY
-_INTERRUPT: Final = Mode.INTERRUPT_IMMEDIATE
-
-
 class Counted(Protocol):
     """How much waits; every store says so inside its transaction."""
 
@@ -44,23 +36,23 @@ class Counted(Protocol):
 def room_of(item: InboxItem) -> Room:
     """The room an item waits in."""
     if isinstance(item, QueuedReminder):
-        return _RECORD if item.mode is _AUDIT_ONLY else _REMINDERS
-    return _RECORD if item.waits_in is _AUDIT_ONLY else _MESSAGES
+        return Room.RECORD if item.mode is Mode.AUDIT_ONLY else Room.REMINDERS
+    return Room.RECORD if item.waits_in is Mode.AUDIT_ONLY else Room.MESSAGES
 
 
 # What makes room where a drain does.
 _DRAINED: Final[Mapping[Room, str]] = MappingProxyType(
     {
-        _MESSAGES: "wait for a turn or revoke some",
-        _REMINDERS: "wait for a turn or revoke some",
-        _RECORD: "wait for the end of the run, which puts them on record, or revoke some",
+        Room.MESSAGES: "wait for a turn or revoke some",
+        Room.REMINDERS: "wait for a turn or revoke some",
+        Room.RECORD: "wait for the end of the run, which puts them on record, or revoke some",
     }
 )
 
 
 def _remedy(room: Room, pending: int, live: int) -> str:
     """What makes room in a session, by what fills it: a reminder that a turn has shown is live, and counts on."""
-    if room is not _REMINDERS:
+    if room is not Room.REMINDERS:
         return _DRAINED[room]
     if live * 2 < pending:
         return "revoke some, or wait until turns have shown them and their ttl_turns have passed"
@@ -75,9 +67,9 @@ def check_room(
     Interrupts have some room in reserve: nothing else wakes an idle daemon that is full of what waits for a turn.
     """
     room = room_of(item)
-    reserve = limits.reserved_for_interrupts if item.waits_in is _INTERRUPT else 0
+    reserve = limits.reserved_for_interrupts if item.waits_in is Mode.INTERRUPT_IMMEDIATE else 0
     most = limits.pending_per_session + reserve
-    pending = view.count_in(room) - (freed is not None) + (live if room is _REMINDERS else 0)
+    pending = view.count_in(room) - (freed is not None) + (live if room is Room.REMINDERS else 0)
     if pending >= most:
         raise TooManyPending(pending, most, scope="session", remedy=_remedy(room, pending, live))
     share = limits.pending_per_source.get(item.provenance.trust)

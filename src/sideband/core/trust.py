@@ -30,13 +30,6 @@ class Trust(IntEnum):
     CONTENT = 4
 
 
-# What every reminder is asked about: members and their names are looked up in an enumeration at five times the cost.
-_CONTROLLER: Final = Trust.CONTROLLER
-_CONTENT: Final = Trust.CONTENT
-_WORDS: Final[Mapping[Trust, str]] = MappingProxyType({level: level.name.lower() for level in Trust})
-_NAMELESS: Final[Mapping[Trust, str]] = MappingProxyType({level: f"{word}:" for level, word in _WORDS.items()})
-
-
 class Connection(StrEnum):
     """How a producer reaches the session; the level follows from this and from nothing it says."""
 
@@ -65,9 +58,6 @@ class TrustPolicy(StrEnum):
 
     CEILINGS = "ceilings"
     SEED = "seed"
-
-
-_SEED: Final = TrustPolicy.SEED
 
 
 class GrantField(StrEnum):
@@ -179,7 +169,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
     @property
     def sender(self) -> str:
         """Whose limits and ids these are: a peer and a server of one name are two senders."""
-        return f"{_WORDS[self.trust]}:{self.principal}" if self.principal else _NAMELESS[self.trust]
+        return f"{self.trust.name.lower()}:{self.principal or ''}"
 
     @property
     def namespace(self) -> str:
@@ -192,7 +182,7 @@ IN_PROCESS: Final = Provenance()
 
 def namespace(trust: Trust, principal: str | None) -> str:
     """Operator and controller share one namespace; every other principal has its own."""
-    return OWN if trust <= _CONTROLLER else f"{_WORDS[trust]}:{principal}"
+    return OWN if trust <= Trust.CONTROLLER else f"{trust.name.lower()}:{principal}"
 
 
 def may_touch(actor: Provenance, owner: Provenance) -> bool:
@@ -211,9 +201,9 @@ def ceiling_for(
 
     `now` is compared with the end of grants that have one; without it only unending grants count.
     """
-    if provenance.trust is _CONTENT:
+    if provenance.trust is Trust.CONTENT:
         raise NotInjectable("text found in content is never a reminder; point at it and let the agent read it")
-    if policy is _SEED:
+    if policy is TrustPolicy.SEED:
         return UNLIMITED
     ceiling = CEILINGS[provenance.trust]
     for grant in grants:

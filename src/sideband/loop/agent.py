@@ -22,12 +22,6 @@ from sideband.loop.telling import Teller
 from sideband.loop.watching import noticed
 from sideband.ports import Reply
 
-# Needed in every turn: finding a member of an enumeration takes as long as a call.
-ITERATION_START, PRE_TOOL_DISPATCH = Seam.ITERATION_START, Seam.PRE_TOOL_DISPATCH
-POST_TOOL_DISPATCH, ITERATION_END = Seam.POST_TOOL_DISPATCH, Seam.ITERATION_END
-POST_TURN, POST_STEP = SessionEvent.POST_TURN, SessionEvent.POST_STEP
-TURN, TOOLS = Step.TURN, Step.TOOLS
-
 
 class AgentRun(Driven):
     """One run of an agent. Await `finish()`, call `step()`, or iterate: it is the same run, and passes the same seams.
@@ -123,20 +117,20 @@ class AgentRun(Driven):
         while resting or self._may_go_on():
             if not resting:
                 await self._before_iteration()
-                await talk.drain(ITERATION_START)
+                await talk.drain(Seam.ITERATION_START)
                 reply = await self._asker.turn()
                 if self._pauses:
-                    yield LoopEvent(TURN, reply)
+                    yield LoopEvent(Step.TURN, reply)
                 await self._after_turn(reply)
                 if reply.tool_calls:
                     outcomes = await self._dispatch(reply)
                     if self._pauses:
-                        yield LoopEvent(TOOLS, outcomes)
+                        yield LoopEvent(Step.TOOLS, outcomes)
                     if not self._ends():
-                        await talk.drain(POST_TOOL_DISPATCH)
+                        await talk.drain(Seam.POST_TOOL_DISPATCH)
                     await self._after_step(outcomes)
                     if not self._ends():
-                        await talk.drain(ITERATION_END)
+                        await talk.drain(Seam.ITERATION_END)
                     closings = 0
                     continue
                 await tell(SessionEvent.POST_AGENT_TURN, turn=talk.state.live.turn, text=reply.text)
@@ -204,8 +198,8 @@ class AgentRun(Driven):
     async def _after_turn(self, reply: Reply) -> None:
         self._text = reply.text
         self._meter.count(reply.usage)
-        if self.teller.hears(POST_TURN):
-            await self.teller.tell(POST_TURN, turn=self._talk.state.live.turn, text=reply.text)
+        if self.teller.hears(SessionEvent.POST_TURN):
+            await self.teller.tell(SessionEvent.POST_TURN, turn=self._talk.state.live.turn, text=reply.text)
         for payload in self._meter.crossed():
             await self.teller.tell(SessionEvent.ON_BUDGET_THRESHOLD, **payload)
 
@@ -215,22 +209,22 @@ class AgentRun(Driven):
         if self._ends():
             interrupted = await self._talk.skip(calls)
         else:
-            interrupted = bool(await self._talk.drain(PRE_TOOL_DISPATCH, calls=calls))
+            interrupted = bool(await self._talk.drain(Seam.PRE_TOOL_DISPATCH, calls=calls))
         return [] if interrupted else await self._dispatcher.run(calls)
 
     async def _after_step(self, outcomes: Sequence[Outcome]) -> None:
-        if not (self._parts.hooks.step or self.teller.hears(POST_STEP)):
+        if not (self._parts.hooks.step or self.teller.hears(SessionEvent.POST_STEP)):
             return
         results = [{"tool_name": outcome.call.name, "status": str(outcome.status)} for outcome in outcomes]
         payload = {"turn": self._talk.state.live.turn, "results": results}
-        await self.teller.pass_on(POST_STEP, payload)
+        await self.teller.pass_on(SessionEvent.POST_STEP, payload)
         if self._parts.hooks.step:
             await self.teller.ask_around("step", "post", self._parts.hooks.step, payload)
 
     async def _close(self, closings: int) -> bool:
         """The closing drain, and whether it took something; one that has bought enough iterations in a row does not."""
         if closings < MAX_CLOSING_ITERATIONS:
-            return not self._ends() and bool(await self._talk.drain(ITERATION_END, closing=True))
+            return not self._ends() and bool(await self._talk.drain(Seam.ITERATION_END, closing=True))
         await self._talk.idle()
         return False
 

@@ -34,9 +34,6 @@ from sideband.ports import UNREADABLE, Permission, Tool, ToolCall, ToolStatus
 
 _EVENTS: Final[Mapping[Phase, str]] = MappingProxyType({Phase.BEFORE: "pre_tool_use", Phase.AFTER: "post_tool_use"})
 
-# Needed in every turn: finding a member of an enumeration takes as long as a call.
-POST_TOOL_USE, OK = SessionEvent.POST_TOOL_USE, ToolStatus.OK
-
 
 class Dispatcher:
     """Runs the calls of one reply side by side; each result is recorded as soon as it is there.
@@ -118,8 +115,8 @@ class Dispatcher:
         await self._record(outcome, receipt)
         if self._scope.ended:
             raise Ended
-        if self._teller.hears(POST_TOOL_USE):
-            await self._teller.pass_on(POST_TOOL_USE, payload(outcome))
+        if self._teller.hears(SessionEvent.POST_TOOL_USE):
+            await self._teller.pass_on(SessionEvent.POST_TOOL_USE, payload(outcome))
         return outcome
 
     async def _record(self, outcome: Outcome, receipt: ToolCallReceipt | None) -> None:
@@ -166,7 +163,7 @@ class Dispatcher:
         if not is_output(output):
             text = f"The tool returned {shown(output)}, which is no output.{running.done_for_good()}"
             return ended(call, ToolStatus.ERROR, text)
-        status = ToolStatus.ERROR if output.is_error else OK
+        status = ToolStatus.ERROR if output.is_error else ToolStatus.OK
         return Outcome(call=call, status=status, output=shortened(output))
 
     def _note_stubborn(self, call: ToolCall, *, given_up: bool) -> None:

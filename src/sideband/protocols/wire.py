@@ -48,14 +48,9 @@ OUTWARD: Final[Mapping[Source, SourceWord]] = MappingProxyType(
 OF_THE_HOST: Final[frozenset[str | None]] = frozenset({Via.ACP, Via.HTTP})
 
 
-# Reaching for a member through its class costs more than the rest of the look-up.
-_BRIDGE: Final = Source.BRIDGE
-_HOST: Final = SourceWord.HOST
-
-
 def outward(source: Source, via: str | None = None) -> SourceWord:
     """The word for `source` on every wire; `via` is the bridge it came over, None where that is not known."""
-    return _HOST if source is _BRIDGE and via in OF_THE_HOST else OUTWARD[source]
+    return SourceWord.HOST if source is Source.BRIDGE and via in OF_THE_HOST else OUTWARD[source]
 
 
 # What a field means is said once, here; the generated schemas and types repeat it.

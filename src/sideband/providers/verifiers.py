@@ -130,74 +130,73 @@ def _is_style(line: re.Match[str]) -> bool:
 _AT: Final = r"(?P<at>(?:[A-Za-z]:)?[^\s:][^:]*+:\d++(?::\d++)?+)"
 _CODE: Final = r"(?:\[[\w:.-]++\])?+"
 _RULE: Final = r"(?:[A-Z]{1,7}\d{1,4}|invalid-syntax:) "
-_OUTLINE, _COMPANION = Weight.OUTLINE, Weight.COMPANION
 _BY_PLACE: Final = ""
 
 
 SHAPES: Final = (
     # rustc, cargo and harn point at a place below what they say; the short form of cargo, and mypy, in front of it.
-    Shape("cargo", r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)", _OUTLINE),
+    Shape("cargo", r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)", Weight.OUTLINE),
     Shape(_BY_PLACE, rf"(?P<what>error{_CODE}: .+)", near=_arrow_below),
     Shape(_BY_PLACE, rf"(?P<what>warning{_CODE}: .+)", near=_arrow_below, warning=True),
     Shape(_BY_PLACE, rf"{_AT}: (?P<what>error{_CODE}: .+)"),
     Shape(_BY_PLACE, rf"{_AT}: (?P<what>warning{_CODE}: .+)", warning=True),
     Shape("cargo", r"(?P<what>test \S.* \.\.\. FAILED)"),
-    Shape("cargo", r"(?P<what>test result: FAILED\. [^;]+; [^;]+)", _OUTLINE, holds=_counts_failures),
+    Shape("cargo", r"(?P<what>test result: FAILED\. [^;]+; [^;]+)", Weight.OUTLINE, holds=_counts_failures),
     # pytest
     Shape("pytest", r"(?P<what>(?:FAILED|ERROR) \S*\.(?:\w+::\S.*|py(?: - .*)?$))"),
-    Shape("pytest", r"(?P<what>\S+\.py::\S.*? (?:FAILED|ERROR))\s*(?:\[ *\d+%\])?$", _OUTLINE),
-    Shape("pytest", r"\[gw\d+\] \[ *\d+%\] (?P<what>(?:FAILED|ERROR) \S.*)", _OUTLINE),
-    Shape("pytest", r"=* ?(?P<what>\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", _OUTLINE, holds=_counts_failures),
+    Shape("pytest", r"(?P<what>\S+\.py::\S.*? (?:FAILED|ERROR))\s*(?:\[ *\d+%\])?$", Weight.OUTLINE),
+    Shape("pytest", r"\[gw\d+\] \[ *\d+%\] (?P<what>(?:FAILED|ERROR) \S.*)", Weight.OUTLINE),
+    Shape("pytest", r"=* ?(?P<what>\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", Weight.OUTLINE, holds=_counts_failures),
     Shape(
         "pytest",
         r"E\s{2,}(?P<what>(?:Syntax|Indentation|Tab|Name|Import|ModuleNotFound)Error\b.*)",
-        _COMPANION,
+        Weight.COMPANION,
     ),
     # unittest
     Shape("unittest", r"(?P<what>(?:FAIL|ERROR): \S+ \(\S+\))", near=_rule_above),
-    Shape("unittest", r"(?P<what>FAILED \((?:failures|errors)=\d.*\))", _OUTLINE),
+    Shape("unittest", r"(?P<what>FAILED \((?:failures|errors)=\d.*\))", Weight.OUTLINE),
     # The interpreters themselves.
     Shape("python", r"(?P<what>(?:Syntax|Indentation|Tab|Name|UnboundLocal)Error: .+)", near=_frame_above),
     Shape("node", r"(?P<what>(?:Reference|Syntax)Error: .+)", near=_stack_below),
     # go
     Shape("go", r"\s*--- (?P<what>FAIL: \S+)"),
-    Shape("go", r"(?P<what>FAIL\t\S+(?: \[.+\])?)", _OUTLINE),
+    Shape("go", r"(?P<what>FAIL\t\S+(?: \[.+\])?)", Weight.OUTLINE),
     Shape("go", r"(?:vet: )?(?P<at>[^\s:][^:]*+(?<=\.go):\d+:\d+): (?P<what>\S.*)"),
     Shape("go", r"(?P<what>panic: .+)", near=_goroutine_below),
     # tsc
     Shape("tsc", r"(?P<at>\S.*?\(\d+,\d+\)): (?P<what>error TS\d+: .+)"),
     Shape("tsc", rf"{_AT} - (?P<what>error TS\d+: .+)"),
     Shape("tsc", r"(?P<what>error TS\d+: .+)"),
-    Shape("tsc", r"(?P<what>Found [1-9]\d* errors? in (?:the same file|\d+ files\b))", _OUTLINE),
+    Shape("tsc", r"(?P<what>Found [1-9]\d* errors? in (?:the same file|\d+ files\b))", Weight.OUTLINE),
     # ruff
     Shape("ruff", rf"(?P<what>{_RULE}.+)", near=_arrow_below, warning=_is_style),
     Shape("ruff", rf"{_AT}: (?P<what>{_RULE}.+)", warning=_is_style),
     Shape("ruff", r"\d+\t(?P<what>[A-Z]{1,7}\d{1,4}\t.+)", warning=_is_style),
-    Shape("ruff", r"(?P<what>Found [1-9]\d* errors?)(?:\.| \(\d+ fixed)", _OUTLINE),
+    Shape("ruff", r"(?P<what>Found [1-9]\d* errors?)(?:\.| \(\d+ fixed)", Weight.OUTLINE),
     # mypy
-    Shape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", _OUTLINE),
+    Shape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", Weight.OUTLINE),
     # eslint
     Shape("eslint", r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)", near=_file_above),
     Shape("eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True),
-    Shape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", _OUTLINE),
+    Shape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", Weight.OUTLINE),
     # What `npm test` usually runs: jest, vitest, mocha, node, or anything that writes TAP.
     Shape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx?(?:\s.*)?)$"),
     Shape("npm test", r"\s*(?P<what>not ok \d+\b.*)", holds=_is_meant),
-    Shape("npm test", r"\s*(?P<what>Test(?:s| Suites| Files):?\s+\d.*)", _OUTLINE, holds=_counts_failures),
-    Shape("npm test", r"\s+(?P<what>[1-9]\d* failing)\b", _OUTLINE),
-    Shape("npm test", r"[#\u2139] (?P<what>fail [1-9]\d*)$", _OUTLINE),
+    Shape("npm test", r"\s*(?P<what>Test(?:s| Suites| Files):?\s+\d.*)", Weight.OUTLINE, holds=_counts_failures),
+    Shape("npm test", r"\s+(?P<what>[1-9]\d* failing)\b", Weight.OUTLINE),
+    Shape("npm test", r"[#\u2139] (?P<what>fail [1-9]\d*)$", Weight.OUTLINE),
     Shape(
         "npm test",
         r"npm (?:ERR!|error) (?P<what>(?:Test failed|Lifecycle script `test` failed)\b.*)",
-        _OUTLINE,
+        Weight.OUTLINE,
     ),
-    Shape("npm test", r"\s*[✕\xd7✗✖] (?P<what>\S.*(?<!:))$", _COMPANION),
-    Shape("npm test", r"\s{4,}\d+\) (?P<what>\S.*)", _COMPANION),
+    Shape("npm test", r"\s*[✕\xd7✗✖] (?P<what>\S.*(?<!:))$", Weight.COMPANION),
+    Shape("npm test", r"\s{4,}\d+\) (?P<what>\S.*)", Weight.COMPANION),
     # Anybody's bare count.
     Shape(
         "test run",
         r"\s*(?P<what>\d+ (?:pass|fail)(?:ed|ing)(?:\s*[,;|] ?\d+ [a-z]+)*)[\s.;]*$",
-        _OUTLINE,
+        Weight.OUTLINE,
         holds=_counts_failures,
     ),
 )

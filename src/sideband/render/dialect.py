@@ -26,10 +26,6 @@ MARKS_BEHIND: Final = 2
 NO_RESULT: Final = "No result was recorded."
 
 _ID_AND_NAME: Final = itemgetter("id", "name")
-# Looking a member up in its class takes longer than comparing with it.
-_MESSAGE: Final = Form.MESSAGE
-_RESULT: Final = Form.RESULT
-_TEXT: Final = Form.TEXT
 
 
 class Settings(NamedTuple):
@@ -164,7 +160,7 @@ class Dialect(ABC):
         for fragment in fragments:
             top = tape.top
             # Most of what requests say: more text in the turn of the user, which no breakpoint may stand on.
-            if fragment.form is _TEXT and top.turn == USER and not tape.marking:
+            if fragment.form is Form.TEXT and top.turn == USER and not tape.marking:
                 data += top.joints[CONTENT]
                 data += self.piece(fragment.text)
                 tape.top = top.left[CONTENT]
@@ -177,9 +173,9 @@ class Dialect(ABC):
     def put(self, tape: Tape, fragment: Fragment) -> None:
         """A fragment, behind all there is."""
         form, text, top = fragment.form, fragment.text, tape.top
-        if form is _MESSAGE and fragment.role != USER:
+        if form is Form.MESSAGE and fragment.role != USER:
             self.entry(tape, fragment.role, text)
-        elif form is _RESULT and top.name == RESULT:
+        elif form is Form.RESULT and top.name == RESULT:
             self.fold(tape, text)
         elif top.turn == USER:
             tape.add(CONTENT, self.piece(text))

@@ -39,10 +39,6 @@ _USER: Final = "user"
 _TOOL: Final = "tool"
 
 _OPENAI: Final = (Wire.OPENAI_CHAT, Wire.OPENAI_RESPONSES)
-# Reached once: looking a member up in its class is slow, and these are needed for every reminder of every request.
-_CLEARING: Final = Scope.CLEARING
-_KEPT: Final = Scope.KEPT
-_MESSAGE: Final = Form.MESSAGE
 # So many texts are remembered for each kind of end, so that what is shown again and again is written once.
 _REMEMBERED: Final = 256
 
@@ -223,8 +219,8 @@ class Planner:
             return look
         scope, role = (end.notice, end.role) if look.is_notice else (end.own, end.own_role)
         number = None
-        if scope is _KEPT or reminder.ttl_turns is None:
-            scope, number = _KEPT, handle
+        if scope is Scope.KEPT or reminder.ttl_turns is None:
+            scope, number = Scope.KEPT, handle
             text = _text(item, look, handle, live.remaining(item))
         elif look.is_tagged and not look.is_notice:
             text = framed(reminder.body)
@@ -233,7 +229,7 @@ class Planner:
         tokens = estimate(text)
         if tokens > reader.largest:
             return DropReason.TOO_LARGE
-        shown = Shown(reminder.id, _SYSTEM if scope is _CLEARING else role)
+        shown = Shown(reminder.id, _SYSTEM if scope is Scope.CLEARING else role)
         return Piece(item, look, shown, text, tokens, scope, number)
 
     def _fragments(self, pieces: Sequence[Piece], ended: Sequence[int], end: _End, anchor: int) -> tuple[Fragment, ...]:
@@ -246,7 +242,7 @@ class Planner:
             is_open = not self._as_developer
         for piece in pieces:
             scope, shown = piece.scope, piece.shown
-            if scope is _CLEARING:
+            if scope is Scope.CLEARING:
                 clearing.append(piece)
                 continue
             role = shown.rendered_role
@@ -255,7 +251,7 @@ class Planner:
                 Fragment(
                     anchor=anchor,
                     # A developer message ends the turn of the user, and the next text begins another.
-                    form=open_form if joins and is_open else _MESSAGE,
+                    form=open_form if joins and is_open else Form.MESSAGE,
                     role=role,
                     scope=scope,
                     text=piece.text,

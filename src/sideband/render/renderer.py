@@ -37,8 +37,6 @@ NOT_AUTOMATIC: Final = Advised(
     "SIDEBAND-107",
     f"automatic caching is off for a request: it holds text that does not stay, or {AUTOMATIC_BLOCKS} new blocks or more",
 )
-# The same as a name of this module, which is looked up faster.
-_KEPT: Final = Scope.KEPT
 # What the renderer itself writes.
 _RESERVED: Final = frozenset(
     {"model", "stream", "tools", "system", "systemInstruction", "messages", "input", "contents"}
@@ -136,7 +134,7 @@ class Renderer:
         ends.append(len(written))
         front, head_marks, advice = history.front, history.head.marks, planned.advice
         if dialect.automatically:
-            stays = all(fragment.scope is _KEPT for fragment in fragments)
+            stays = all(fragment.scope is Scope.KEPT for fragment in fragments)
             if stays and tape.blocks + tail.blocks - tape.answered_blocks < AUTOMATIC_BLOCKS:
                 front, head_marks = history.automatic, AUTOMATIC
             else:
@@ -159,7 +157,7 @@ class Renderer:
     def _say(self, tail: Tape, fragments: Sequence[Fragment]) -> list[int]:
         """Write what a request says beside its messages, and tell where each of it ends."""
         put_all, count, kept = self._dialect.put_all, len(fragments), 0
-        while kept < count and fragments[kept].scope is _KEPT:
+        while kept < count and fragments[kept].scope is Scope.KEPT:
             kept += 1
         ends = put_all(tail, fragments[:kept]) if kept else []
         if kept < count:

@@ -47,9 +47,6 @@ _Seen = TypeVar("_Seen")
 
 # Handles on sessions, counted: each holds its leases for itself, and none takes them from another.
 _HANDLES: Final = itertools.count(1)
-# Asked for with every reminder: a member is looked up in its enumeration at five times the cost of a name.
-_SURFACE: Final = Surface.SESSION
-_SOURCE: Final = Source.IN_PIPELINE
 
 
 class Session:
@@ -99,7 +96,7 @@ class Session:
         Options: `tags`, `dedupe_key`, `ttl_turns`, `preserve_on_compact`, `propagate`, `role_hint`, `mode`.
         """
         talk = self.talk
-        draft = parse({"body": body, **options}, _SURFACE, limits=talk.limits)
+        draft = parse({"body": body, **options}, Surface.SESSION, limits=talk.limits)
         answers: list[inbox.Accepted] = []
 
         def decide(state: SessionState) -> Iterable[Event]:
@@ -108,7 +105,7 @@ class Session:
                 draft,
                 IN_PROCESS,
                 new_id=talk.new_id(),
-                source=_SOURCE,
+                source=Source.IN_PIPELINE,
                 closed=state.closed,
                 live=live_beside(state.live, IN_PROCESS, draft.dedupe_key),
                 limits=talk.limits,
