@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sideband.core.draft import Draft
 from sideband.core.drain import Drain, close, drain, start
-from sideband.core.events import DropReason, Event, InjectAccepted
+from sideband.core.events import Dropped, DropReason, Event, InjectAccepted
 from sideband.core.inbox import (
     Accepted,
     RevokeStatus,
@@ -20,7 +20,6 @@ from sideband.core.lifecycle import (
     clear,
     close_turn,
     compact,
-    drop,
     inject,
     open_request,
     plan_compaction,
@@ -123,7 +122,9 @@ class Session:
         return self.commit(clear(self.state.live, selector, actor))
 
     def drop(self, reminder_id: str, reason: DropReason) -> tuple[Event, ...]:
-        return self.commit(drop(self.state.live, reminder_id, reason))
+        """End a live reminder as a request does that finds it unusable."""
+        live = reminder_id in self.state.live
+        return self.commit((Dropped(reminder_id=reminder_id, reason=reason),) if live else ())
 
     def send_request(self, *, left_out: Iterable[str] = (), attempt: int = 1) -> list[str]:
         """The request of the next turn leaves; it shows every live reminder but those left out, and those are told."""

@@ -8,7 +8,7 @@ from sideband.core.events import Deferred, Dropped, Fired
 from sideband.core.ledger import Form, Fragment, Scope
 from sideband.core.lifecycle import Selector, close_turn, open_request, void_turn
 from sideband.core.trust import IN_PROCESS, Provenance
-from sideband.render.planning import Planned, SeedPlan, default_placement, plan, plan_seed
+from sideband.render.planning import Planned, Planner, SeedPlan, default_placement, plan_seed
 from sideband.render.profile import Cache, InlineSystem, LeadingRole, Placement, Profile, Wire
 from sideband.render.view import RequestView
 from tests.builders import a_reminder
@@ -121,7 +121,7 @@ class Talk(Session):
 
     def plan(self, *, again: tuple[Fragment, ...] | None = None) -> Planned:
         """The request that would leave now."""
-        return plan(self.profile, self.placement, self.view(again=again), ROUTE)
+        return Planner(self.profile, self.placement).plan(self.view(again=again), ROUTE)
 
     def plan_seed(self) -> SeedPlan:
         return plan_seed(self.profile, self.view())

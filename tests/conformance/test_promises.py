@@ -77,7 +77,6 @@ def test_a_queued_item_leaves_the_inbox_by_one_of_five_events(
         pytest.param(lambda session, _: session.turn(), id="a-turn"),
         pytest.param(lambda session, _: session.compact(), id="a-compaction"),
         pytest.param(lambda session, item: session.clear(Selector(id=item)), id="clearing"),
-        pytest.param(lambda session, item: session.drop(item, DropReason.INVALID), id="dropping-a-live-one"),
         pytest.param(
             lambda session, item: session.commit(turn_away(item, DropReason.INVALID)), id="refusing-another-of-its-id"
         ),
@@ -159,14 +158,6 @@ def test_a_drained_item_may_be_fired_any_number_of_times() -> None:
     item = session.accept(a_draft()).reminder_id
     session.drain()
     assert [session.turn() for _ in range(10)] == [[item]] * 10
-
-
-@pytest.mark.requirement("promises:state:drained-moves")
-def test_what_is_not_live_cannot_be_dropped() -> None:
-    session = Session()
-    session.inject(a_reminder("a"))
-    assert session.drop("a", DropReason.INVALID) != ()
-    assert session.drop("a", DropReason.INVALID) == ()
 
 
 @pytest.mark.requirement("promises:state:drained-names-turn-and-seam")

@@ -9,7 +9,7 @@ from sideband.core.events import DropReason
 from sideband.core.ledger import Form
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import Provenance, Trust
-from sideband.render.planning import Slot, plan, plan_seed
+from sideband.render.planning import Planner, Slot, plan_seed
 from sideband.render.profile import Cache, Placement, Profile
 from sideband.render.shapes import shape_of
 from tests.sessions import CLIENT, PEER, SERVER
@@ -153,7 +153,7 @@ def test_a_lost_hint_takes_the_next_shape_and_is_reported_once_for_its_route_and
     # One for the key and one for all that have none; in the same words each time, so that it is heard once.
     assert len(first.advice) == 2
     assert second.advice == first.advice
-    other = plan(a_profile(profile, model="other"), Placement.TAIL, talk.view(), ROUTE)
+    other = Planner(a_profile(profile, model="other"), Placement.TAIL).plan(talk.view(), ROUTE)
     assert not set(other.advice) & set(first.advice)
 
 

@@ -189,11 +189,6 @@ def void_turn(request: OpenRequest) -> tuple[Event, ...]:
     return (TurnVoided(turn=request.turn),)
 
 
-def drop(live: LiveIndex, reminder_id: str, reason: DropReason) -> tuple[Event, ...]:
-    """A live reminder that cannot be used ends, once."""
-    return (Dropped(reminder_id=reminder_id, reason=reason),) if reminder_id in live else ()
-
-
 # Compaction.
 
 

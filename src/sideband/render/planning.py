@@ -1,7 +1,6 @@
 """What a request says beside its messages: which text, in which order, carried by what, and for how long."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -28,7 +27,6 @@ __all__ = [
     "Slot",
     "Tail",
     "default_placement",
-    "plan",
     "plan_seed",
     "tail_of",
 ]
@@ -60,11 +58,6 @@ def default_placement(profile: Profile) -> Placement:
         return profile.placement
     clears = profile.prefix_bound_thinking and profile.heeds_inline and profile.self_clearing is not None
     return Placement.NATIVE if clears else Placement.TAIL
-
-
-def plan(profile: Profile, placement: Placement, view: RequestView, route: str) -> Planned:
-    """What this request says beside its messages, by the preset `tail` or `native`."""
-    return _planner(profile, placement).plan(view, route)
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -273,11 +266,6 @@ class Planner:
             text=withdrawal(ended, tags=self._tags),
             withdraws=tuple(ended),
         )
-
-
-@lru_cache(maxsize=64)
-def _planner(profile: Profile, placement: Placement) -> Planner:
-    return Planner(profile, placement)
 
 
 def _entry(pieces: Sequence[Piece], anchor: int) -> Fragment:
