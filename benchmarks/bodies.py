@@ -20,9 +20,6 @@ from sideband.core.trust import IN_PROCESS
 from sideband.render.renderer import Renderer
 from sideband.render.view import RequestView
 
-FIXED_NS: Final = 15_000.0
-NS_PER_BYTE: Final = 30_000.0 / 1e6
-"""What building a request may take: so much, and so much more for each byte of it."""
 TEN: Final = 10
 # So many turns in a row are timed in one session, so that it is not much longer at their end.
 ROUND: Final = 10
@@ -58,7 +55,8 @@ class Session:
         self.messages += [reply, *results]
 
     def render(self, live: LiveIndex) -> bytes:
-        return self.renderer.render(self.view(live)).body
+        body: bytes = self.renderer.render(self.view(live)).request.body
+        return body
 
     def view(self, live: LiveIndex) -> RequestView:
         return RequestView(turn=self._turns, messages=self.messages, live=live, **self._rest)
@@ -69,7 +67,7 @@ class Session:
 
 
 def a_live(count: int, number: int = 0) -> LiveIndex:
-    """So many live reminders of 60 tokens that nobody has seen before."""
+    """Live reminders of 60 tokens that no request has shown."""
     live = LiveIndex()
     for place in range(count):
         reminder_id = ReminderId(f"r{number}-{place}")
@@ -89,10 +87,6 @@ class Built(NamedTuple):
     whole: Mapping[str, float]
     ten: float
     again: float
-
-    @property
-    def allowed(self) -> float:
-        return FIXED_NS + NS_PER_BYTE * self.size
 
 
 def built(turns: int, effort: Effort) -> Built:

@@ -15,17 +15,15 @@ from msgspec import UNSET, Meta, UnsetType
 from pydantic.alias_generators import to_camel
 
 from benchmarks.effort import Effort, Progress
-from benchmarks.report import Figure, Report, Table, Target, duration, times
+from benchmarks.report import Figure, Report, Table, duration, times
 from benchmarks.timing import Call, Spread, interleaved
-from sideband.core.draft import mint
 from sideband.core.parse import parse, parse_json
-from sideband.core.reminder import MAX_TTL_TURNS, Propagate, Reminder, ReminderId, RoleHint, Source
+from sideband.core.reminder import MAX_TTL_TURNS, Propagate, Reminder, ReminderId, RoleHint, Source, mint
 from sideband.core.seams import Mode
 from sideband.core.surfaces import Surface
 from sideband.protocols.wire import encode_camel
 
 PART: Final = "codec"
-MAX_WHOLE_NS: Final = 100_000.0
 
 ACP_PAYLOAD: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -187,10 +185,6 @@ def measure(effort: Effort, progress: Progress) -> Report:
     return Report(
         part=PART,
         tables=(_table(rows, spreads, effort),),
-        targets=tuple(
-            Target(name=row, limit=MAX_WHOLE_NS, measured=spreads[f"{row} / ours"].best, unit="ns")
-            for row in map(WHOLE.format, ("ACP", "A2A, 12 fields"))
-        ),
         figures=tuple(Figure(name=name, value=spread.best) for name, spread in spreads.items()),
     )
 

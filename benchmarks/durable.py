@@ -17,7 +17,7 @@ from sideband.store.sqlite import open_sqlite
 PART: Final = "durable"
 ROOT: Final = Path(__file__).parents[1]
 LEAST_SINGLE: Final = 0.35
-LEAST_GROUPED: Final = 8.0
+LEAST_GROUPED: Final = 4.0
 MAX_WAKE_NS: Final = 5e6
 MAX_OPEN_NS: Final = 200e6
 MAX_REFUSED_BYTES: Final = 50.0 * MIB
@@ -93,7 +93,7 @@ async def _costs(directory: Path, amount: Size, progress: Progress) -> Costs:
     for done in range(1, rounds + 1):
         floor.append(storing.append_and_sync(directory / "floor", amount.calls))
         single.append(await storing.one_by_one(store, amount.calls))
-        # Other sessions in each round: in life, nobody has as many pending as all rounds together.
+        # Each round has its own sessions: no real session has as many pending items as all rounds together.
         grouped.append(await storing.at_once(store, amount.each, name=f"of-{done}", sessions=storing.AT_ONCE))
         shared.append(await storing.at_once(store, amount.each, name=f"one-{done}", sessions=1))
         progress.step(PART, done, steps)

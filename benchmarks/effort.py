@@ -70,7 +70,7 @@ class Progress:
             self._stream.flush()
 
     def finish(self) -> None:
-        """Leave nothing of the line behind."""
+        """Clear the line."""
         if self._rewrites:
             self._stream.write(f"\r{CLEAR_LINE}")
             self._stream.flush()

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from sideband.core.draft import Draft
-from sideband.core.events import Event
-from sideband.core.inbox import accept, revoke_reminder
-from sideband.core.items import QueuedReminder
-from sideband.core.lifecycle import Selector, Shown, clear, close_turn, inject, open_request
+from sideband.core.accept import Selector, accept, clear, revoke_reminder
+from sideband.core.apply import fold
+from sideband.core.events import Event, QueuedReminder, Started
+from sideband.core.lifecycle import go_live
 from sideband.core.limits import Limits
-from sideband.core.reminder import Reminder
-from sideband.core.state import SessionState, fold
-from sideband.core.trust import Provenance, Trust
+from sideband.core.reminder import Draft, Reminder
+from sideband.core.state import SessionState
+from sideband.core.trust import IN_PROCESS, Provenance, Trust
+from sideband.core.turn import Shown, close_turn, open_request
 
 # A session refuses far fewer than are measured here.
 NO_LIMITS: Final = Limits(pending_per_session=10**9, pending_per_source=MappingProxyType({}))
@@ -24,6 +24,7 @@ class Indexed:
 
     def __init__(self) -> None:
         self._state = SessionState()
+        self._apply([Started()])
 
     def __len__(self) -> int:
         return len(self._state.inbox) + len(self._state.live)
@@ -31,22 +32,21 @@ class Indexed:
     # What is timed.
 
     def inject(self, reminder: Reminder) -> int:
-        return self._apply(inject(self._state.live, reminder)) - 1
+        return self._apply(go_live(self._state, reminder, IN_PROCESS)) - 1
 
     def accept(self, draft: Draft, new_id: str) -> int:
-        accepted = accept(self._state.inbox, draft, EDITOR, new_id=new_id, limits=NO_LIMITS)
-        self._apply(accepted.events)
+        events, accepted = accept(self._state, draft, EDITOR, new_id=new_id, limits=NO_LIMITS)
+        self._apply(events)
         return accepted.deduped_count
 
     def end_turn(self) -> int:
-        assert self._state.request is not None
-        return self._apply(close_turn(self._state.live, self._state.request)) - 1
+        return self._apply(close_turn(self._state, reply=None, usage=None).events) - 1
 
     def clear(self, tag: str) -> int:
-        return self._apply(clear(self._state.live, Selector(tag=tag)))
+        return self._apply(clear(self._state, Selector(tag=tag), IN_PROCESS).events)
 
     def revoke(self, reminder_id: str) -> int:
-        return self._apply(revoke_reminder(self._state.inbox, reminder_id, EDITOR).events)
+        return self._apply(revoke_reminder(self._state, reminder_id, EDITOR).events)
 
     def listing(self) -> Sequence[Reminder]:
         live = self._state.live
@@ -64,7 +64,7 @@ class Indexed:
         for reminder in reminders:
             self.inject(reminder)
             shown.append(Shown(reminder.id, "system"))
-        self._apply(open_request(self._state.next_turn, shown))
+        self._apply(open_request(self._state, self._state.basis, shown=shown).events)
         self.end_turn()
 
     def enqueue(self, drafts: Iterable[Draft], new_id: Callable[[], str]) -> None:
@@ -73,10 +73,10 @@ class Indexed:
 
     def begin_turn(self) -> None:
         """A request that shows nothing for the first time."""
-        self._apply(open_request(self._state.next_turn, ()))
+        self._apply(open_request(self._state, self._state.basis).events)
 
     def withdraw(self, reminder_id: str) -> None:
-        self._apply(clear(self._state.live, Selector(id=reminder_id)))
+        self._apply(clear(self._state, Selector(id=reminder_id), IN_PROCESS).events)
 
     def ids_by_key(self) -> dict[str | None, str]:
         waiting = (item.reminder for item in self._state.inbox.items() if isinstance(item, QueuedReminder))

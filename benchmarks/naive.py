@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from sideband.core.draft import Draft, mint
-from sideband.core.reminder import Reminder, ReminderId, Source
+from sideband.core.reminder import Draft, Reminder, ReminderId, Source, mint
 
 
 class Entry(msgspec.Struct, kw_only=True):

@@ -10,15 +10,17 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from benchmarks.ways import Group, Way
-from sideband.core.events import InjectAccepted, InjectDelivered, ResultRecorded
-from sideband.core.items import QueuedMessage
-from sideband.core.lifecycle import close_turn, inject, open_request
+from sideband.core.apply import apply
+from sideband.core.events import InjectAccepted, InjectDelivered, QueuedMessage, ResultRecorded, Started
+from sideband.core.lifecycle import go_live
 from sideband.core.reminder import Reminder, ReminderId
 from sideband.core.seams import InjectMode
-from sideband.core.state import SessionState, apply
+from sideband.core.state import SessionState
 from sideband.core.trust import IN_PROCESS
-from sideband.render.profile import Wire
-from sideband.render.renderer import Rendered, Renderer
+from sideband.core.turn import close_turn, open_request
+from sideband.render.plan import Plan
+from sideband.render.profiles import Wire
+from sideband.render.renderer import Renderer
 from sideband.render.view import RequestView
 from tests.cache_oracle import (
     Block,
@@ -55,7 +57,7 @@ class Load(NamedTuple):
 # Running.
 
 
-def trace(way: Way, wire: Wire, load: Load | None, *, calls: int, requests: int = REQUESTS) -> list[Rendered]:
+def trace(way: Way, wire: Wire, load: Load | None, *, calls: int, requests: int = REQUESTS) -> list[Plan]:
     """Every request of the session; without a load, of the same one without reminders."""
     profile = msgspec.structs.replace(way.profile, wire=wire)
     renderer = Renderer(profile, model="model", placement=way.placement)
@@ -65,19 +67,20 @@ def trace(way: Way, wire: Wire, load: Load | None, *, calls: int, requests: int 
         if load is not None and number % EVERY == 0:
             body = f"{number} ".ljust(load.tokens * BYTES, "x")
             reminder = Reminder(id=ReminderId(f"r{number}"), body=body, ttl_turns=load.ttl, role_hint=way.hint)
-            _commit(state, inject(state.live, reminder, IN_PROCESS))
+            _commit(state, go_live(state, reminder, IN_PROCESS))
         rendered = renderer.render(view_of(state))
         sent.append(rendered)
         _commit(
             state,
             open_request(
-                number,
-                rendered.shown,
-                rendered.left_out,
-                rendered.unusable,
+                state,
+                state.basis,
+                shown=rendered.shown,
+                left_out=rendered.left_out,
+                unusable=rendered.unusable,
                 route=rendered.route,
                 fragments=rendered.fragments,
-            ),
+            ).events,
         )
         _answered(state, number, calls)
     return sent
@@ -106,14 +109,14 @@ def _commit(state: SessionState, events: Sequence[Any]) -> None:
 def _user_says(state: SessionState, text: str) -> None:
     content = ({"type": "text", "text": text},)
     item = QueuedMessage(message_id="m1", content=content, mode=InjectMode.QUEUE, provenance=IN_PROCESS)
-    _commit(state, [InjectAccepted(item=item), InjectDelivered(message_id="m1", content=content)])
+    _commit(state, [InjectAccepted(item=item), Started(), InjectDelivered(message_id="m1", content=content)])
 
 
 def _answered(state: SessionState, number: int, calls: int) -> None:
     reply, results = turn_messages(number, calls)
     if state.request is None:
         raise RuntimeError("no request is open")
-    _commit(state, close_turn(state.live, state.request, reply=reply))
+    _commit(state, close_turn(state, reply=reply, usage=None).events)
     for message in results:
         _commit(state, [ResultRecorded(call_id=message["tool_call_id"], status="ok", message=message)])
 
@@ -167,7 +170,7 @@ class _Run(NamedTuple):
 
 def _run(group: Group, way: Way, load: Load | None, calls: int, requests: int) -> _Run:
     sent = trace(way, group.wire, load, calls=calls, requests=requests)
-    return _Run([blocks(group.wire, rendered.body) for rendered in sent], cost_of_fragments(sent))
+    return _Run([blocks(group.wire, rendered.request.body) for rendered in sent], cost_of_fragments(sent))
 
 
 def _spent(group: Group, cache: str, way: Way, sent: Sequence[Sequence[Block]]) -> float:

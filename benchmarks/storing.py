@@ -8,19 +8,20 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final
 
-from sideband.core.draft import Draft
+from sideband.core.accept import accept
 from sideband.core.errors import TooManyPending
 from sideband.core.events import Event
-from sideband.core.inbox import accept
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.parse import parse
+from sideband.core.reminder import Draft
 from sideband.core.state import SessionState
 from sideband.core.surfaces import Surface
 from sideband.core.trust import IN_PROCESS
 from sideband.ports import Journal
-from sideband.runtime.ids import new_id
 from sideband.runtime.session import Session
+from sideband.runtime.system import new_id
 from sideband.store.sqlite import open_sqlite
+from tests.decisions import deciding
 
 BODY: Final = "src/auth.py changed on disk; re-read it before editing. " * 5
 SESSION: Final = "main"
@@ -38,7 +39,7 @@ def a_draft() -> Draft:
 
 def accepting(draft: Draft, *, limits: Limits = ROOMY) -> Callable[[SessionState], Iterable[Event]]:
     """The decision of an accept."""
-    return lambda state: accept(state.inbox, draft, IN_PROCESS, new_id=new_id(), limits=limits).events
+    return lambda state: accept(state, draft, IN_PROCESS, new_id=new_id(), limits=limits).events
 
 
 # The least that makes something durable.
@@ -98,8 +99,8 @@ async def grow(store: Journal, session_id: str, events: int) -> None:
     draft = a_draft()
     while events > 0:
         drafts = [_keyed(draft, number) for number in range(min(events, 250))]
-        accepted = await asyncio.gather(*(store.commit(session_id, accepting(each)) for each in drafts))
-        events -= sum(len(committed.events) for committed in accepted)
+        accepted = await asyncio.gather(*(store.commit(session_id, deciding(accepting(each))) for each in drafts))
+        events -= sum(map(len, accepted))
 
 
 def _keyed(draft: Draft, number: int) -> Draft:
@@ -117,7 +118,7 @@ async def neighbour(path: str, _number: str) -> None:
     _say("ready")
     while await asyncio.to_thread(sys.stdin.readline):
         start = perf_counter_ns()
-        await store.commit(SESSION, decide)
+        await store.commit(SESSION, deciding(decide))
         _say(str(start))
     await store.close()
 
@@ -137,12 +138,14 @@ async def refused(path: str, number: str) -> None:
     limits = Limits(pending_per_session=DEFAULT_LIMITS.pending_per_session, pending_per_source={})
     draft = a_draft()
     for _ in range(limits.pending_per_session):
-        await store.commit(SESSION, accepting(draft, limits=limits))
+        await store.commit(SESSION, deciding(accepting(draft, limits=limits)))
     decide = accepting(draft, limits=limits)
     before, left = _resident(), int(number)
     while left > 0:
         crowd = min(left, 500)
-        outcomes = await asyncio.gather(*(store.commit(SESSION, decide) for _ in range(crowd)), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(store.commit(SESSION, deciding(decide)) for _ in range(crowd)), return_exceptions=True
+        )
         assert all(isinstance(outcome, TooManyPending) for outcome in outcomes)
         left -= crowd
     _say(str(_resident() - before))

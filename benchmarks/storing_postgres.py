@@ -12,6 +12,7 @@ import psycopg
 from benchmarks import storing
 from benchmarks.effort import Effort, Progress
 from sideband.store.postgres import open_postgres
+from tests.decisions import deciding, saying
 from tests.postgres import Server
 
 ROOT: Final = Path(__file__).parents[1]
@@ -114,11 +115,11 @@ async def neighbour(url: str) -> None:
     store = await open_postgres(url)
     await store.open(storing.SESSION)
     decide = storing.accepting(storing.a_draft())
-    await store.commit(storing.SESSION, lambda _: ())
+    await store.commit(storing.SESSION, saying())
     print("ready", flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         start = perf_counter_ns()
-        await store.commit(storing.SESSION, decide)
+        await store.commit(storing.SESSION, deciding(decide))
         print(start, flush=True)
     await store.close()
 

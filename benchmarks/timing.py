@@ -59,7 +59,7 @@ class Spread(NamedTuple):
 
 
 def interleaved(variants: Mapping[str, Call], effort: Effort, progress: Progress, part: str) -> dict[str, Spread]:
-    """Time calls that leave nothing behind: each in short loops, and all of them in turn."""
+    """Time calls without side effects: each in short loops, all of them in turn."""
     contenders = {"": _nothing, **variants}
     lengths = {name: _length(call, effort.loop_seconds) for name, call in contenders.items()}
     spent: dict[str, list[float]] = {name: [] for name in contenders}

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from sideband.core.reminder import RoleHint
-from sideband.render.profile import Cache, InlineSystem, LeadingRole, Placement, Profile, Wire
+from sideband.render.profiles import Cache, InlineSystem, LeadingRole, Placement, Profile, Wire
 from tests.cache_oracle import (
     AnthropicCache,
     Block,
@@ -110,7 +110,7 @@ ANTHROPIC: Final = (
     Way("tail, automatic caching", msgspec.structs.replace(CLAUDE, cache=Cache.IMPLICIT)),
     _naive("tail, markers at head and end of history", CLAUDE, remark=_first_and_last),
     _naive("tail, markers at head and reminder", CLAUDE, remark=_first_and_the_end),
-    _naive("tail, automatic caching behind it", CLAUDE, remark=_at_the_end),
+    _naive("tail, automatic caching after it", CLAUDE, remark=_at_the_end),
     _seed("seed, user block", CLAUDE, hint=RoleHint.USER_BLOCK),
     _seed("seed, system text", CLAUDE),
 )

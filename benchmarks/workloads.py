@@ -14,8 +14,7 @@ from typing import Any, Final, Protocol
 from benchmarks.indexed import Indexed
 from benchmarks.naive import NaiveList
 from benchmarks.timing import Call
-from sideband.core.draft import Draft, mint
-from sideband.core.reminder import MAX_TTL_TURNS, Reminder, ReminderId, Source
+from sideband.core.reminder import MAX_TTL_TURNS, Draft, Reminder, ReminderId, Source, mint
 
 BODY: Final = "A file changed on disk since it was read. Read it again before editing."
 # Of fifty groups, one is 2 %; of ten, 10 %.

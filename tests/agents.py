@@ -1,4 +1,4 @@
-"""Agents whose every commit can be looked at, in an event loop where nobody waits."""
+"""Agents whose commits are recorded, in an event loop that skips waiting."""
 
 import asyncio
 import functools
@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
-from sideband.core.draft import Draft
+from sideband.core.accept import accept
 from sideband.core.events import Event
-from sideband.core.inbox import accept
-from sideband.core.state import SessionState
+from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.reminder import Draft
+from sideband.core.state import Decided, Decision, ValueT
 from sideband.core.trust import Provenance
 from sideband.models.scripted import Line
-from sideband.ports import Committed, Decision, Lease
+from sideband.ports import Lease
 from sideband.runtime.store import Store
 from sideband.testing import CountingIds, MemoryStore
 from tests.loop_builders import AScene, ATool
@@ -23,12 +24,12 @@ _Given = ParamSpec("_Given")
 _Value = TypeVar("_Value")
 
 
-# How long another thread is left to itself before somebody looks again whether it is through.
+# How long to wait for another thread before polling again.
 _GLANCE: Final = 0.001
 
 
 class _Jumping(selectors.DefaultSelector):
-    """Waits for nothing but other threads; `jumped` is how long it would have waited."""
+    """Waits only for other threads; `jumped` is the time it has skipped."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,13 +41,13 @@ class _Jumping(selectors.DefaultSelector):
             return super().select(_GLANCE if timeout is None else min(timeout, _GLANCE))
         ready = super().select(0)
         if not ready and timeout is None:
-            raise RuntimeError("everybody waits for something that nobody will do")
+            raise RuntimeError("every task waits for something that will not happen")
         self.jumped += 0 if ready else max(timeout or 0, 0)
         return ready
 
 
 class JumpingEventLoop(asyncio.SelectorEventLoop):
-    """Where everybody waits, time moves on at once to what the first of them waits for."""
+    """When every task waits, time jumps to the earliest timer."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()
@@ -57,7 +58,7 @@ class JumpingEventLoop(asyncio.SelectorEventLoop):
 
 
 def awaited(test: Callable[_Given, Coroutine[Any, Any, _Value]]) -> Callable[_Given, _Value]:
-    """A coroutine as a function that can be called; nothing in it takes longer than it computes."""
+    """A coroutine as a plain function that runs on a `JumpingEventLoop`."""
 
     @functools.wraps(test)
     def run(*args: _Given.args, **kwargs: _Given.kwargs) -> _Value:
@@ -68,21 +69,22 @@ def awaited(test: Callable[_Given, Coroutine[Any, Any, _Value]]) -> Callable[_Gi
 
 
 class RecordingStore(MemoryStore):
-    """Sessions in memory that remember also which events were written together."""
+    """A memory store that records the events of each commit."""
 
     def __init__(self) -> None:
         super().__init__()
         self.commits: list[tuple[Event, ...]] = []
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        committed = await super().commit(session_id, decide, lease=lease)
-        if committed.events:
-            self.commits.append(committed.events)
-        return committed
+    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
+        before = len(self.journal)
+        value = await super().commit(session_id, decide, lease=lease)
+        if len(self.journal) > before:
+            self.commits.append(tuple(logged.event for logged in self.journal[before:]))
+        return value
 
 
 class AnAgent(AScene):
-    """An agent and what its model will answer, one line after the other."""
+    """An agent with the script of its model."""
 
     def __init__(self, *script: Line, tools: Sequence[ATool] = (), context_window: int | None = None) -> None:
         self.recorded = RecordingStore()
@@ -90,24 +92,22 @@ class AnAgent(AScene):
         self.says(*script, context_window=context_window)
 
     async def remembers(self, past: Iterable[Event]) -> None:
-        """All this happened before this process began."""
-        await self.recorded.commit(self.session.id, lambda _: past)
+        """Commit the events of an earlier process."""
+        await self.recorded.commit(self.session.id, lambda _: Decided(tuple(past), None))
         self.recorded.commits.clear()
 
     def shown(self, request: int = -1) -> tuple[str, ...]:
-        """The reminders in one of its requests, each in its frame."""
+        """The reminders in one of its requests, as they were framed."""
         return self.model.requests[request].reminders
 
     async def accept(self, draft: Draft, sender: Provenance = CLIENT) -> str:
-        """What a bridge does: take a reminder from somebody who is not this process."""
-
-        def decide(state: SessionState) -> Iterable[Event]:
-            return accept(state.inbox, draft, sender, new_id=reminder_id).events
-
+        """Accept a reminder from a sender outside this process, as a bridge does."""
         reminder_id = self.session.talk.new_id()
-        await self.session.talk.accept(decide)
+        await self.session.talk.accept(
+            lambda state: accept(state, draft, sender, new_id=reminder_id, limits=DEFAULT_LIMITS)
+        )
         return reminder_id
 
     def children(self) -> Store:
-        """Where its sub-agents live: in the same journal."""
+        """The store of its sub-agents, on the same journal."""
         return Store(self.recorded, new_id=CountingIds("child"))

@@ -1,4 +1,4 @@
-"""What tests are made of: each builder gives one valid thing, of which a test changes what it is about."""
+"""Builders of valid objects; a test sets only the fields it is about."""
 
 from collections.abc import Callable
 from itertools import count
@@ -6,17 +6,16 @@ from typing import Any
 
 import msgspec
 
-from sideband.core.draft import Draft
-from sideband.core.reminder import Reminder, ReminderId
+from sideband.core.reminder import Draft, Reminder, ReminderId
 
 
 def a_reminder(reminder_id: str = "r1", **fields: object) -> Reminder:
-    """A reminder with only what it must have, and `fields`."""
+    """A reminder with the required fields and `fields`."""
     return msgspec.structs.replace(Reminder(id=ReminderId(reminder_id), body="The build is red."), **fields)
 
 
 def a_draft(**fields: object) -> Draft:
-    """What a producer asked for, with only what it must say, and `fields`."""
+    """A draft with the required fields and `fields`."""
     return msgspec.structs.replace(Draft(body="The build is red."), **fields)
 
 
@@ -26,6 +25,6 @@ def a_text(text: str = "Stop at the next test.") -> list[dict[str, Any]]:
 
 
 def counting_ids(prefix: str = "id-") -> Callable[[], str]:
-    """Ids that tell how many came before: `id-1`, `id-2` and so on."""
+    """Numbered ids: `id-1`, `id-2` and so on."""
     numbers = count(1)
     return lambda: f"{prefix}{next(numbers)}"

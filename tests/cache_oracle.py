@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from sideband.core.ledger import Scope
-from sideband.render.profile import Wire
-from sideband.render.renderer import Rendered
+from sideband.core.ledger import Lifetime
+from sideband.render.plan import Plan
+from sideband.render.profiles import Wire
 
 READ: Final = 0.1
 WRITE: Final = 1.25
@@ -70,7 +70,7 @@ def total(usages: Sequence[Usage]) -> Usage:
 # What reminders should cost.
 
 
-def cost_of_fragments(requests: Iterable[Rendered]) -> float:
+def cost_of_fragments(requests: Iterable[Plan]) -> float:
     """What the law says of the requests of one window, in the order in which they left.
 
     A fragment that passes costs itself in each request; one that stays a quarter more in its first, and then a tenth.
@@ -81,13 +81,13 @@ def cost_of_fragments(requests: Iterable[Rendered]) -> float:
         cost += READ * kept
         for fragment in rendered.fragments:
             tokens = len(fragment.text.encode()) / BYTES_PER_TOKEN
-            if fragment.scope is not Scope.KEPT:
+            if fragment.scope is not Lifetime.KEPT:
                 cost += tokens
             # Sent once more, it is not new.
-            elif rendered.body != last:
+            elif rendered.request.body != last:
                 cost += WRITE * tokens
                 kept += tokens
-        last = rendered.body
+        last = rendered.request.body
     return cost
 
 

@@ -1,19 +1,20 @@
-"""What tests of a running agent are made of: a scene with a session, a scripted model, hooks, tools, and no clock."""
+"""Builders for tests of a running agent: a scene with a session, a scripted model, hooks, tools and a fake clock."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from sideband.core.events import Checkpoint, Event
+from sideband.core.apply import fold
+from sideband.core.events import Checkpoint, Event, Usage
 from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.messages import Message, Reply, ToolCall
 from sideband.core.seams import Seam
-from sideband.core.state import SessionState, fold
-from sideband.core.usage import Usage
+from sideband.core.state import SessionState
 from sideband.loop.agent import AgentRun
 from sideband.loop.hooks import Hooks
 from sideband.loop.run import LoopResult, Step
 from sideband.models.scripted import Line
-from sideband.ports import Message, Reply, ToolCall, ToolContext, ToolOutput
+from sideband.ports import ToolContext, ToolOutput
 from sideband.providers.registry import Registry
 from sideband.runtime.agents import agent_run
 from sideband.runtime.session import Session
@@ -43,7 +44,7 @@ def a_reply(*calls: ToolCall | str, text: str = "", tokens: int = 0) -> Reply:
 
 
 class ATool:
-    """A tool that notes its calls and does as it is told; without a word it says `done`."""
+    """A tool that records its calls and runs `do`; without it, its result is `done`."""
 
     def __init__(self, name: str = "work", do: Work | None = None, *, idempotent: bool = False) -> None:
         self.name = name
@@ -63,12 +64,12 @@ class ATool:
 
 
 async def hang(*_: object) -> Any:  # noqa: ANN401 - it never returns anything
-    """Wait for something that will not come."""
+    """Wait for ever."""
     await asyncio.Event().wait()
 
 
 class AScene:
-    """One session and all that a run on it needs; every request, event and problem can be looked at afterwards."""
+    """One session and everything a run on it needs; requests, events and problems can be inspected afterwards."""
 
     def __init__(self, *tools: ATool, name: str = "main", store: MemoryStore | None = None) -> None:
         self.store = store or MemoryStore()
@@ -80,7 +81,7 @@ class AScene:
         self.model = ScriptedModel()
 
     def says(self, *script: Line, context_window: int | None = None) -> None:
-        """What the model will answer, one line after the other."""
+        """Set the script of the model."""
         self.model = ScriptedModel(script, context_window=context_window)
 
     async def begin(self, task: str | None = TASK, **options: Any) -> AgentRun:  # noqa: ANN401 - those of agent_run
@@ -117,15 +118,15 @@ class AScene:
         return [event for event in self.journal if isinstance(event, kind)]
 
     def seam_of(self, item_id: str) -> Seam | None:
-        """Where an item was drained; None where no seam took it."""
+        """The seam that drained an item, or None."""
         return next((event.seam for event in self.events(Checkpoint) if item_id in event.ids), None)
 
     def requests_with(self, text: str) -> list[int]:
-        """Which requests, counted from 1, a reader of this text could read it in."""
+        """The numbers, from 1, of the requests that contain this text."""
         return [number for number, request in enumerate(self.model.requests, start=1) if text in request.text]
 
     def results(self) -> list[tuple[str, str]]:
-        """The results in the conversation: whose, and with which status."""
+        """The call ids and statuses of the results in the conversation."""
         return [(entry["tool_call_id"], entry["status"]) for entry in self.state.messages if entry["role"] == "tool"]
 
     def result_text(self, call_id: str = "c1") -> str:
@@ -137,9 +138,9 @@ def unanswered_calls(messages: Sequence[Message]) -> list[str]:
     """The calls in a conversation that have no result or more than one, before the next reply."""
     wrong: list[str] = []
     for place, message in enumerate(messages):
-        behind = messages[place + 1 :]
-        until = next((at for at, entry in enumerate(behind) if entry["role"] == "assistant"), len(behind))
-        answered = [entry["tool_call_id"] for entry in behind[:until] if entry["role"] == "tool"]
+        rest = messages[place + 1 :]
+        until = next((at for at, entry in enumerate(rest) if entry["role"] == "assistant"), len(rest))
+        answered = [entry["tool_call_id"] for entry in rest[:until] if entry["role"] == "tool"]
         wrong += [call["id"] for call in message.get("tool_calls", ()) if answered.count(call["id"]) != 1]
     return wrong
 
@@ -168,6 +169,6 @@ async def until(run: AgentRun, step: Step) -> None:
 
 
 async def others() -> None:
-    """Let all other tasks run until each of them waits for something that is not there."""
+    """Let all other tasks run until each of them waits."""
     for _ in range(50):
         await asyncio.sleep(0)

@@ -1,10 +1,10 @@
-"""Reminder payloads as each surface spells them, and what the parser answers."""
+"""Reminder payloads in the spelling of each surface, and the result of parsing them."""
 
 import pytest
 
-from sideband.core.draft import Draft
 from sideband.core.errors import ReminderError
 from sideband.core.parse import parse
+from sideband.core.reminder import Draft
 from sideband.core.surfaces import RULES, Surface, spelled
 
 IN_PROCESS = (Surface.PIPELINE, Surface.SESSION, Surface.HOOK, Surface.PROVIDER)
@@ -24,7 +24,7 @@ def parsed(surface: Surface, **fields: object) -> Draft:
 
 
 def refusal(surface: Surface, **fields: object) -> ReminderError:
-    """The error that answers a payload with `fields`."""
+    """The error that a payload with `fields` raises."""
     with pytest.raises(ReminderError) as refused:
         parsed(surface, **fields)
     return refused.value

@@ -17,6 +17,7 @@ from sideband.core.limits import Limits
 from sideband.core.state import SessionState
 from sideband.store.postgres import PostgresStore, open_postgres
 from tests.builders import a_draft
+from tests.decisions import deciding, saying
 from tests.unit.store.twins import Sender
 
 SESSION: Final = "s"
@@ -33,7 +34,7 @@ def say(*words: object) -> None:
 
 def begin(state: SessionState) -> Iterable[Event]:
     if state.running:
-        raise RuntimeError("somebody else runs it")
+        raise RuntimeError("another process runs it")
     return (Started(),)
 
 
@@ -46,9 +47,9 @@ async def run(store: PostgresStore, name: str, count: int) -> None:
                 break
             except SessionBusy:
                 await asyncio.sleep(0.002)
-        await store.commit(SESSION, begin, lease=lease)
+        await store.commit(SESSION, deciding(begin), lease=lease)
         lease = await store.renew(lease)
-        await store.commit(SESSION, lambda _: (Idled(),), lease=lease)
+        await store.commit(SESSION, saying(Idled()), lease=lease)
         await store.release(lease)
 
 

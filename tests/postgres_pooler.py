@@ -1,4 +1,4 @@
-"""A pooler as many stand before a PostgreSQL server: connections to it share those that it has itself."""
+"""A connection pooler in front of a PostgreSQL server: its clients share its connections to the server."""
 
 import asyncio
 import shutil
@@ -22,7 +22,7 @@ ASKING: Final = (b"Q", b"S")
 
 
 class Backend:
-    """A connection to the server; the lock is for whoever has it."""
+    """A connection to the server; the lock is held by the client that uses it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -74,7 +74,7 @@ class Pooler:
         length, version = struct.unpack("!ii", await reader.readexactly(8))
         await reader.readexactly(length - 8)
         if version != VERSION_3:
-            # Somebody wants a statement to be cancelled.
+            # A request to cancel a statement.
             return
         backend = await self._backend()
         writer.write(WELCOME + backend.greeting + KEY + READY)

@@ -1,4 +1,4 @@
-"""Something between a store and its PostgreSQL server that loses connections at the moments that matter."""
+"""A proxy between a store and its PostgreSQL server that drops connections at chosen moments."""
 
 import asyncio
 import shutil
@@ -37,7 +37,7 @@ class Proxy:
         self.losses: deque[Loss] = deque()
         """What becomes of the next commits."""
         self.is_down = False
-        """Nobody gets a connection any longer; those that there are go on."""
+        """Refuse new connections; open ones continue."""
 
     def url(self, database: str) -> str:
         return f"postgresql://{SUPERUSER}@/{database}?host={self._directory}"

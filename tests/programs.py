@@ -1,4 +1,4 @@
-"""Programs as a user starts them: each in a process of its own, with this interpreter."""
+"""Running programs as a user does: each in its own process, with this interpreter."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ Answer: TypeAlias = subprocess.CompletedProcess[str]
 
 
 def run_python(*arguments: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> Answer:
-    """What the interpreter answers to these arguments; `env` is added to the environment of the tests."""
+    """Run the interpreter with these arguments; `env` is added to the environment of the tests."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
@@ -25,5 +25,5 @@ def run_python(*arguments: str, cwd: Path = ROOT, env: Mapping[str, str] | None 
 
 
 def run_sideband(*arguments: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> Answer:
-    """What the command line answers to these arguments."""
+    """Run the command line with these arguments."""
     return run_python("-m", "sideband.cli", *arguments, cwd=cwd, env=env)

@@ -1,4 +1,4 @@
-"""Random sessions, played through the real core and rendered turn by turn: what laws of requests are tested on.
+"""Random sessions, run through the core and rendered turn by turn, for the laws of requests.
 
 A session is a list of steps, and a route says what it is rendered for; `play` gives every request that left.
 """
@@ -12,29 +12,23 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 from hypothesis import strategies as st
 
-from sideband.core.events import InjectAccepted, InjectDelivered, ResultRecorded
-from sideband.core.items import QueuedMessage
+from sideband.core.accept import Selector
+from sideband.core.events import Compacted, InjectAccepted, InjectDelivered, QueuedMessage, ResultRecorded
 from sideband.core.ledger import Fragment
-from sideband.core.lifecycle import (
-    Selector,
-    close_turn,
-    compact,
-    open_request,
-    plan_compaction,
-    repeat_request,
-)
+from sideband.core.lifecycle import plan_compaction
 from sideband.core.live import LiveItem
+from sideband.core.messages import Reply, ToolCall, ToolStatus, reply_message, result_message
 from sideband.core.reminder import RoleHint
 from sideband.core.seams import InjectMode
 from sideband.core.trust import IN_PROCESS, Provenance
-from sideband.loop.messages import reply_message, result_message
-from sideband.ports import Reply, ToolCall, ToolStatus
-from sideband.render.profile import Cache, LeadingRole, Placement, Profile, Wire
-from sideband.render.renderer import Rendered, Renderer
+from sideband.core.turn import close_turn, repeat_request
+from sideband.render.plan import Plan
+from sideband.render.profiles import Cache, LeadingRole, Placement, Profile, Wire
+from sideband.render.renderer import Renderer
 from sideband.render.view import RequestView
 from tests.builders import a_reminder
-from tests.sessions import CLIENT, PEER, SERVER, Session
-from tests.talks import CLAUDE, CLEARING, GEMINI, GPT, UNKNOWN, a_profile
+from tests.planned_sessions import CLAUDE, CLEARING, GEMINI, GPT, UNKNOWN, a_profile
+from tests.sessions import CLIENT, PEER, SERVER, Session, opened
 
 CLEARING_BETA: Final = "mid-conversation-system-clear-at-2026-08-21"
 SYSTEM: Final = "You mend code."
@@ -215,22 +209,22 @@ STEPS: Final[st.SearchStrategy[list[Step]]] = st.lists(_ROUNDS, min_size=2, max_
 class Sent:
     """One request that left, and what it was made from."""
 
-    rendered: Rendered
+    rendered: Plan
     view: RequestView
     fragments: tuple[Fragment, ...]
     since: int | None
     live: tuple[LiveItem, ...]
     answered: bool = False
-    repeats: list[Rendered] = field(default_factory=list)
+    repeats: list[Plan] = field(default_factory=list)
 
 
 class Renders(Protocol):
     """Whatever builds requests."""
 
-    def render(self, view: RequestView) -> Rendered: ...
+    def render(self, view: RequestView) -> Plan: ...
 
 
-class Talk(Session):
+class RenderedSession(Session):
     """A session of the core with a conversation, whose requests are rendered."""
 
     def __init__(self, route: Route, renderer: Renders | None = None) -> None:
@@ -267,22 +261,22 @@ class Talk(Session):
         ledger = view.ledger.on(rendered.route)
         self.sent.append(Sent(rendered, frozen, tuple(ledger.fragments), ledger.since, tuple(self.state.live)))
         self.commit(
-            open_request(
-                view.turn,
-                rendered.shown,
-                rendered.left_out,
-                rendered.unusable,
+            opened(
+                self.state,
+                shown=rendered.shown,
+                left_out=rendered.left_out,
+                unusable=rendered.unusable,
                 route=rendered.route,
                 fragments=rendered.fragments,
             )
         )
         return self.sent[-1]
 
-    def ask_again(self) -> Rendered:
+    def ask_again(self) -> Plan:
         """The request that is open leaves once more."""
         request = self.state.request
         assert request is not None
-        self.commit(repeat_request(request.turn, attempt=request.attempt + 1))
+        self.decide(repeat_request(self.state, request.turn, attempt=request.attempt + 1))
         repeated = self.renderer.render(self.view(again=request.fragments))
         self.sent[-1].repeats.append(repeated)
         return repeated
@@ -297,7 +291,7 @@ class Talk(Session):
         wire = self.route.profile.wire
         own = {wire.value: a_native_reply(wire, text, calls, signature=signature_of(len(self.sent)))}
         reply = Reply(text=text, tool_calls=calls, native=own if native else None)
-        self.commit(close_turn(self.state.live, self.state.request, reply=reply_message(reply)))
+        self.decide(close_turn(self.state, reply=reply_message(reply), usage=None))
         self.sent[-1].answered = True
         # Results come in the order in which tools finish.
         for call, (said, status) in reversed(list(zip(calls, results, strict=True))):
@@ -306,53 +300,54 @@ class Talk(Session):
         return calls
 
     def compact_to(self, keep: int, summary: str | None = None, *, parting: bool = False) -> None:
-        """Only the last messages stay, behind a summary if there is one."""
+        """Only the last messages stay, after a summary if there is one."""
         messages = self.state.messages
         start = max(0, len(messages) - keep)
         while not parting and 0 < start < len(messages) and messages[start]["role"] == "tool":
             start -= 1
         kept = messages[start:]
         front = [] if summary is None else [{"role": "system", "content": summary}]
-        plan = plan_compaction(self.state.live)
-        self.commit(compact(self.state.live, plan, archived_messages=start, messages=(*front, *kept)))
+        if start:
+            compacted = Compacted(turn=self.state.live.turn, archived_messages=start, messages=(*front, *kept))
+            self.commit((*plan_compaction(self.state).events, compacted))
 
 
 def play(route: Route, steps: Sequence[Step], *, renderer: Renders | None = None) -> list[Sent]:
     """Every request of a session that begins with a word of the user and goes on with these steps."""
-    talk = Talk(route, renderer)
-    talk.user_says("Begin.")
+    session = RenderedSession(route, renderer)
+    session.user_says("Begin.")
     for step in steps:
-        take(talk, step)
-    return talk.sent
+        take(session, step)
+    return session.sent
 
 
-def take(talk: Talk, step: Step) -> None:
+def take(session: RenderedSession, step: Step) -> None:
     """One step of a session."""
     match step:
         case Remind():
             reminder = a_reminder(
-                talk.new_id(),
+                session.new_id(),
                 body=step.body,
                 ttl_turns=step.ttl,
                 role_hint=step.hint,
                 dedupe_key=step.key,
                 preserve_on_compact=step.preserve,
             )
-            talk.inject(reminder, step.sender)
+            session.inject(reminder, step.sender)
         case Clear():
-            talk.clear(Selector(dedupe_key=step.key))
+            session.clear(Selector(dedupe_key=step.key))
         case Say():
-            talk.user_says(*step.texts)
+            session.user_says(*step.texts)
         case Compact():
-            talk.compact_to(step.keep, step.summary, parting=step.parting)
+            session.compact_to(step.keep, step.summary, parting=step.parting)
         case Ask():
-            talk.ask()
+            session.ask()
             if step.end is End.VOIDED:
-                talk.void()
+                session.void()
                 return
             if step.end is End.RETRIED:
-                talk.ask_again()
-            talk.answer(step.text, step.results, native=step.native)
+                session.ask_again()
+            session.answer(step.text, step.results, native=step.native)
 
 
 def signature_of(number: int) -> str:

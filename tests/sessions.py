@@ -1,47 +1,60 @@
-"""A session in memory: what is decided is written to its journal and applied, as a store would do it."""
+"""A session in memory: each decision of the core is written to its journal and applied, as a store would do it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
-from sideband.core.draft import Draft
-from sideband.core.drain import Drain, close, drain, start
-from sideband.core.events import Dropped, DropReason, Event, InjectAccepted
-from sideband.core.inbox import (
+from sideband.core.accept import (
     Accepted,
     RevokeStatus,
+    Selector,
     accept,
     accept_message,
+    clear,
+    issue_grant,
     replace_message,
     revoke_message,
     revoke_reminder,
 )
-from sideband.core.lifecycle import (
-    Selector,
-    Shown,
-    clear,
-    close_turn,
-    compact,
-    inject,
-    open_request,
-    plan_compaction,
-    repeat_request,
-    void_turn,
-)
-from sideband.core.reminder import Reminder
+from sideband.core.apply import apply
+from sideband.core.drain import drain, start_queued
+from sideband.core.events import Checkpoint, Compacted, Dropped, DropReason, Event, InboxItem
+from sideband.core.ledger import Fragment
+from sideband.core.lifecycle import go_live, plan_compaction
+from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.reminder import Draft, Reminder
 from sideband.core.seams import InjectMode, Seam
-from sideband.core.state import SessionState, apply
-from sideband.core.trust import IN_PROCESS, Ceiling, Provenance, Trust
+from sideband.core.state import Decided, SessionState
+from sideband.core.trust import IN_PROCESS, Grant, Provenance, Trust, TrustPolicy
+from sideband.core.turn import OpenedTurn, Shown, Unusable, close, close_turn, open_request, repeat_request, void_turn
 from tests.builders import a_text, counting_ids
 
 CLIENT = Provenance(trust=Trust.CONTROLLER, principal="editor", via="acp")
 PEER = Provenance(trust=Trust.PEER, principal="planner", via="a2a")
 SERVER = Provenance(trust=Trust.SERVER, principal="watcher", via="mcp")
 
+ValueT = TypeVar("ValueT")
+
+
+class Drained(NamedTuple):
+    """What a drain took, and the events it committed."""
+
+    taken: tuple[InboxItem, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def dispatch_skipped(self) -> bool:
+        return any(isinstance(event, Checkpoint) and event.dispatch_skipped for event in self.events)
+
 
 class Session:
-    """The decisions of the core in a row; `journal` has every event, `state` is what applying them gave."""
+    """Commits decisions of the core; `journal` has every event, `state` is the result of applying them.
+
+    A process holds its lease, as it does while a run lasts.
+    """
 
     def __init__(self) -> None:
         self.state = SessionState()
+        self.state.attended = True
         self.journal: list[Event] = []
         self.new_id = counting_ids()
 
@@ -52,7 +65,7 @@ class Session:
 
     @property
     def queued_ids(self) -> list[str]:
-        """What waits in the inbox, in acceptance order."""
+        """The inbox in acceptance order."""
         return [item.id for item in self.state.inbox.items()]
 
     def commit(self, events: Iterable[Event]) -> tuple[Event, ...]:
@@ -62,101 +75,107 @@ class Session:
             apply(self.state, event)
         return committed
 
+    def decide(self, decided: Decided[ValueT]) -> ValueT:
+        """Commit a decision and return its value."""
+        self.commit(decided.events)
+        return decided.value
+
     def inject(self, reminder: Reminder, provenance: Provenance = IN_PROCESS) -> tuple[Event, ...]:
-        return self.commit(inject(self.state.live, reminder, provenance))
+        return self.commit(go_live(self.state, reminder, provenance))
 
-    def accept(self, draft: Draft, provenance: Provenance = CLIENT, *, ceiling: Ceiling | None = None) -> Accepted:
-        accepted = accept(
-            self.state.inbox, draft, provenance, new_id=self.new_id(), closed=self.state.closed, ceiling=ceiling
+    def accept(
+        self, draft: Draft, provenance: Provenance = CLIENT, *, policy: TrustPolicy = TrustPolicy.CEILINGS
+    ) -> Accepted:
+        return self.decide(
+            accept(self.state, draft, provenance, new_id=self.new_id(), limits=DEFAULT_LIMITS, policy=policy)
         )
-        self.commit(accepted.events)
-        return accepted
 
-    def drain(self, seam: Seam = Seam.ITERATION_START, *, closing: bool = False) -> Drain:
-        drained = drain(
-            self.state.inbox,
-            self.state.live,
-            seam,
-            next_turn=self.state.next_turn,
-            skipped_batches=self.state.skipped_batches,
-            permission_open=self.state.permission_open,
-            closing=closing,
-        )
-        self.commit(drained.events)
-        return drained
+    def grant(self, grant: Grant) -> None:
+        self.decide(issue_grant(self.state, grant, IN_PROCESS))
+
+    def drain(self, seam: Seam = Seam.ITERATION_START, *, closing: bool = False) -> Drained:
+        events, taken = drain(self.state, seam, closing=closing)
+        return Drained(taken, self.commit(events))
 
     def revoke(self, reminder_id: str, actor: Provenance = CLIENT) -> RevokeStatus:
-        revocation = revoke_reminder(self.state.inbox, reminder_id, actor)
-        self.commit(revocation.events)
-        return revocation.status
+        return self.decide(revoke_reminder(self.state, reminder_id, actor))
 
     def say(self, text: str, mode: InjectMode = InjectMode.STEER, provenance: Provenance = CLIENT) -> str:
-        """A user message is accepted; tells the id that was minted for it."""
-        (accepted,) = self.commit(
-            accept_message(
-                self.state.inbox,
-                a_text(text),
-                mode,
-                provenance,
-                new_id=self.new_id(),
-                running=self.state.running,
-                closed=self.state.closed,
-            )
+        """Accept a user message and return its id."""
+        new_id = self.new_id()
+        return self.decide(
+            accept_message(self.state, a_text(text), mode, provenance, new_id=new_id, limits=DEFAULT_LIMITS)
         )
-        assert isinstance(accepted, InjectAccepted)
-        return accepted.item.message_id
 
     def revoke_message(self, message_id: str, actor: Provenance = CLIENT) -> RevokeStatus:
-        revocation = revoke_message(self.state.inbox, message_id, actor)
-        self.commit(revocation.events)
-        return revocation.status
+        return self.decide(revoke_message(self.state, message_id, actor))
 
     def replace_message(self, message_id: str, text: str, actor: Provenance = CLIENT) -> tuple[Event, ...]:
-        return self.commit(replace_message(self.state.inbox, message_id, a_text(text), actor))
+        decided = replace_message(self.state, message_id, a_text(text), actor, limits=DEFAULT_LIMITS)
+        return self.commit(decided.events)
 
     def start(self) -> tuple[Event, ...]:
-        """The next queued message starts a turn, if one may."""
-        return self.commit(start(self.state.inbox, running=self.state.running, queue_held=self.state.queue_held))
+        """Let the first queued message start a turn, if it may."""
+        return self.commit(start_queued(self.state).events)
 
     def clear(self, selector: Selector, actor: Provenance = IN_PROCESS) -> tuple[Event, ...]:
-        return self.commit(clear(self.state.live, selector, actor))
+        return self.commit(clear(self.state, selector, actor).events)
 
     def drop(self, reminder_id: str, reason: DropReason) -> tuple[Event, ...]:
-        """End a live reminder as a request does that finds it unusable."""
-        live = reminder_id in self.state.live
-        return self.commit((Dropped(reminder_id=reminder_id, reason=reason),) if live else ())
+        return self.commit([Dropped(reminder_id=reminder_id, reason=reason)])
 
     def send_request(self, *, left_out: Iterable[str] = (), attempt: int = 1) -> list[str]:
-        """The request of the next turn leaves; it shows every live reminder but those left out, and those are told."""
+        """The request of the next turn leaves; return the live reminders it shows: all but those left out."""
         missing = frozenset(left_out)
         showing = [reminder_id for reminder_id in self.live_ids if reminder_id not in missing]
-        turn = self.state.live.turn + 1
-        shown = [Shown(reminder_id, "system") for reminder_id in showing]
         if attempt > 1:
-            self.commit(repeat_request(turn, attempt=attempt))
-        else:
-            self.commit(open_request(turn, shown, sorted(missing)))
+            self.decide(repeat_request(self.state, self.state.live.turn + 1, attempt=attempt))
+            return showing
+        shown = [Shown(reminder_id, "system") for reminder_id in showing]
+        self.commit(opened(self.state, shown=shown, left_out=sorted(missing)))
         return showing
 
     def take_reply(self) -> tuple[Event, ...]:
-        """The reply to the open request is in."""
+        """Commit the reply to the open request."""
         assert self.state.request is not None
-        return self.commit(close_turn(self.state.live, self.state.request))
+        return self.commit(close_turn(self.state, reply=None, usage=None).events)
 
     def void(self) -> tuple[Event, ...]:
-        """The open request came to nothing."""
+        """The open request failed for good."""
         assert self.state.request is not None
-        return self.commit(void_turn(self.state.request))
+        return self.commit(void_turn(self.state).events)
 
     def turn(self, *, left_out: Iterable[str] = ()) -> list[str]:
-        """One request and its reply; tells what it showed."""
+        """One request and its reply; return what it showed."""
         showing = self.send_request(left_out=left_out)
         self.take_reply()
         return showing
 
     def compact(self, *, archived_messages: int = 1) -> tuple[Event, ...]:
-        plan = plan_compaction(self.state.live)
-        return self.commit(compact(self.state.live, plan, archived_messages=archived_messages))
+        """Archive this many messages, as a transcript without messages of its own would."""
+        if not archived_messages:
+            return ()
+        compacted = Compacted(turn=self.state.live.turn, archived_messages=archived_messages)
+        return self.commit((*plan_compaction(self.state).events, compacted))
 
     def close(self) -> tuple[Event, ...]:
-        return self.commit(close(self.state.inbox, self.state.live))
+        return self.commit(close(self.state).events)
+
+
+def opened(
+    state: SessionState,
+    *,
+    shown: Sequence[Shown] = (),
+    left_out: Sequence[str] = (),
+    unusable: Sequence[Unusable] = (),
+    route: str = "",
+    fragments: tuple[Fragment, ...] = (),
+) -> Sequence[Event]:
+    """The events of a new request. Only a running session may send one, so this pretends that it runs."""
+    running, state.running = state.running, True
+    decided = open_request(
+        state, state.basis, shown=shown, left_out=left_out, unusable=unusable, route=route, fragments=fragments
+    )
+    state.running = running
+    assert isinstance(decided.value, OpenedTurn)
+    return decided.events

@@ -1,4 +1,4 @@
-"""Agents whose sessions live in any of the stores, some of them in processes that are killed."""
+"""Agents whose sessions are in any of the stores, some of them in processes that are killed."""
 
 import asyncio
 import sys
@@ -14,8 +14,8 @@ from sideband.models.scripted import Line
 from sideband.ports import Journal
 from sideband.providers.registry import Registry
 from sideband.runtime.agents import agent_loop
-from sideband.runtime.ids import new_id
 from sideband.runtime.session import Session
+from sideband.runtime.system import new_id
 from sideband.testing import FakeClock, ScriptedModel
 from tests.programs import ROOT
 from tests.unit.store.twins import PostgresTwin, SqliteTwin, Twin
@@ -24,7 +24,7 @@ TASK: Final = "Mend the build."
 
 
 def address(twin: Twin) -> str:
-    """What another process is told."""
+    """The address of a store for another process."""
     assert isinstance(twin, SqliteTwin | PostgresTwin)
     return twin.url if isinstance(twin, PostgresTwin) else f"sqlite:///{twin.path}"
 
@@ -42,8 +42,8 @@ async def run(
     task: str | None = TASK,
     **options: Any,  # noqa: ANN401 - those of agent_loop
 ) -> tuple[LoopResult, ScriptedModel]:
-    """One run to its end, and the model it was with; nothing is registered, and nobody waits for a clock."""
-    model = ScriptedModel(script)
+    """Run to the end; return the result and the model. No hooks or providers are registered, and the clock is a fake."""
+    model = options.pop("model", None) or ScriptedModel(script)
     defaults: dict[str, Any] = {
         "hooks": Hooks(),
         "providers": Registry(),
@@ -55,12 +55,12 @@ async def run(
 
 
 def is_shown(model: ScriptedModel, text: str) -> bool:
-    """Whether a reader of any of its requests could read this."""
+    """Whether any of its requests contains this text."""
     return any(text in request.text for request in model.requests)
 
 
 class Victim:
-    """A process that says what it has done, and is killed."""
+    """A process that reports what it has done, and is killed."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -71,7 +71,7 @@ class Victim:
         return (await self._out.readline()).decode().strip()
 
     async def kill(self) -> list[str]:
-        """Without a chance to do anything more; what it had said before and nobody had heard yet."""
+        """Kill it with SIGKILL; return the lines it had written and no one had read."""
         self._process.kill()
         rest = (await self._out.read()).decode().splitlines()
         await self._process.wait()

@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from sideband.core.events import Event, TurnCommitted
-from sideband.core.lifecycle import compact, inject, plan_compaction
+from sideband.core.events import Compacted, Event, TurnCommitted
+from sideband.core.lifecycle import go_live, plan_compaction
 from sideband.core.limits import Limits
 from sideband.core.state import SessionState
+from sideband.core.trust import IN_PROCESS
 from sideband.runtime.store import Store, open_store
 from tests.builders import a_reminder
+from tests.decisions import deciding
 from tests.stored_agents import run
 
 SESSION: Final = "s"
@@ -51,16 +53,18 @@ async def tidy(store: Store) -> None:
     journal = store.journal
     await journal.open(SESSION)
     for number in itertools.count(journal.state(SESSION).live.turn + 1):
-        await journal.commit(SESSION, _turn(number))
+        await journal.commit(SESSION, deciding(_turn(number)))
         say(f"turn {number}")
-        await journal.commit(SESSION, tidied(number))
+        await journal.commit(SESSION, deciding(tidied(number)))
         say(f"tidied {number}")
 
 
 def _turn(number: int) -> Callable[[SessionState], Iterable[Event]]:
     def decide(state: SessionState) -> Iterable[Event]:
-        yield from inject(state.live, a_reminder(f"goes-{number}"))
-        yield from inject(state.live, a_reminder(f"stays-{number}", dedupe_key="kept", preserve_on_compact=True))
+        yield from go_live(state, a_reminder(f"goes-{number}"), IN_PROCESS)
+        yield from go_live(
+            state, a_reminder(f"stays-{number}", dedupe_key="kept", preserve_on_compact=True), IN_PROCESS
+        )
         yield TurnCommitted(turn=number, reply={"role": "assistant", "content": f"reply {number}"})
 
     return decide
@@ -69,8 +73,9 @@ def _turn(number: int) -> Callable[[SessionState], Iterable[Event]]:
 def tidied(number: int) -> Callable[[SessionState], Iterable[Event]]:
     """Compact the whole conversation into a summary."""
     summary = {"role": "user", "content": f"summary {number}"}
-    return lambda state: compact(
-        state.live, plan_compaction(state.live), archived_messages=len(state.messages), messages=(summary,)
+    return lambda state: (
+        *plan_compaction(state).events,
+        Compacted(turn=state.live.turn, archived_messages=len(state.messages), messages=(summary,)),
     )
 
 

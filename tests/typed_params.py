@@ -1,6 +1,6 @@
 """Whether a request body is what a client library's own types say, to the last key.
 
-The libraries themselves check lazily, if at all: a list is not looked into, and a key that nobody knows passes.
+The libraries themselves check lazily, if at all: a list is not looked into, and an unknown key passes.
 """
 
 import types

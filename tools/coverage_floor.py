@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails when a package's coverage, lines and branches together, is below the floor for that package.
+"""Fail if the coverage of a package, lines and branches together, is below its floor.
 
 Reads the JSON report of coverage:
 
@@ -37,13 +37,13 @@ class MeasuredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of coverage's report; `files` is keyed by path."""
+    """The parts of coverage's report that are needed; `files` is keyed by path."""
 
     files: dict[str, MeasuredFile]
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """One package against its floor."""
+    """The coverage of a package, and its floor."""
 
     package: str
     floor: int
@@ -57,7 +57,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def percent(self) -> str:
-        """Rounded down, so that 100.00 means all of it."""
+        """Rounded down, so that 100.00 means complete coverage."""
         hundredths = self.covered * 10_000 // self.total if self.total else 10_000
         return f"{hundredths // 100}.{hundredths % 100:02}"
 
@@ -70,14 +70,14 @@ def package_of(path: str) -> str:
 
 
 def ranges(lines: Iterable[int]) -> Iterator[str]:
-    """Neighbouring line numbers as one range: 3, 4, 5, 9 is `3-5` and `9`."""
+    """Join consecutive line numbers into ranges: 3, 4, 5, 9 become `3-5` and `9`."""
     for _, run in groupby(enumerate(lines), lambda pair: pair[1] - pair[0]):
         numbers = [line for _, line in run]
         yield str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
 
 
 def gap(path: str, measured: MeasuredFile) -> str:
-    """Where a file is not covered, in one line; coverage writes a branch that leaves the function as a negative line."""
+    """The uncovered lines and branches of a file. Coverage gives a branch that leaves the function a negative line."""
     jumps = [f"{start}->{end if end > 0 else 'exit'}" for start, end in measured.missing_branches]
     parts = []
     if measured.missing_lines:
@@ -88,7 +88,7 @@ def gap(path: str, measured: MeasuredFile) -> str:
 
 
 def standings(report: Report) -> tuple[Standing, ...]:
-    """Every package of the report against its floor, by name."""
+    """The standing of every package of the report, by name."""
     packages: dict[str, dict[str, MeasuredFile]] = {}
     for path, measured in sorted(report.files.items()):
         packages.setdefault(package_of(path), {})[path] = measured
@@ -105,7 +105,7 @@ def standings(report: Report) -> tuple[Standing, ...]:
 
 
 def complaints(found: Sequence[Standing]) -> Iterator[str]:
-    """What keeps the check from passing, one line each."""
+    """The reasons why the check fails, one line each."""
     for package in sorted(PURE_FLOORS.keys() - {standing.package for standing in found}):
         yield f"{package} has a floor of {PURE_FLOORS[package]} % and is not in the report"
     for standing in found:
@@ -115,7 +115,7 @@ def complaints(found: Sequence[Standing]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when every floor is reached, 1 when one is not, 2 when there is nothing to judge."""
+    """Return 0 if every floor is reached, 1 if one is not, and 2 if the report cannot be read."""
     if len(arguments) != 1:
         sys.stderr.write("usage: coverage_floor.py REPORT.json\n")
         return 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the documentation page of the diagnostics, or checks that it is what would be written.
+"""Write the documentation page of the diagnostics, or check that it is up to date.
 
 python tools/diagnostics_page.py [--check] [docs/diagnostics.md]
 """
@@ -10,11 +10,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Final
 
-from sideband.core.advisories import ADVICE, AT_RUN_TIME
-from sideband.core.catalogue import FAMILY, Diagnostic
-from sideband.core.reasons import REASONS
+from sideband.core.diagnostics import ADVICE, AT_RUN_TIME, FAMILY, REASONS, Diagnostic
 from sideband.lint.files import MAX_BYTES, SKIPPED_FOLDERS, SUFFIXES
-from sideband.lint.routes import KEEPS_SHAPES
+from sideband.lint.rules import KEEPS_SHAPES
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "diagnostics.md"
 WIDTH: Final = 120
@@ -25,14 +23,14 @@ INTRODUCTION: Final = """\
 
 # Diagnostics
 
-Every mistake that can be made with a reminder has a code. An error that is raised carries it, `sideband explain CODE`
-prints what is written here, and `sideband lint` finds most of them before anything runs.
+Every mistake in a reminder has a code. An error that is raised carries the code, `sideband explain CODE` prints the
+explanation on this page, and `sideband lint` finds most mistakes before the program runs.
 
 | severity | means |
 |---|---|
-| error | it does not work: refused at run time |
-| warning | it works, but hardly as meant; never raised at run time |
-| advice | a habit worth dropping |
+| error | refused at run time |
+| warning | accepted at run time, but probably a mistake |
+| advice | correct, but a bad habit |
 """
 
 LINT: Final = f"""\
@@ -47,49 +45,64 @@ $ sideband lint --model openai:gpt-5.6 --strict --format sarif > lint.sarif
 | exit status | when |
 |---|---|
 | 0 | nothing was found, or only advice |
-| 1 | an error or a warning was found; with `--strict`, an advice too |
-| 2 | a path could not be read, or the arguments make no sense |
+| 1 | an error or a warning was found; with `--strict`, also advice |
+| 2 | a path could not be read, or the arguments are wrong |
 
-Looked at are {", ".join(f"`{suffix}`" for suffix in SUFFIXES)} files.
-In folders, whatever is hidden or a link is left out, and so are {", ".join(f"`{name}`" for name in sorted(SKIPPED_FOLDERS))}.
-Files over {MAX_BYTES // 1024 // 1024} MiB are passed over and named. `--select CODE` and `--ignore CODE` narrow the report.
-The folder `examples/lint` has each of the eight mistakes once.
+The linter reads {", ".join(f"`{suffix}`" for suffix in SUFFIXES)} files.
+In folders it skips hidden files and folders, links, and {", ".join(f"`{name}`" for name in sorted(SKIPPED_FOLDERS))}.
+Files over {MAX_BYTES // 1024 // 1024} MiB are skipped, and the report names them. `--select CODE` and `--ignore CODE` limit the report to
+some codes. The folder `examples/lint` has one example of each of the eight mistakes.
 
-**Python** is read, never run. Recognised by name are `inject_reminder`, `clear_reminders`,
-`transcript_reminder_event`, `.remind(...)` of a session, the `register_*_hook` functions and
-`register_reminder_provider` with everything that the functions given to them return as a literal, the `reminders=` of
-a loop, and JSON-RPC messages written as dicts. What is a name, a call or an f-string is not known before the program
-runs: the option it is given to is checked, its value is not. A comment silences codes on its own line or, standing
-alone, on the next:
+**Python** files are read, never run. The linter recognises by name:
+
+- `inject_reminder`, `clear_reminders`, `transcript_reminder_event` and `.remind(...)` of a session
+- the `register_*_hook` functions and `register_reminder_provider`, and the literals that the functions passed to them
+  return
+- the `reminders=` of a loop
+- JSON-RPC messages that are written as dicts
+
+If the value of an option is a name, a call or an f-string, the linter checks the name of the option but not its value,
+because the value is not known before the program runs. A comment suppresses codes on its own line or, if it stands alone,
+on the next line:
 
 ```python
 await session.remind("The test database is up.")  # sideband: ignore[HARN-RMD-004]
 ```
 
-**JSON** (also one document per line) and **TOML** are searched for reminders, and nothing else in them is judged. Ours
-is:
+**JSON** files (also with one document per line) and **TOML** files are searched for reminders; nothing else in them is
+checked. The linter recognises:
 
-- anywhere, a JSON-RPC message whose method brings a reminder: `session/inject_reminder`, `session/remind`,
+- anywhere, a JSON-RPC message whose method carries a reminder: `session/inject_reminder`, `session/remind`,
   `tasks/inject_reminder`, `notifications/reminder`, also with `_sideband/` in front;
-- at the top, in a list at the top or on a line: `reminder` or `reminders` with one reminder or several (beside
-  `messages` those of a request for `sideband render`, which may say who sends them: `trust` and `from`); `hooks` with a
-  list of `{{event, reminder}}` or `{{event, effects}}`; `provider` together with `reminder`, the result of a provider;
-  `providers` with a list of names, alone, beside `enabled` and `config`, or below `reminders`;
-- there, too, an object with a `body` and one more field that only reminders have.
+- at the top level, in a list at the top level, or on a line of its own:
+  - `reminder` or `reminders` with one reminder or several; next to `messages`, these are the reminders of a request for
+    `sideband render`, which may name their sender with `trust` and `from`
+  - `hooks` with a list of `{{event, reminder}}` or `{{event, effects}}`
+  - `provider` together with `reminder`: the result of a provider
+  - `providers` with a list of names, alone, next to `enabled` and `config`, or inside `reminders`
+  - an object with a `body` and one more field that only reminders have
 
-A reminder with nothing around it is read as `Session.remind` takes it or, when its fields are in camelCase, as it is
-sent over HTTP. One that has both a source and a turn is the record of a session and is left alone.
+A reminder that stands alone is read like the arguments of `Session.remind` or, if its fields are in camelCase, like a
+reminder that is sent over HTTP. A reminder with both a source and a turn is the record of a session and is not checked.
 
-Which routes keep `user_block` and `ephemeral_cache` (HARN-RMD-003) is known by the transport in front of the model:
-{", ".join(f"`{transport}`" for transport, keeps in KEEPS_SHAPES.items() if keeps)} does, {", ".join(f"`{transport}`" for transport, keeps in KEEPS_SHAPES.items() if not keeps)} do not.
-The route is the `model` that the same file names, or the one given with `--model`; without either, nothing is said.
+The transport of a model decides whether a route keeps `user_block` and `ephemeral_cache` (HARN-RMD-003):
+{", ".join(f"`{transport}`" for transport, keeps in KEEPS_SHAPES.items() if keeps)} keep them, {", ".join(f"`{transport}`" for transport, keeps in KEEPS_SHAPES.items() if not keeps)} do not.
+The route is the `model` that the same file names, or the one given with `--model`. Without either, the linter does not
+report HARN-RMD-003.
 """
 
 
 def page() -> str:
     """The whole page."""
     return "\n".join(
-        [INTRODUCTION, *_contents(), LINT, *_entries("The lifecycle", FAMILY), *_entries("Our own", OWN), *_words()]
+        [
+            INTRODUCTION,
+            *_contents(),
+            LINT,
+            *_entries("The lifecycle", FAMILY),
+            *_entries("Sideband's own", OWN),
+            *_words(),
+        ]
     )
 
 
@@ -114,8 +127,8 @@ def _entries(heading: str, entries: Sequence[Diagnostic]) -> Iterator[str]:
 
 def _words() -> Iterator[str]:
     yield "## Errors without a code\n"
-    yield "They go by a word, `error.reason`, which `sideband explain` takes as well.\n"
-    yield "| word | means | what to do |"
+    yield "These errors have only a reason, `error.reason`. `sideband explain` accepts it like a code.\n"
+    yield "| reason | meaning | what to do |"
     yield "|---|---|---|"
     for reason in REASONS.values():
         yield f"| `{reason.word}` | {reason.cause} | {reason.remedy} |"
@@ -127,7 +140,7 @@ def _wrapped(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when the page is written or up to date, 1 when a check finds it stale, 2 when the arguments make no sense."""
+    """Return 0 if the page was written or is up to date, 1 if a check finds it out of date, and 2 for wrong arguments."""
     paths = [argument for argument in arguments if argument != "--check"]
     if len(paths) > 1 or any(path.startswith("-") for path in paths):
         sys.stderr.write("usage: diagnostics_page.py [--check] [PAGE]\n")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fails, naming the file, when a generated one is not what its generator writes today. Nothing is changed: repairing it
-# is `make gen-protocol-artifacts docs`.
+# Fails if a generated file is out of date, and names it. Changes nothing; `make gen-protocol-artifacts docs` updates the
+# files.
 set -u
 cd "${0%/*}/.."
 

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Prints the interpreter to make virtual environments with: $PYTHON where that is set, else the first that fits.
+# Prints the interpreter for virtual environments: $PYTHON if it is set, otherwise the first suitable one.
 set -eu
 
-# A name on PATH proves little: version managers leave shims for versions that are switched off, and some
-# distributions ship a venv module that cannot install pip. Running the candidate answers both.
+# Each candidate is run, because a name on PATH is not enough: version managers leave shims for inactive versions, and
+# some distributions ship a venv module that cannot install pip.
 fits='import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'
 
 if [ -n "${PYTHON:-}" ]; then
@@ -19,7 +19,7 @@ for candidate; do
     fi
 done
 
-echo "error: Python 3.11 or newer that can make virtual environments is needed, and $* will not do;" \
+echo "error: Python 3.11 or newer that can make virtual environments is needed, and none of these is suitable: $*;" \
     "install one (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)" \
     "or name it: make PYTHON=/path/to/python3" >&2
 exit 1

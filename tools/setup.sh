@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a virtual environment what a lock file says, with the project in it, editable. Running it again repairs what is
-# missing. Says one line per step; what the tools themselves print is shown only when one of them fails.
+# Installs a lock file and the project (editable) into a virtual environment. Running it again repairs the environment.
+# Prints one line per step; the output of a tool is shown only if it fails.
 # Usage: setup.sh .venv requirements/dev.lock
 set -eu
 cd "${0%/*}/.."
@@ -22,7 +22,7 @@ step() {
     fi
 }
 
-# An interrupted set-up leaves an environment without pip, an upgraded system one whose interpreter is gone.
+# After an interrupted set-up the environment has no pip; after a system upgrade its interpreter may be missing.
 if "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     echo "[1/3] $venv exists"
 else

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import sideband as sb
 from benchmarks.laps import Watch
-from sideband.core.lifecycle import Shown
-from sideband.ports import OnText, Plan, ToolContext
+from sideband.core.turn import Shown
+from sideband.ports import OnText, ToolContext
+from sideband.render.plan import Plan
 from sideband.render.view import RequestView
 
 REMINDERS: Final = 10

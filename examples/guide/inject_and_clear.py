@@ -1,11 +1,11 @@
-"""A pipeline tells its agent that the context is nearly full, and takes that back when it no longer is."""
+"""A pipeline reminds its agent that the context is nearly full, and clears the reminder when it is not."""
 
 import sideband as sb
-from sideband.runtime.transcripts import Clearing, Injection
+from sideband.core.transcript import ClearedReminders, InjectedReminder
 
 
-def warn(transcript: sb.Transcript) -> Injection:
-    """The transcript with the reminder in it; the one that was given stays as it is."""
+def warn(transcript: sb.Transcript) -> InjectedReminder:
+    """Return a new transcript with the reminder; the given transcript is not changed."""
     return sb.inject_reminder(
         transcript,
         body="Little of the context window is left.",
@@ -18,8 +18,8 @@ def warn(transcript: sb.Transcript) -> Injection:
     )
 
 
-def relax(transcript: sb.Transcript) -> Clearing:
-    """Without whatever speaks of token pressure."""
+def relax(transcript: sb.Transcript) -> ClearedReminders:
+    """Return a new transcript without the reminders about token pressure."""
     return sb.clear_reminders(transcript, tag="token_pressure")
 
 

@@ -1,4 +1,4 @@
-"""What a hook behind a tool returns to add a reminder: nothing unless the file was cut short."""
+"""What a hook after a tool returns to add a reminder; here, only if the file was truncated."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from sideband.core.surfaces import Surface
 
 
 def after_read_file(ctx: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Point the model to the rest of a file of which it saw only the beginning."""
+    """Remind the model that it saw only the beginning of the file."""
     if not ctx["result"].get("truncated"):
         return None
     return {

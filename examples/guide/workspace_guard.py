@@ -1,4 +1,4 @@
-"""A provider of one's own: it speaks when a daemon has been idle, unless its settings turn it off."""
+"""A custom provider that fires when a daemon has been idle, unless its settings turn it off."""
 
 import asyncio
 from typing import Any
@@ -8,7 +8,7 @@ from sideband.testing import FakeClock, ScriptedModel
 
 
 def evaluate(ctx: sb.ProviderContext) -> dict[str, Any] | None:
-    """Files may have changed while nobody looked."""
+    """Return a reminder that files may have changed while the session was idle."""
     if ctx.config.get("enabled") is False:
         return None
     return {
@@ -23,7 +23,7 @@ def evaluate(ctx: sb.ProviderContext) -> dict[str, Any] | None:
 
 
 async def after_idling(config: dict[str, Any]) -> tuple[str, ...]:
-    """The reminders in the first request after a daemon has looked around by itself."""
+    """The reminders in the first request after a daemon has woken up by itself."""
     session = await sb.open_store().session("daemon")
 
     def looks_around(_request: object) -> str:
@@ -40,7 +40,7 @@ async def after_idling(config: dict[str, Any]) -> tuple[str, ...]:
             model=model,
             daemon=True,
             wake_seconds=30,
-            # On this clock thirty seconds are over at once.
+            # A sleep on this clock returns at once.
             clock=FakeClock(),
             reminders={"config": {"workspace_guard": config}},
         )

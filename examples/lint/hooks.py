@@ -17,5 +17,5 @@ def evaluate(ctx):  # noqa: ANN001, ANN201 - the same for a provider
 
 
 def install() -> None:
-    sb.register_session_hook("worker_completed", greet)  # an event that can only be watched
+    sb.register_session_hook("worker_completed", greet)  # hooks on this event can only observe
     sb.register_reminder_provider(id="workspace_guard", subscribes_to=["session_idle"], evaluate=evaluate)

@@ -1,4 +1,4 @@
-"""Two conditions, each with a reminder of its own; when one of them has gone, so has its reminder."""
+"""Two conditions, each with its own reminder; when a condition is over, its reminder is cleared."""
 
 import sideband as sb
 
@@ -7,7 +7,7 @@ BUILD = "build:status"
 
 
 def tell(transcript: sb.Transcript) -> sb.Transcript:
-    """What the agent is told while the workspace is in flux and the build is red."""
+    """Add the reminders for a workspace that is being rebased and for a red build."""
     changed = sb.inject_reminder(
         transcript, body="A rebase is under way; files may change under you.", dedupe_key=WORKSPACE, ttl_turns=10
     )
@@ -15,7 +15,7 @@ def tell(transcript: sb.Transcript) -> sb.Transcript:
 
 
 def resolve(transcript: sb.Transcript, condition: str) -> sb.Transcript:
-    """A singleton is cleared by its key; a group of them would be by its tag."""
+    """Clear one reminder by its key. To clear a group, use a tag."""
     return sb.clear_reminders(transcript, dedupe_key=condition).transcript
 
 

@@ -1,4 +1,4 @@
-"""A compactor of one's own that reads the reminders; what survives was decided before it is asked."""
+"""A custom compactor that reads the reminders; which of them are kept is decided before it is called."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import sideband as sb
 
 
 def a_transcript() -> sb.Transcript:
-    """Two reminders that live on, and one for which the compaction is the last boundary."""
+    """A transcript with three reminders; the TTL of one of them ends at the compaction."""
     transcript = sb.Transcript(messages=({"role": "user", "content": "Fix the login bug"},))
     for body, ttl_turns in (("The build is red.", 3), ("Lunch is at noon.", 1), ("Tests need the database.", 5)):
         transcript = sb.inject_reminder(transcript, body=body, ttl_turns=ttl_turns).transcript
@@ -15,7 +15,7 @@ def a_transcript() -> sb.Transcript:
 
 
 class Compactor:
-    """Keeps every message, and notes what it was shown."""
+    """Keeps every message, and records the reminders that it was given."""
 
     def __init__(self) -> None:
         self.bodies: list[str] = []

@@ -1,12 +1,13 @@
-"""A policy for one turn, in a block that the provider may cache: only where the route has such blocks."""
+"""A policy for one turn, in a block that the provider may cache, on routes that have such blocks."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import sideband as sb
-from sideband.ports import Advice, OnText, Plan
-from sideband.render.profile import Cache, Placement, Profile, Wire
+from sideband.ports import OnText
+from sideband.render.plan import Plan
+from sideband.render.profiles import Cache, Placement, Profile, Wire
 from sideband.render.renderer import Renderer
 from sideband.render.view import RequestView
 from sideband.testing import WireRecorder
@@ -17,7 +18,7 @@ ANY_CHAT_MODEL = Profile(transport="openai-compatible")
 
 
 class Rehearsal:
-    """Builds each request as it would leave over a route, and sends it nowhere."""
+    """Builds each request as a route would send it, and does not send it."""
 
     context_window = None
 
@@ -25,16 +26,14 @@ class Rehearsal:
         self._renderer = Renderer(profile, model="rehearsed", placement=Placement.SEED)
 
     def plan(self, view: RequestView) -> Plan:
-        rendered = self._renderer.render(view)
-        advice = tuple(Advice(*entry) for entry in rendered.advice)
-        return Plan(shown=rendered.shown, route=rendered.route, advice=advice, request=rendered)
+        return self._renderer.render(view)
 
-    async def complete(self, plan: Plan, on_text: OnText | None = None) -> sb.Reply:  # noqa: ARG002 - nothing arrives
+    async def complete(self, plan: Plan, on_text: OnText | None = None) -> sb.Reply:  # noqa: ARG002 - there is no stream
         return sb.Reply(text=f"Here {len(plan.request.body)} bytes would have left.")
 
 
 async def requests(profile: Profile, prompts: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The bodies of the requests, one for each prompt; the policy is for the first. Then what its sender is advised of."""
+    """The body of the request for each prompt, and the codes of the advice; the policy applies to the first prompt."""
     recorder = WireRecorder(Rehearsal(profile))
     session = await sb.open_store().session()
     await session.remind(

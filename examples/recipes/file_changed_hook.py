@@ -1,4 +1,4 @@
-"""Somebody saves files while an agent works on them: a hook leaves one reminder for each file, not for each save."""
+"""Another program saves files while an agent works on them; a hook adds one reminder per file, not per save."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -13,10 +13,10 @@ FILES = ("auth.py", "app.py")
 
 
 def file_changed(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The key names the file, so that a later save takes the place of an earlier one."""
+    """The key names the file, so that the reminder of a later save replaces that of an earlier one."""
     return {
         "reminder": {
-            "body": f"{event['path']} was changed by somebody else. Read it again before you edit it.",
+            "body": f"{event['path']} was changed by another program. Read it again before you edit it.",
             "tags": ["workspace", "file_changed"],
             "dedupe_key": f"file_changed:{event['path']}",
             "ttl_turns": 2,
@@ -26,12 +26,12 @@ def file_changed(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reading(*names: str) -> sb.Reply:
-    """A model that asks for these files."""
+    """A reply that asks for these files."""
     return sb.Reply(tool_calls=tuple(sb.ToolCall(id=name, name="read_file", args={"path": name}) for name in names))
 
 
 def meanwhile(save: Callable[[], None], then: sb.Reply) -> Callable[[object], sb.Reply]:
-    """The same, while somebody saves files."""
+    """A line of the script that saves files before the model replies."""
 
     def answer(_request: object) -> sb.Reply:
         save()
@@ -41,7 +41,7 @@ def meanwhile(save: Callable[[], None], then: sb.Reply) -> Callable[[object], sb
 
 
 async def requests(folder: Path) -> list[tuple[str, ...]]:
-    """The reminders in each request of an agent that reads two files and then does something else."""
+    """The reminders in each request of an agent that reads two files and then lists a folder."""
 
     def save(*names: str) -> None:
         for name in names:
@@ -60,7 +60,7 @@ async def requests(folder: Path) -> list[tuple[str, ...]]:
     )
     sb.register_session_hook("file_edited", file_changed)
     try:
-        # The tools remember which files the agent has read, and notice who else writes them.
+        # The tools remember which files the agent has read, and notice when another program writes them.
         await sb.agent_loop("Rename the login function.", model=model, tools=sb.workspace_tools(folder))
     finally:
         sb.clear_hooks()

@@ -1,11 +1,11 @@
-"""A host nudges an agent that was idle: `session/remind`, because no user has said it."""
+"""A host reminds an agent that was idle, with `session/remind` because the user did not say it."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from sideband.core.draft import Draft
 from sideband.core.parse import parse
+from sideband.core.reminder import Draft
 from sideband.core.seams import DRAINS
 from sideband.core.surfaces import Surface
 
@@ -13,13 +13,13 @@ FRAME = Path(__file__).parents[1] / "payloads" / "acp" / "remind.recipe.json"
 
 
 def frame() -> dict[str, Any]:
-    """The notification, as it goes over the wire."""
+    """The notification as it is sent over the wire."""
     notification: dict[str, Any] = json.loads(FRAME.read_text(encoding="utf-8"))
     return notification
 
 
 def read(notification: dict[str, Any]) -> Draft:
-    """What the agent's side reads in it; a field that does not exist there would be an error."""
+    """Parse the notification as the agent does; an unknown field would be an error."""
     return parse(notification["params"], Surface.ACP_LEGACY)
 
 

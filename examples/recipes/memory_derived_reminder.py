@@ -1,12 +1,14 @@
-"""A caution from memory that the agent and everybody it delegates to should have for a while."""
+"""A caution from memory, for an agent and for every agent that it delegates to."""
 
 import sideband as sb
+from sideband.core.apply import fold
+from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.propagation import propagate, seed_child
-from sideband.core.state import SessionState, apply
+from sideband.core.state import SessionState
 
 
 def caution(transcript: sb.Transcript) -> sb.Transcript:
-    """`all` reaches every generation of sub-agents, so it is for what they all have to know."""
+    """`propagate="all"` reaches every generation of sub-agents."""
     return sb.inject_reminder(
         transcript,
         body="This customer merges small patches only, each with the run of its tests.",
@@ -20,7 +22,7 @@ def caution(transcript: sb.Transcript) -> sb.Transcript:
 
 
 def turns_shown(transcript: sb.Transcript) -> int:
-    """For how many turns the reminders of a transcript are there."""
+    """The number of turns for which a transcript has reminders."""
     turn = 0
     while transcript.reminders:
         turn += 1
@@ -29,16 +31,15 @@ def turns_shown(transcript: sb.Transcript) -> int:
 
 
 def descendants_told(transcript: sb.Transcript, names: tuple[str, ...]) -> list[str]:
-    """Which of the agents, each started by the one before, have inherited a reminder."""
+    """The names of the agents, each started by the one before, that have inherited a reminder."""
     told: list[str] = []
     handoff = sb.propagate(transcript, agent_id="coordinator")
     for name in names:
         session = SessionState()
-        for event in seed_child(session.live, handoff.reminder_propagation, sub_agent_id=name):
-            apply(session, event)
+        fold(seed_child(session, handoff.reminder_propagation, sub_agent_id=name).events, session)
         if len(session.live):
             told.append(name)
-        handoff = propagate(session.live, agent_id=name)
+        handoff = propagate(session, agent_id=name, limits=DEFAULT_LIMITS)
     return told
 
 

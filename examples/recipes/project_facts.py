@@ -1,4 +1,4 @@
-"""What was found out in one session is told at the start of the next, if it is sure enough and of the right kind."""
+"""Facts of one session are shown at the start of the next, filtered by confidence and kind."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ TASK = "Make the build stop at Ctrl-C."
 
 
 def learned() -> sb.FactBook:
-    """The facts of an earlier session; a book is a value, and each fact makes a new one."""
+    """The facts of an earlier session. A book is immutable: storing a fact returns a new book."""
     book = sb.FactBook()
     for kind, claim, confidence, place in (
         ("decision", "The build ends its running calls before it clears its state.", 0.92, "src/cancel.py:1"),
@@ -24,7 +24,7 @@ def learned() -> sb.FactBook:
 
 
 async def told(book: sb.FactBook) -> list[str]:
-    """What the first request of a new session shows of them."""
+    """The lines about facts in the first request of a new session."""
     model = ScriptedModel()
     await sb.agent_loop(
         TASK,

@@ -1,4 +1,4 @@
-"""An agent whose model does not say how large its context window is: that one number is all there is to set."""
+"""Reminders about a full context, for a model whose context window is unknown: set only its size."""
 
 import asyncio
 
@@ -6,12 +6,12 @@ import sideband as sb
 from sideband.testing import ScriptedModel
 
 WINDOW = 128_000
-# How long the prompt has become, question by question.
+# The length of the prompt at each question.
 PROMPTS = (60_000, 89_600, 108_800, 121_600)
 
 
 async def warnings(window: int, prompts: tuple[int, ...]) -> list[sb.Reminder | None]:
-    """What the agent is told of its context after each prompt; None is nothing."""
+    """The reminder about the context after each prompt; None if there is none."""
     model = ScriptedModel([sb.Reply(text="Done.", usage=sb.Usage(prompt_tokens=tokens)) for tokens in prompts])
     session = await sb.open_store().session("long-talk")
     told: list[sb.Reminder | None] = []

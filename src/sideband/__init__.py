@@ -11,6 +11,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sideband.core.errors import ReminderError as ReminderError
+    from sideband.core.events import Usage as Usage
+    from sideband.core.messages import Reply as Reply
+    from sideband.core.messages import ToolCall as ToolCall
+    from sideband.core.messages import ToolStatus as ToolStatus
     from sideband.core.propagation import Handoff as Handoff
     from sideband.core.reminder import Propagate as Propagate
     from sideband.core.reminder import Reminder as Reminder
@@ -20,7 +24,6 @@ if TYPE_CHECKING:
     from sideband.core.seams import Seam as Seam
     from sideband.core.transcript import Transcript as Transcript
     from sideband.core.transcript import TranscriptEvent as TranscriptEvent
-    from sideband.core.usage import Usage as Usage
     from sideband.loop.agent import AgentRun as AgentRun
     from sideband.loop.receipts import with_audit_log as with_audit_log
     from sideband.loop.run import LoopEvent as LoopEvent
@@ -29,10 +32,7 @@ if TYPE_CHECKING:
     from sideband.loop.subagent import Resumption as Resumption
     from sideband.loop.subagent import Worker as Worker
     from sideband.ports import ModelError as ModelError
-    from sideband.ports import Reply as Reply
-    from sideband.ports import ToolCall as ToolCall
     from sideband.ports import ToolOutput as ToolOutput
-    from sideband.ports import ToolStatus as ToolStatus
     from sideband.providers.context import MountedRoot as MountedRoot
     from sideband.providers.context import ProviderContext as ProviderContext
     from sideband.providers.context import WorkspaceAnchor as WorkspaceAnchor
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sideband.runtime.agents import agent_loop as agent_loop
     from sideband.runtime.agents import agent_run as agent_run
     from sideband.runtime.agents import llm_call as llm_call
+    from sideband.runtime.agents import spawn as spawn
     from sideband.runtime.eventlog import EventLog as EventLog
     from sideband.runtime.facts import store_fact as store_fact
     from sideband.runtime.registries import clear_hooks as clear_hooks
@@ -54,15 +55,14 @@ if TYPE_CHECKING:
     from sideband.runtime.registries import register_tool_hook as register_tool_hook
     from sideband.runtime.session import Session as Session
     from sideband.runtime.store import Store as Store
+    from sideband.runtime.store import StoreOptions as StoreOptions
     from sideband.runtime.store import open_store as open_store
-    from sideband.runtime.storing import StoreOptions as StoreOptions
     from sideband.runtime.transcripts import clear_reminders as clear_reminders
     from sideband.runtime.transcripts import end_turn as end_turn
     from sideband.runtime.transcripts import inject_reminder as inject_reminder
     from sideband.runtime.transcripts import propagate as propagate
     from sideband.runtime.transcripts import transcript_compact as transcript_compact
     from sideband.runtime.transcripts import transcript_reminder_event as transcript_reminder_event
-    from sideband.runtime.workers import spawn as spawn
     from sideband.tools.workspace import workspace_tools as workspace_tools
 
 _HOMES = {
@@ -82,20 +82,20 @@ _HOMES = {
     "ProviderContext": "sideband.providers.context",
     "Reminder": "sideband.core.reminder",
     "ReminderError": "sideband.core.errors",
-    "Reply": "sideband.ports",
+    "Reply": "sideband.core.messages",
     "Resumption": "sideband.loop.subagent",
     "RoleHint": "sideband.core.reminder",
     "Seam": "sideband.core.seams",
     "Session": "sideband.runtime.session",
     "Source": "sideband.core.reminder",
     "Store": "sideband.runtime.store",
-    "StoreOptions": "sideband.runtime.storing",
-    "ToolCall": "sideband.ports",
+    "StoreOptions": "sideband.runtime.store",
+    "ToolCall": "sideband.core.messages",
     "ToolOutput": "sideband.ports",
-    "ToolStatus": "sideband.ports",
+    "ToolStatus": "sideband.core.messages",
     "Transcript": "sideband.core.transcript",
     "TranscriptEvent": "sideband.core.transcript",
-    "Usage": "sideband.core.usage",
+    "Usage": "sideband.core.events",
     "Worker": "sideband.loop.subagent",
     "WorkspaceAnchor": "sideband.providers.context",
     "agent_loop": "sideband.runtime.agents",
@@ -114,7 +114,7 @@ _HOMES = {
     "register_session_hook": "sideband.runtime.registries",
     "register_step_hook": "sideband.runtime.registries",
     "register_tool_hook": "sideband.runtime.registries",
-    "spawn": "sideband.runtime.workers",
+    "spawn": "sideband.runtime.agents",
     "store_fact": "sideband.runtime.facts",
     "transcript_compact": "sideband.runtime.transcripts",
     "transcript_reminder_event": "sideband.runtime.transcripts",

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import sideband as sb
 from sideband.core.events import Injected
+from sideband.core.messages import Message, Reply
 from sideband.core.reminder import Reminder
-from sideband.ports import Message, Reply
 from sideband.providers.context import MountMode
 from sideband.render.view import RequestView
 from tests.agents import AnAgent

@@ -20,7 +20,6 @@ from sideband.core.errors import ReminderError
 from sideband.core.parse import parse
 from sideband.core.surfaces import RULES, Surface, spelled
 from sideband.protocols.a2a import messages as a2a
-from sideband.protocols.acp import capabilities, updates
 from sideband.protocols.acp import messages as acp
 from sideband.protocols.mcp import messages as mcp
 from tests.programs import ROOT, run_sideband
@@ -30,7 +29,7 @@ from tests.unit.protocols.sketch import SKETCH, TELLING, a_notification
 
 CHECKED_IN: Final = ROOT / "spec" / "protocol-artifacts"
 MODULES: Final[Mapping[str, tuple[ModuleType, ...]]] = {
-    "acp": (acp, updates, capabilities),
+    "acp": (acp,),
     "a2a": (a2a,),
     "mcp": (mcp,),
 }

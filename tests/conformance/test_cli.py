@@ -74,7 +74,7 @@ def test_lint_ends_with_a_status_that_says_what_it_found(tmp_path: Path, text: s
     ("arguments", "complaint"),
     [
         pytest.param(("missing.py",), "missing.py: No such file or directory", id="a-file-that-is-not-there"),
-        pytest.param(("notes.txt",), "notes.txt: not of a kind that is checked", id="a-file-of-another-kind"),
+        pytest.param(("notes.txt",), "notes.txt: files of this kind are not checked", id="a-file-of-another-kind"),
         pytest.param(("agent.py", "missing.py"), "missing.py", id="one-of-several"),
         pytest.param(("--select", "HARN-RMD-999", "."), "there is no diagnostic", id="an-unknown-code"),
         pytest.param(("--model", "gpt-5.6", "."), "transport:model", id="a-model-without-a-transport"),

@@ -10,13 +10,11 @@ import pytest
 
 from sideband.cli.explain import explain
 from sideband.core import errors
-from sideband.core.advisories import AT_RUN_TIME
-from sideband.core.catalogue import Diagnostic, Severity
-from sideband.core.diagnostics import DIAGNOSTICS
+from sideband.core.accept import Selector
+from sideband.core.diagnostics import AT_RUN_TIME, DIAGNOSTICS, Diagnostic, Severity
 from sideband.core.effects import read_effects
 from sideband.core.errors import ReminderError
 from sideband.core.hookevents import CANONICAL_PROVIDERS, read_hook_event, refuse_too_many_providers
-from sideband.core.lifecycle import Selector
 from sideband.core.parse import parse, parse_json
 from sideband.core.surfaces import RULES, Surface
 from sideband.lint.check import check_source

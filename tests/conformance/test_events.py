@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sideband.core.accept import Selector
 from sideband.core.events import (
     AuditRecorded,
     Boundary,
@@ -36,6 +37,8 @@ from sideband.core.events import (
     PermissionReplied,
     ProviderEvaluated,
     Queued,
+    QueuedMessage,
+    QueuedReminder,
     RequestCommitted,
     ResultRecorded,
     Revoked,
@@ -43,8 +46,7 @@ from sideband.core.events import (
     TurnCommitted,
     TurnVoided,
 )
-from sideband.core.items import QueuedMessage, QueuedReminder
-from sideband.core.lifecycle import Selector
+from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.propagation import propagate, seed_child
 from sideband.core.reminder import Propagate, Reminder, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode, Seam
@@ -386,13 +388,8 @@ def test_what_only_recovery_needs_is_not_published(event: Event) -> None:
 def test_a_reminder_and_its_copy_are_told_apart_by_their_sessions() -> None:
     parent, child = Session(), Session()
     parent.inject(a_reminder("a"))
-    child.commit(
-        seed_child(
-            child.state.live,
-            propagate(parent.state.live, agent_id="parent").reminder_propagation,
-            sub_agent_id="child",
-        )
-    )
+    handoff = propagate(parent.state, agent_id="parent", limits=DEFAULT_LIMITS)
+    child.decide(seed_child(child.state, handoff.reminder_propagation, sub_agent_id="child"))
     parent.turn()
     child.turn()
     seen = [

@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sideband.core.draft import in_name_of
 from sideband.core.errors import BodyTooLarge, InvalidReminder
-from sideband.core.inbox import accept
 from sideband.core.parse import parse_json
-from sideband.core.reminder import Source
+from sideband.core.reminder import Source, in_name_of
 from sideband.core.surfaces import CLAIMS, RULES, Surface
 from sideband.core.transcript import Transcript, inject_reminder
 from sideband.core.trust import Provenance, Trust
@@ -133,13 +131,13 @@ def test_a_lone_surrogate_is_refused_in_json(text: str) -> None:
 def test_a_body_over_8_kib_is_refused_from_everybody(trust: Trust) -> None:
     draft = a_draft(body="é" * 4096 + "x")
     with pytest.raises(BodyTooLarge, match="8,193") as refused:
-        accept(Session().state.inbox, draft, Provenance(trust=trust, principal="p"), new_id="r1")
+        Session().accept(draft, Provenance(trust=trust, principal="p"))
     assert refused.value.reason == "body_too_large"
 
 
 @pytest.mark.requirement("parse:limits:body")
 def test_a_body_of_8_kib_is_accepted_and_one_byte_more_is_not() -> None:
-    assert inject_reminder(Transcript(), {"body": "é" * 4096}, new_id=counting_ids()).transcript.reminders
+    assert inject_reminder(Transcript(), {"body": "é" * 4096}, new_id=counting_ids()).value.transcript.reminders
     assert Session().accept(a_draft(body="é" * 4096)).reminder_id
     with pytest.raises(BodyTooLarge):
         inject_reminder(Transcript(), {"body": "é" * 4096 + "x"}, new_id=counting_ids())
@@ -186,7 +184,7 @@ def test_an_envelope_is_at_most_8_deep(surface: Surface, innermost: object) -> N
     for level in range(6):
         deepest = {"k": deepest} if level % 2 else [deepest]
     assert parsed(surface, _meta={"k": deepest}).meta == {"k": deepest}
-    assert "8 deep" in str(refusal(surface, _meta={"k": [deepest]}))
+    assert "8 levels deep" in str(refusal(surface, _meta={"k": [deepest]}))
 
 
 @pytest.mark.requirement("parse:limits:meta-size")

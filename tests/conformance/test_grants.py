@@ -4,14 +4,13 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.core.draft import Draft
+from sideband.core.accept import issue_grant
+from sideband.core.apply import fold
 from sideband.core.errors import BodyTooLarge, NotPermitted, TooManyPending
-from sideband.core.events import Granted
-from sideband.core.grants import issue_grant
-from sideband.core.items import QueuedReminder
-from sideband.core.reminder import Propagate, RoleHint
+from sideband.core.events import Granted, QueuedReminder
+from sideband.core.reminder import Draft, Propagate, RoleHint
 from sideband.core.seams import Mode
-from sideband.core.state import fold
+from sideband.core.state import SessionState
 from sideband.core.trust import (
     IN_PROCESS,
     Grant,
@@ -75,12 +74,8 @@ def test_a_grant_raises_one_ceiling_of_one_source(field: GrantField, value: Any,
 @pytest.mark.requirement("trust:grant:raises-one-field-of-one-source")
 def test_a_granted_ceiling_is_what_the_next_reminder_gets() -> None:
     session = Session()
-    session.commit(
-        issue_grant(
-            Grant(trust=Trust.PEER, principal="planner", field=GrantField.PROPAGATE, value="session"), IN_PROCESS
-        )
-    )
-    session.accept(a_draft(**GREEDY), PEER, ceiling=ceiling_for(PEER, grants=session.state.grants))
+    session.grant(Grant(trust=Trust.PEER, principal="planner", field=GrantField.PROPAGATE, value="session"))
+    session.accept(a_draft(**GREEDY), PEER)
     (item,) = session.state.inbox.items()
     assert isinstance(item, QueuedReminder)
     assert item.reminder.propagate is Propagate.SESSION
@@ -92,14 +87,14 @@ def test_a_granted_ceiling_is_what_the_next_reminder_gets() -> None:
 def test_nobody_but_the_operator_may_grant(actor: Provenance) -> None:
     grant = Grant(trust=Trust.PEER, principal="planner", field=GrantField.MODE, value="interrupt_immediate")
     with pytest.raises(NotPermitted) as refused:
-        issue_grant(grant, actor)
+        issue_grant(SessionState(), grant, actor)
     assert refused.value.reason == "not_permitted"
 
 
 @pytest.mark.requirement("trust:grant:is-logged")
 def test_each_grant_is_an_event_that_folding_keeps() -> None:
     grant = Grant(trust=Trust.PEER, principal="planner", field=GrantField.TTL_TURNS, value=9, until=100)
-    events = issue_grant(grant, IN_PROCESS)
+    events = issue_grant(SessionState(), grant, IN_PROCESS).events
     assert events == (Granted(grant=grant),)
     assert fold(events).grants == [grant]
 
@@ -114,13 +109,13 @@ def test_with_trust_seed_no_hint_is_clamped(sender: Provenance) -> None:
 
 @pytest.mark.requirement("trust:grant:trust-seed")
 def test_trust_seed_lifts_neither_size_nor_number_nor_rate() -> None:
-    session, lifted = Session(), ceiling_for(SERVER, policy=TrustPolicy.SEED)
+    session, lifted = Session(), TrustPolicy.SEED
     with pytest.raises(BodyTooLarge):
-        session.accept(a_draft(body="x" * 1025), SERVER, ceiling=lifted)
+        session.accept(a_draft(body="x" * 1025), SERVER, policy=lifted)
     for _ in range(4):
-        session.accept(a_draft(), SERVER, ceiling=lifted)
+        session.accept(a_draft(), SERVER, policy=lifted)
     with pytest.raises(TooManyPending):
-        session.accept(a_draft(), SERVER, ceiling=lifted)
+        session.accept(a_draft(), SERVER, policy=lifted)
 
 
 @pytest.mark.requirement("trust:advertised:what-the-caller-would-get")

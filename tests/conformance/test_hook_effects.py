@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.core.effects import Deny, Effects, Phase, ReplaceArgs, ReplaceResult, read_effects, read_tool_action
+from sideband.core.effects import Deny, Effects, ReplaceArgs, ReplaceResult, ToolPhase, read_effects, read_tool_action
 from sideband.core.errors import InvalidOption, MalformedProviderResult, TooManyProviders, UnsupportedHookEvent
 from sideband.core.hookevents import CANONICAL_PROVIDERS, SessionEvent, WorkerEvent, refuse_too_many_providers
 from sideband.core.reminder import Propagate
@@ -278,20 +278,20 @@ def test_a_reminder_that_is_no_spec_is_an_error(reminder: object, surface: Surfa
     ],
 )
 def test_before_a_tool_a_hook_may(then: object, action: object) -> None:
-    assert read_tool_action(read_effects({"then": then}, Surface.HOOK).action, Phase.BEFORE) == action
+    assert read_tool_action(read_effects({"then": then}, Surface.HOOK).action, ToolPhase.BEFORE) == action
 
 
 @pytest.mark.requirement("hooks:then:args", "hooks:then:result")
 @pytest.mark.parametrize(
     ("then", "phase"),
     [
-        pytest.param({"args": "a.py"}, Phase.BEFORE, id="args-of-no-use"),
-        pytest.param({"result": "x"}, Phase.BEFORE, id="no-result-yet"),
-        pytest.param({"deny": "too late"}, Phase.AFTER, id="too-late-to-deny"),
+        pytest.param({"args": "a.py"}, ToolPhase.BEFORE, id="args-of-no-use"),
+        pytest.param({"result": "x"}, ToolPhase.BEFORE, id="no-result-yet"),
+        pytest.param({"deny": "too late"}, ToolPhase.AFTER, id="too-late-to-deny"),
     ],
 )
-def test_an_action_that_is_none_on_that_side_is_refused_by_name(then: object, phase: Phase) -> None:
-    with pytest.raises(InvalidOption, match="nothing is done about"):
+def test_an_action_that_is_none_on_that_side_is_refused_by_name(then: object, phase: ToolPhase) -> None:
+    with pytest.raises(InvalidOption, match="is ignored"):
         read_tool_action(read_effects({"then": then}, Surface.HOOK).action, phase)
 
 
@@ -322,7 +322,7 @@ def test_an_action_that_is_none_on_that_side_is_refused_by_name(then: object, ph
     ],
 )
 def test_after_a_tool_a_hook_may(then: object, action: object) -> None:
-    assert read_tool_action(read_effects({"then": then}, Surface.HOOK).action, Phase.AFTER) == action
+    assert read_tool_action(read_effects({"then": then}, Surface.HOOK).action, ToolPhase.AFTER) == action
 
 
 @pytest.mark.requirement("hooks:then:a-shortened-result-says-so")
@@ -331,14 +331,14 @@ def test_after_a_tool_a_hook_may(then: object, action: object) -> None:
 )
 def test_a_shortened_result_without_the_number_of_bytes_is_an_error(dropped: dict[str, object]) -> None:
     with pytest.raises(InvalidOption) as refused:
-        read_tool_action({"result": "head", "truncated": True, **dropped}, Phase.AFTER)
+        read_tool_action({"result": "head", "truncated": True, **dropped}, ToolPhase.AFTER)
     assert refused.value.field == "dropped_bytes"
 
 
 @pytest.mark.requirement("hooks:then:a-shortened-result-says-so")
 def test_the_mark_of_a_shortened_result_is_kept_also_where_there_is_no_then() -> None:
     returned = {"reminder": SPEC, "result": "head", "truncated": True, "dropped_bytes": 9}
-    action = read_tool_action(read_effects(returned, Surface.HOOK).action, Phase.AFTER)
+    action = read_tool_action(read_effects(returned, Surface.HOOK).action, ToolPhase.AFTER)
     assert action == ReplaceResult("head", 9)
     assert isinstance(action, ReplaceResult)
     assert action.truncated
@@ -358,7 +358,7 @@ def test_the_mark_of_a_shortened_result_is_kept_also_where_there_is_no_then() ->
 def test_a_deny_keeps_the_effects_that_came_with_it(returned: object) -> None:
     effects = read_effects(returned, Surface.HOOK)
     assert effects.reminders == (DRAFT,)
-    assert read_tool_action(effects.action, Phase.BEFORE) == Deny("read-only")
+    assert read_tool_action(effects.action, ToolPhase.BEFORE) == Deny("read-only")
 
 
 # How many providers.

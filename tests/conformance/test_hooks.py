@@ -7,17 +7,17 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import sideband as sb
-from sideband.core.events import Injected
+from sideband.core.events import InboxItem, Injected
 from sideband.core.hookevents import SessionEvent
-from sideband.core.items import InboxItem
 from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.messages import ToolCall
 from sideband.core.reminder import Source
 from sideband.core.seams import Seam
 from sideband.loop.conversation import Conversation
 from sideband.loop.hooks import WHEN
 from sideband.loop.run import LoopStatus
 from sideband.models.scripted import Line
-from sideband.ports import FileChange, ModelError, ToolCall
+from sideband.ports import FileChange, ModelError
 from sideband.runtime.registries import HOOKS
 from sideband.testing import CountingIds
 from tests.agents import AnAgent, awaited

@@ -3,16 +3,14 @@
 import msgspec
 import pytest
 
+from sideband.core.accept import RevokeStatus, Selector
 from sideband.core.errors import AlreadyDelivered, TooManyPending, UnknownReminder
-from sideband.core.events import AuditRecorded, Deduped, Revoked, Started
-from sideband.core.inbox import RevokeStatus
-from sideband.core.items import QueuedMessage, QueuedReminder
-from sideband.core.lifecycle import Selector
-from sideband.core.pending import Waiting, waiting
+from sideband.core.events import AuditRecorded, Deduped, QueuedMessage, QueuedReminder, Revoked, Started
+from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.propagation import propagate
 from sideband.core.reminder import Propagate, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode, Seam
-from sideband.core.state import Audited
+from sideband.core.state import AuditRecord, Waiting, waiting
 from sideband.core.topic import Correlation, publish
 from sideband.core.transcript import (
     Strategy,
@@ -32,7 +30,7 @@ from sideband.protocols.acp.messages import PendingMessage, PendingReminder
 from tests.builders import a_draft, a_reminder, counting_ids
 from tests.sessions import CLIENT, Session
 
-# Room.
+# Quota.
 
 
 def a_full_session(mode: Mode = Mode.FINISH_STEP) -> Session:
@@ -122,7 +120,7 @@ def an_audited_session() -> Session:
     return session
 
 
-def the_audited(session: Session) -> Audited:
+def the_audited(session: Session) -> AuditRecord:
     (audited,) = session.state.audit
     return audited
 
@@ -180,8 +178,8 @@ def test_neither_turns_nor_compactions_age_what_was_recorded() -> None:
     assert the_audited(session) == before
     assert before.reminder.ttl_turns == 1
     transcript = an_audited_transcript()
-    ended = end_turn(end_turn(transcript, 1).transcript, 2)
-    assert (ended.transcript, ended.expired_ids, ended.events) == (transcript, (), ())
+    ended = end_turn(end_turn(transcript, 1).value.transcript, 2)
+    assert (ended.value.transcript, ended.value.expired_ids, ended.events) == (transcript, (), ())
 
 
 @pytest.mark.requirement("inbox:audit:is-never-deduped")
@@ -199,8 +197,8 @@ def test_a_later_reminder_of_its_key_does_not_replace_what_was_recorded(mode: Mo
 @pytest.mark.requirement("inbox:audit:is-never-deduped")
 def test_injecting_its_key_into_the_transcript_leaves_the_record() -> None:
     injected = inject_reminder(an_audited_transcript(), {"body": "x", "dedupe_key": "k"}, new_id=counting_ids())
-    assert injected.deduped_count == 0
-    assert injected.transcript.events[0] == an_internal_event()
+    assert injected.value.deduped_count == 0
+    assert injected.value.transcript.events[0] == an_internal_event()
 
 
 @pytest.mark.requirement("inbox:audit:is-never-cleared")
@@ -210,20 +208,20 @@ def test_no_selector_clears_what_was_recorded(selector: Selector) -> None:
     assert selector.matches(the_audited(session).reminder)
     assert session.clear(selector) == ()
     cleared = clear_reminders(an_audited_transcript(), selector)
-    assert (cleared.transcript, cleared.removed_count) == (an_audited_transcript(), 0)
+    assert (cleared.value.transcript, cleared.value.removed_count) == (an_audited_transcript(), 0)
 
 
 @pytest.mark.requirement("inbox:audit:outlives-compaction")
 def test_what_was_recorded_stands_in_the_compacted_transcript_as_it_was() -> None:
     compacted = transcript_compact(an_audited_transcript(), strategy=Strategy.KEEP_LAST, keep_last=1)
-    assert compacted.archived_messages == 2
-    assert compacted.transcript.events == (an_internal_event(),)
+    assert compacted.value.archived_messages == 2
+    assert compacted.value.transcript.events == (an_internal_event(),)
 
 
 @pytest.mark.requirement("inbox:audit:is-never-propagated")
 def test_what_was_recorded_is_not_handed_to_a_sub_agent() -> None:
-    live = an_audited_session().state.live
-    assert propagate(live, agent_id="main").reminder_propagation == ()
+    state = an_audited_session().state
+    assert propagate(state, agent_id="main", limits=DEFAULT_LIMITS).reminder_propagation == ()
     assert propagate_reminders(an_audited_transcript(), agent_id="main").reminder_propagation == ()
 
 
@@ -267,14 +265,14 @@ def the_row(row: Waiting) -> dict[str, object]:
 @pytest.mark.requirement("inbox:pending:lists-the-inbox-in-order")
 def test_the_list_has_every_item_in_acceptance_order() -> None:
     session = a_mixed_inbox()
-    rows = waiting(session.state.inbox.items())
+    rows = waiting(session.state)
     assert [row.item.id for row in rows] == session.queued_ids == ["id-1", "id-2", "id-3", "id-4"]
-    assert len(rows) == session.state.inbox.count()
+    assert len(rows) == len(session.state.inbox)
 
 
 @pytest.mark.requirement("inbox:pending:kind-and-position")
 def test_each_row_says_its_kind_and_its_position_from_0() -> None:
-    rows = waiting(a_mixed_inbox().state.inbox.items())
+    rows = waiting(a_mixed_inbox().state)
     assert [(row.position, row.kind) for row in rows] == [(0, "reminder"), (1, "user"), (2, "reminder"), (3, "user")]
     assert [the_row(row)["kind"] for row in rows] == [row.kind for row in rows]
 
@@ -285,7 +283,7 @@ def test_the_row_of_a_reminder_has_its_fields() -> None:
     session.accept(
         a_draft(tags=("ci",), dedupe_key="build", ttl_turns=2, role_hint=RoleHint.DEVELOPER, mode=Mode.AUDIT_ONLY)
     )
-    (row,) = waiting(session.state.inbox.items())
+    (row,) = waiting(session.state)
     assert the_row(row) == {
         "kind": "reminder",
         "position": 0,
@@ -304,7 +302,7 @@ def test_the_row_of_a_reminder_has_its_fields() -> None:
 def test_the_row_of_a_user_message_has_its_id_and_mode() -> None:
     session = Session()
     message_id = session.say("when you are done", InjectMode.QUEUE)
-    (row,) = waiting(session.state.inbox.items())
+    (row,) = waiting(session.state)
     shape = the_row(row)
     assert (shape["messageId"], shape["mode"]) == (message_id, "queue")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sideband.core.accept import RevokeStatus
 from sideband.core.errors import (
     AlreadyDelivered,
     AlreadyRevoked,
@@ -14,9 +15,8 @@ from sideband.core.errors import (
     UnknownSession,
 )
 from sideband.core.events import Cancelled, Idled, InjectDelivered, Injected, InjectReplaced, Started
-from sideband.core.inbox import RevokeStatus
-from sideband.core.pending import pending
 from sideband.core.seams import InjectMode, Seam
+from sideband.core.state import pending
 from sideband.core.topic import Correlation, publish
 from sideband.core.trust import Provenance, Trust
 from tests.builders import a_draft, a_text
@@ -57,7 +57,7 @@ def test_a_message_gets_an_id_that_the_session_mints() -> None:
 def test_a_message_is_delivered_as_what_the_user_says_and_never_as_a_reminder(mode: InjectMode) -> None:
     session = a_running_session()
     session.say("the other branch, please", mode)
-    assert pending(session.state.inbox.items(), session.state.live) == ()
+    assert pending(session.state) == ()
     for seam in Seam:
         session.drain(seam)
     session.commit([Idled()])

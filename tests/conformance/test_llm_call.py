@@ -23,10 +23,10 @@ from sideband.core.events import (
     TurnCommitted,
 )
 from sideband.core.hookevents import PROVIDER_EVENTS, SessionEvent
-from sideband.core.pending import PendingState
+from sideband.core.messages import Message
 from sideband.core.reminder import Source
 from sideband.core.seams import Seam
-from sideband.ports import Message
+from sideband.core.state import PendingState
 from sideband.render.view import RequestView
 from sideband.runtime.agents import SUMMARY_INSTRUCTION
 from sideband.testing import ScriptedModel
@@ -157,7 +157,7 @@ async def test_the_summary_of_a_compaction_shows_no_reminder_and_counts_as_no_tu
     agent = AnAgent(*["Yes."] * 4, a_reply("work", tokens=95), "The gist of it.", context_window=100)
     for number in range(4):
         await agent.play(f"Question {number}?")
-    (reminder_id, _) = await agent.session.remind(BODY, ttl_turns=3, preserve_on_compact=True)
+    reminder_id = (await agent.session.remind(BODY, ttl_turns=3, preserve_on_compact=True)).reminder_id
     result = await agent.play(compactor="summarize")
     (summary,) = [request for request in agent.model.requests if request.system == SUMMARY_INSTRUCTION]
     assert summary.reminders == ()

@@ -16,11 +16,13 @@ from sideband.core.events import (
     ResultRecorded,
     TurnCommitted,
     TurnVoided,
+    Usage,
 )
-from sideband.core.usage import Usage
+from sideband.core.messages import Reply
 from sideband.loop.run import LoopStatus
 from sideband.models.scripted import Line
-from sideband.ports import ModelError, OnText, Plan, Reply
+from sideband.ports import ModelError, OnText
+from sideband.render.plan import Plan
 from sideband.render.view import RequestView
 from sideband.testing import ScriptedModel
 from tests.agents import AnAgent, awaited
@@ -49,7 +51,7 @@ async def test_what_a_request_shows_is_on_record_before_it_leaves() -> None:
         return "Done."
 
     agent = AnAgent(answer)
-    (reminder_id, _) = await agent.session.remind(BODY)
+    reminder_id = (await agent.session.remind(BODY)).reminder_id
     await agent.play()
     assert before[-2:] == [
         RequestCommitted(turn=1),
@@ -62,7 +64,7 @@ async def test_what_a_request_shows_is_on_record_before_it_leaves() -> None:
 @awaited
 async def test_the_reply_and_the_ttl_pass_are_one_commit() -> None:
     agent = AnAgent("Done.")
-    (reminder_id, _) = await agent.session.remind(BODY, ttl_turns=1)
+    reminder_id = (await agent.session.remind(BODY, ttl_turns=1)).reminder_id
     await agent.play()
     (turn,) = [commit for commit in agent.recorded.commits if isinstance(commit[0], TurnCommitted)]
     assert turn == (
@@ -295,7 +297,7 @@ async def test_a_retry_sends_the_same_again_and_counts_the_attempt() -> None:
         raise GONE
 
     agent = AnAgent(fails, GONE)
-    (reminder_id, _) = await agent.session.remind(BODY, ttl_turns=2)
+    reminder_id = (await agent.session.remind(BODY, ttl_turns=2)).reminder_id
     await agent.play()
     first, second, third, fourth = agent.model.requests
     assert first == second == third
@@ -360,7 +362,7 @@ async def test_a_resumed_session_names_what_was_registered_when_it_last_ran_and_
     agent.providers.clear()
     (problem,) = (await agent.play("Go on.")).problems
     assert problem.where == "provider mine"
-    assert problem.message == "it was registered when this session last ran, and is not now"
+    assert problem.message == "it was registered when this session last ran, and is not registered now"
 
 
 @pytest.mark.requirement("loop:resume:idempotent-tools-may-repeat")

@@ -4,10 +4,9 @@ from typing import Final
 
 import pytest
 
+from sideband.core.accept import RevokeStatus, Selector
 from sideband.core.errors import AlreadyDelivered, ReminderError, UnknownReminder
 from sideband.core.events import Deduped
-from sideband.core.inbox import RevokeStatus
-from sideband.core.lifecycle import Selector
 from sideband.core.propagation import Handed, seed_child
 from sideband.core.seams import Mode, Seam
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
@@ -160,7 +159,7 @@ def test_what_is_not_theirs_is_answered_as_if_it_did_not_exist(actor: Provenance
 def test_an_inherited_copy_has_the_lower_level_of_origin_and_hop(origin: Trust, hop: Trust) -> None:
     child = Session()
     handed = Handed(reminder=a_reminder(), provenance=Provenance(trust=origin, principal="someone"))
-    child.commit(seed_child(child.state.live, [handed], sub_agent_id="helper", hop=hop))
+    child.decide(seed_child(child.state, [handed], sub_agent_id="helper", hop=hop))
     (copy,) = child.state.live
     # A lower level has a higher number.
     assert copy.provenance.trust == max(origin.value, hop.value)

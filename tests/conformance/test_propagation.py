@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from sideband.core.events import Inherited
+from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.propagation import Handed, propagate, seed_child
 from sideband.core.reminder import Propagate, Source
 from sideband.core.transcript import Transcript, propagate_reminders, reminder_event
@@ -16,13 +17,14 @@ LOWERED = Provenance(trust=Trust.SERVER, principal="ci")
 
 
 def handed(session: Session, *, agent_id: str = "parent") -> tuple[Handed, ...]:
-    return propagate(session.state.live, agent_id=agent_id).reminder_propagation
+    return propagate(session.state, agent_id=agent_id, limits=DEFAULT_LIMITS).reminder_propagation
 
 
 def a_child(reminders: Iterable[Handed], *, next_turn: int = 1) -> Session:
     """A session that begins with what was handed to it."""
     child = Session()
-    child.commit(seed_child(child.state.live, reminders, sub_agent_id="child", next_turn=next_turn))
+    child.state.live.turn = next_turn - 1
+    child.decide(seed_child(child.state, reminders, sub_agent_id="child"))
     return child
 
 
@@ -35,7 +37,7 @@ def test_a_handoff_has_what_travels_in_transcript_order() -> None:
     parent = Session()
     for name, word in (("c", Propagate.ALL), ("n", Propagate.NONE), ("a", Propagate.SESSION), ("b", Propagate.ALL)):
         parent.inject(a_reminder(name, propagate=word))
-    handoff = propagate(parent.state.live, agent_id="parent")
+    handoff = propagate(parent.state, agent_id="parent", limits=DEFAULT_LIMITS)
     assert [entry.reminder.id for entry in handoff.reminder_propagation] == ["c", "a", "b"]
     assert a_child(handoff.reminder_propagation).live_ids == ["c", "a", "b"]
 
@@ -125,10 +127,10 @@ def test_what_was_handed_over_eight_times_stays_where_it_is() -> None:
     session = Session()
     session.inject(a_reminder("a", propagate=Propagate.ALL))
     for hop in range(8):
-        assert propagate(session.state.live, agent_id=f"agent {hop}").at_hop_limit == ()
+        assert propagate(session.state, agent_id=f"agent {hop}", limits=DEFAULT_LIMITS).at_hop_limit == ()
         session = generation_after(session, agent_id=f"agent {hop}")
     assert session.live_ids == ["a"]
-    assert propagate(session.state.live, agent_id="the ninth") == ((), ("a",))
+    assert propagate(session.state, agent_id="the ninth", limits=DEFAULT_LIMITS) == ((), ("a",))
 
 
 @pytest.mark.requirement("propagation:copy:has-an-inherited-event")
@@ -152,7 +154,7 @@ def test_a_handoff_that_comes_again_brings_nothing_new() -> None:
     parent.inject(a_reminder("a"))
     reminders = handed(parent)
     child = a_child((*reminders, *reminders))
-    child.commit(seed_child(child.state.live, reminders, sub_agent_id="child"))
+    child.decide(seed_child(child.state, reminders, sub_agent_id="child"))
     assert len(child.journal) == 1
 
 
@@ -170,5 +172,5 @@ def test_a_copy_displaces_what_the_child_has_of_its_key() -> None:
     parent.inject(a_reminder("a", dedupe_key="k"))
     parent.inject(a_reminder("b", dedupe_key="k"), LOWERED)
     child.inject(a_reminder("own", dedupe_key="k"))
-    child.commit(seed_child(child.state.live, handed(parent), sub_agent_id="child"))
+    child.decide(seed_child(child.state, handed(parent), sub_agent_id="child"))
     assert child.live_ids == ["a", "b"]

@@ -9,10 +9,10 @@ import sideband as sb
 from sideband.core.errors import TooManyProviders, UnknownOption
 from sideband.core.events import Injected, ProviderEvaluated
 from sideband.core.hookevents import CANONICAL_PROVIDERS, SessionEvent
+from sideband.core.messages import ToolCall
 from sideband.core.reminder import Source
 from sideband.core.topic import Correlation, publish
 from sideband.loop.run import LoopStatus
-from sideband.ports import ToolCall
 from sideband.providers.context import Evaluate
 from sideband.providers.evaluation import BUDGET_BYTES
 from sideband.runtime.registries import PROVIDERS

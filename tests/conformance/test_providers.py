@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import sideband as sb
+from sideband.core.messages import Message
 from sideband.core.reminder import Propagate, Reminder, RoleHint
-from sideband.lint.advice import SECRECY, body_problems
-from sideband.lint.literals import Entry, Position, Scalar
+from sideband.lint.literals import Position, Scalar, TableEntry
+from sideband.lint.rules import SECRECY, body_problems
 from sideband.loop.subagent import ResumeCause
-from sideband.ports import Message
 from sideband.providers import post_compact_recap, token_pressure, tool_output_truncated
 from sideband.providers.context import MountMode
 from sideband.providers.registry import CANONICAL
@@ -175,7 +175,7 @@ async def test_a_built_in_text_asks_for_no_secrecy(provider_id: str) -> None:
 
 def advice_on(body: str) -> list[str]:
     at = Position(line=1, column=1)
-    return [problem.code for problem in body_problems(Entry(key="body", value=Scalar(value=body, at=at), at=at))]
+    return [problem.code for problem in body_problems(TableEntry(key="body", value=Scalar(value=body, at=at), at=at))]
 
 
 # token_pressure

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.recall.bm25 import Document, rank
+from sideband.recall.bm25 import SearchDocument, rank
 from sideband.recall.facts import (
     DEFAULT_NAMESPACE,
     EvidenceKind,
@@ -75,9 +75,9 @@ def bm25_by_hand(times: int, length: int, average: float, holders: int, document
 
 @pytest.mark.requirement("recall:bm25:parameters")
 def test_a_score_is_what_k1_and_b_make_of_it() -> None:
-    short = Document(id="short", recorded_at=0, text="login token")
-    long = Document(id="long", recorded_at=0, text="login form of the login page sends login data")
-    other = Document(id="other", recorded_at=0, text="build notes")
+    short = SearchDocument(id="short", recorded_at=0, text="login token")
+    long = SearchDocument(id="long", recorded_at=0, text="login form of the login page sends login data")
+    other = SearchDocument(id="other", recorded_at=0, text="build notes")
     scores = {document.id: score for document, score in rank([short, long, other], "login")}
     average = (2 + 9 + 2) / 3
     assert scores == {

@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.draft import mint
 from sideband.core.effects import read_effects
 from sideband.core.errors import ReminderError
 from sideband.core.ids import Uuid7
-from sideband.core.inbox import accept
 from sideband.core.parse import parse
-from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, as_dict
+from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, as_dict, mint
 from sideband.core.seams import Mode, Seam
 from sideband.core.surfaces import Surface
 from sideband.core.transcript import Transcript, end_turn, inject_reminder, reminder_event
-from sideband.core.trust import CEILINGS, Provenance, Trust
+from sideband.core.trust import Provenance, Trust
 from tests.builders import a_draft, a_reminder, counting_ids
 from tests.sessions import Session
 
@@ -38,7 +36,7 @@ FIELDS = {
 
 def injected(**options: object) -> Reminder:
     """What the pure transform makes of these options."""
-    (reminder,) = inject_reminder(Transcript(), options, new_id=counting_ids()).transcript.reminders
+    (reminder,) = inject_reminder(Transcript(), options, new_id=counting_ids()).value.transcript.reminders
     return reminder
 
 
@@ -157,7 +155,7 @@ def test_what_a_session_knows_of_a_reminder_stands_beside_the_record() -> None:
     session = Session()
     peer = Provenance(trust=Trust.PEER, principal="coordinator", provider_id="ci", via="a2a")
     draft = parse({"body": "x", "ttlTurns": 9, "source": "boss", "firedAtTurn": 7}, Surface.A2A)
-    session.commit(accept(session.state.inbox, draft, peer, new_id="r1", ceiling=CEILINGS[Trust.PEER]).events)
+    reminder_id = session.accept(draft, peer).reminder_id
     session.drain()
     session.turn()
     (item,) = session.state.live
@@ -167,7 +165,7 @@ def test_what_a_session_knows_of_a_reminder_stands_beside_the_record() -> None:
     assert item.provenance.requested == {"role_hint": "system", "propagate": "session", "ttl_turns": 9}
     assert (item.first_turn, item.last_turn) == (1, 3)
     assert as_dict(item.reminder) == {
-        "id": "r1",
+        "id": reminder_id,
         "body": "x",
         "tags": [],
         "ttl_turns": 3,
@@ -249,15 +247,15 @@ def test_an_event_has_the_record_twice() -> None:
 @pytest.mark.requirement("core:event:own-id")
 def test_an_event_has_an_id_of_its_own() -> None:
     result = inject_reminder(Transcript(), {"body": "x"}, new_id=counting_ids())
-    (event,) = (event.as_dict() for event in result.transcript.events)
-    assert event["reminder"]["id"] == result.reminder_id
-    assert event["id"] != result.reminder_id
+    (event,) = (event.as_dict() for event in result.value.transcript.events)
+    assert event["reminder"]["id"] == result.value.reminder_id
+    assert event["id"] != result.value.reminder_id
 
 
 @pytest.mark.requirement("core:event:shows-the-remaining-ttl")
 def test_an_event_shows_what_is_left_of_the_ttl() -> None:
-    before = inject_reminder(Transcript(), {"body": "x", "ttl_turns": 3}, new_id=counting_ids()).transcript
-    after = end_turn(end_turn(before, 1).transcript, 2).transcript
+    before = inject_reminder(Transcript(), {"body": "x", "ttl_turns": 3}, new_id=counting_ids()).value.transcript
+    after = end_turn(end_turn(before, 1).value.transcript, 2).value.transcript
     (event,) = (event.as_dict() for event in after.events)
     assert (event["reminder"]["ttl_turns"], event["metadata"]["ttl_turns"]) == (1, 1)
     assert event["id"] == before.events[0].id

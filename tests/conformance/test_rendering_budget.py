@@ -7,8 +7,8 @@ import pytest
 from sideband.core.events import DropReason
 from sideband.core.trust import IN_PROCESS
 from sideband.render.budget import estimate
+from tests.planned_sessions import CLAUDE, UNKNOWN, PlannedSession, a_profile, shown_ids, texts
 from tests.sessions import CLIENT, PEER, SERVER
-from tests.talks import CLAUDE, UNKNOWN, Talk, a_profile, shown_ids, texts
 
 FRAME: Final = len("<system-reminder>\n\n</system-reminder>")
 
@@ -18,9 +18,9 @@ def a_body(tokens: int) -> str:
     return "x" * (4 * tokens - FRAME)
 
 
-def a_talk(window: int | None = 50_000) -> Talk:
+def a_talk(window: int | None = 50_000) -> PlannedSession:
     """A conversation with a model whose reminders get one part in fifty of its window: a thousand tokens."""
-    return Talk(a_profile(CLAUDE, context_window=window))
+    return PlannedSession(a_profile(CLAUDE, context_window=window))
 
 
 @pytest.mark.requirement("render:budget:size")
@@ -34,12 +34,12 @@ def a_talk(window: int | None = 50_000) -> Talk:
     ],
 )
 def test_reminders_take_two_thousand_tokens_or_two_percent(window: int | None, tokens: int) -> None:
-    talk = a_talk(window)
-    talk.remind("a", a_body(tokens - 100), ttl_turns=1)
-    talk.remind("b", a_body(100), ttl_turns=1)
-    assert talk.plan().left_out == ()
-    talk.remind("c", a_body(10), ttl_turns=1)
-    planned = talk.plan()
+    session = a_talk(window)
+    session.remind("a", a_body(tokens - 100), ttl_turns=1)
+    session.remind("b", a_body(100), ttl_turns=1)
+    assert session.plan().left_out == ()
+    session.remind("c", a_body(10), ttl_turns=1)
+    planned = session.plan()
     assert planned.left_out == ("c",)
     assert sum(map(estimate, texts(planned))) == tokens
 
@@ -54,116 +54,116 @@ def test_reminders_take_two_thousand_tokens_or_two_percent(window: int | None, t
     ],
 )
 def test_the_text_is_measured_as_it_will_be_sent(body: str, tokens: int) -> None:
-    talk = a_talk()
-    talk.remind("a", body, ttl_turns=1)
-    talk.remind("b", a_body(1_000 - tokens), ttl_turns=1)
-    fits = talk.plan()
+    session = a_talk()
+    session.remind("a", body, ttl_turns=1)
+    session.remind("b", a_body(1_000 - tokens), ttl_turns=1)
+    fits = session.plan()
     assert (estimate(texts(fits)[0]), fits.left_out) == (tokens, ())
-    talk.forget("b")
-    talk.remind("c", a_body(1_001 - tokens), ttl_turns=1)
-    assert talk.plan().left_out == ("c",)
+    session.forget("b")
+    session.remind("c", a_body(1_001 - tokens), ttl_turns=1)
+    assert session.plan().left_out == ("c",)
 
 
 @pytest.mark.requirement("render:budget:order")
 def test_the_carried_go_first_then_the_more_trusted_then_the_older() -> None:
-    talk = a_talk()
-    talk.remind("carried", a_body(900))
-    talk.asked_and_answered()
-    talk.remind("server", a_body(300), SERVER, ttl_turns=1)
-    talk.remind("peer", a_body(300), PEER, ttl_turns=1)
-    talk.remind("client", a_body(300), CLIENT, ttl_turns=1)
-    talk.remind("old", a_body(300), IN_PROCESS, ttl_turns=1)
-    talk.remind("new", a_body(300), IN_PROCESS, ttl_turns=1)
+    session = a_talk()
+    session.remind("carried", a_body(900))
+    session.asked_and_answered()
+    session.remind("server", a_body(300), SERVER, ttl_turns=1)
+    session.remind("peer", a_body(300), PEER, ttl_turns=1)
+    session.remind("client", a_body(300), CLIENT, ttl_turns=1)
+    session.remind("old", a_body(300), IN_PROCESS, ttl_turns=1)
+    session.remind("new", a_body(300), IN_PROCESS, ttl_turns=1)
     order = []
-    while talk.live_ids != ["carried"]:
-        planned = talk.plan()
+    while session.live_ids != ["carried"]:
+        planned = session.plan()
         assert shown_ids(planned)[0] == "carried"
         order.append(set(shown_ids(planned)[1:]))
         for reminder_id in order[-1]:
-            talk.forget(reminder_id)
+            session.forget(reminder_id)
     assert order == [{"old", "new", "client"}, {"peer", "server"}]
 
 
 @pytest.mark.requirement("render:budget:order")
 def test_what_is_carried_takes_nothing_of_the_budget() -> None:
-    talk = a_talk()
-    talk.remind("carried", a_body(1_000))
-    talk.asked_and_answered()
-    talk.remind("new", a_body(1_000), ttl_turns=1)
-    planned = talk.plan()
+    session = a_talk()
+    session.remind("carried", a_body(1_000))
+    session.asked_and_answered()
+    session.remind("new", a_body(1_000), ttl_turns=1)
+    planned = session.plan()
     assert (shown_ids(planned), planned.left_out) == (["carried", "new"], ())
 
 
 @pytest.mark.requirement("render:budget:the-first-always-fits")
 @pytest.mark.parametrize("tokens", [1_001, 5_000])
 def test_the_first_is_shown_whatever_the_budget_says(tokens: int) -> None:
-    talk = a_talk()
-    talk.remind("a", a_body(tokens), ttl_turns=1)
-    assert shown_ids(talk.plan()) == ["a"]
+    session = a_talk()
+    session.remind("a", a_body(tokens), ttl_turns=1)
+    assert shown_ids(session.plan()) == ["a"]
 
 
 @pytest.mark.requirement("render:budget:three-times-left-out-goes-first")
 def test_a_reminder_left_out_three_times_in_a_row_goes_first() -> None:
-    talk = a_talk()
-    talk.remind("patient", a_body(600), PEER, ttl_turns=1)
+    session = a_talk()
+    session.remind("patient", a_body(600), PEER, ttl_turns=1)
     left_out = []
     for number in range(4):
-        talk.remind(f"trusted{number}", a_body(600), ttl_turns=1)
-        left_out.append(talk.asked_and_answered().left_out)
+        session.remind(f"trusted{number}", a_body(600), ttl_turns=1)
+        left_out.append(session.asked_and_answered().left_out)
     assert left_out == [("patient",)] * 3 + [("trusted3",)]
-    assert [event.reminder_id for event in talk.fired if event.turn == 4] == ["patient"]
+    assert [event.reminder_id for event in session.fired if event.turn == 4] == ["patient"]
 
 
 @pytest.mark.requirement("render:budget:three-times-left-out-goes-first")
 def test_being_shown_starts_the_count_anew() -> None:
-    talk = a_talk()
-    talk.remind("patient", a_body(600), PEER, ttl_turns=9)
+    session = a_talk()
+    session.remind("patient", a_body(600), PEER, ttl_turns=9)
     shown = []
     for number in range(8):
-        talk.remind(f"trusted{number}", a_body(600), ttl_turns=1)
-        shown.append("patient" in shown_ids(talk.asked_and_answered()))
-        talk.forget(f"trusted{number}")
+        session.remind(f"trusted{number}", a_body(600), ttl_turns=1)
+        shown.append("patient" in shown_ids(session.asked_and_answered()))
+        session.forget(f"trusted{number}")
     assert shown == [False, False, False, True, False, False, False, True]
 
 
 @pytest.mark.requirement("render:budget:larger-than-the-budget-goes-alone")
 def test_a_reminder_larger_than_the_budget_is_shown_alone_when_its_turn_comes() -> None:
-    talk = a_talk()
-    talk.remind("small", a_body(100), ttl_turns=4)
-    talk.remind("large", a_body(1_001), ttl_turns=1)
-    shown = [shown_ids(talk.asked_and_answered()) for _ in range(5)]
+    session = a_talk()
+    session.remind("small", a_body(100), ttl_turns=4)
+    session.remind("large", a_body(1_001), ttl_turns=1)
+    shown = [shown_ids(session.asked_and_answered()) for _ in range(5)]
     assert shown == [["small"], ["small"], ["small"], ["large"], ["small"]]
 
 
 @pytest.mark.requirement("render:budget:too-large")
 @pytest.mark.parametrize("preset", ["tail", "seed"])
 def test_a_reminder_larger_than_a_tenth_of_the_window_is_dropped(preset: str) -> None:
-    talk = a_talk()
-    talk.remind("just", a_body(5_000), ttl_turns=1)
-    talk.remind("more", a_body(5_001), ttl_turns=1)
-    planned = talk.plan_seed() if preset == "seed" else talk.ask()
+    session = a_talk()
+    session.remind("just", a_body(5_000), ttl_turns=1)
+    session.remind("more", a_body(5_001), ttl_turns=1)
+    planned = session.plan_seed() if preset == "seed" else session.ask()
     assert [(entry.reminder_id, entry.reason) for entry in planned.unusable] == [("more", DropReason.TOO_LARGE)]
     assert shown_ids(planned) == ["just"]
 
 
 @pytest.mark.requirement("render:budget:too-large")
 def test_it_is_dropped_for_good_and_nothing_is_where_the_window_is_unknown() -> None:
-    talk = a_talk()
-    talk.remind("more", a_body(5_001), ttl_turns=1)
-    talk.asked_and_answered()
-    assert [(event.reminder_id, event.reason) for event in talk.dropped] == [("more", DropReason.TOO_LARGE)]
-    assert talk.live_ids == []
-    unknown = Talk(UNKNOWN)
+    session = a_talk()
+    session.remind("more", a_body(5_001), ttl_turns=1)
+    session.asked_and_answered()
+    assert [(event.reminder_id, event.reason) for event in session.dropped] == [("more", DropReason.TOO_LARGE)]
+    assert session.live_ids == []
+    unknown = PlannedSession(UNKNOWN)
     unknown.remind("more", a_body(100_000), ttl_turns=1)
     assert shown_ids(unknown.plan()) == ["more"]
 
 
 @pytest.mark.requirement("render:budget:left-out-is-reported")
 def test_what_the_budget_leaves_out_is_named_in_an_event() -> None:
-    talk = a_talk()
+    session = a_talk()
     for reminder_id in "abcd":
-        talk.remind(reminder_id, a_body(400), ttl_turns=1)
-    planned = talk.asked_and_answered()
+        session.remind(reminder_id, a_body(400), ttl_turns=1)
+    planned = session.asked_and_answered()
     assert planned.left_out == ("c", "d")
-    assert [(event.reminder_id, event.turn) for event in talk.deferred] == [("c", 1), ("d", 1)]
-    assert [event.reminder_id for event in talk.fired] == ["a", "b"]
+    assert [(event.reminder_id, event.turn) for event in session.deferred] == [("c", 1), ("d", 1)]
+    assert [event.reminder_id for event in session.fired] == ["a", "b"]

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sideband.core.ledger import Form, Scope
+from sideband.core.ledger import Form, Lifetime
+from sideband.core.messages import ToolStatus
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import IN_PROCESS, Provenance
-from sideband.ports import ToolStatus
-from sideband.render.profile import Cache, Placement, Wire
-from sideband.render.renderer import Rendered
+from sideband.render.plan import Plan
+from sideband.render.profiles import Cache, Placement, Wire
 from tests.cache_oracle import (
     BYTES_PER_TOKEN,
     READ,
@@ -176,7 +176,7 @@ class Asked(NamedTuple):
     A `repeat` is what was sent before, once more.
     """
 
-    rendered: Rendered
+    rendered: Plan
     passing: float
     placed: float
     carried: float
@@ -202,8 +202,8 @@ def run(route: Route, steps: Sequence[Step], *, beside: float = 0.0) -> list[Ask
             # What was kept is gone with its window.
             carried, window = 0.0, sent.view.window
         sizes = [(one.scope, len(one.text.encode()) / BYTES_PER_TOKEN + beside) for one in sent.rendered.fragments]
-        placed = sum(size for scope, size in sizes if scope is Scope.KEPT)
-        passing = sum(size for scope, size in sizes if scope is not Scope.KEPT)
+        placed = sum(size for scope, size in sizes if scope is Lifetime.KEPT)
+        passing = sum(size for scope, size in sizes if scope is not Lifetime.KEPT)
         for rendered in (sent.rendered, *sent.repeats):
             repeat = rendered is not sent.rendered
             requests.append(Asked(rendered, passing, placed, carried, repeat, sent.answered))
@@ -222,7 +222,7 @@ def without_reminders(steps: Sequence[Step]) -> list[Step]:
 
 
 def usages(cache: CacheOracle, requests: Sequence[Asked]) -> list[Usage]:
-    return [cache.ask(request.rendered.body) for request in requests]
+    return [cache.ask(request.rendered.request.body) for request in requests]
 
 
 # Where breakpoints are ours.
@@ -271,7 +271,7 @@ def test_reminders_cost_their_tokens_and_nothing_else(route: Route, steps: list[
 @given(steps=sessions(most=5))
 def test_one_breakpoint_will_do_while_a_turn_adds_few_blocks(route: Route, steps: list[Step]) -> None:
     told, bare = run(route, steps), run(route, without_reminders(steps))
-    sizes = [len(blocks(route.profile.wire, request.rendered.body)) for request in told]
+    sizes = [len(blocks(route.profile.wire, request.rendered.request.body)) for request in told]
     assume(all(later - sooner < AnthropicCache.LOOK_BACK for sooner, later in pairwise(sizes)))
     the_law_holds(route, told, bare)
 
@@ -282,7 +282,7 @@ def test_one_breakpoint_will_do_while_a_turn_adds_few_blocks(route: Route, steps
 def test_reminders_that_pass_change_nothing_that_is_read_or_written(route: Route, steps: list[Step]) -> None:
     told, bare = run(route, steps), run(route, without_reminders(steps))
     for requests in (told, bare):
-        kept = [each for request in requests for each in request.rendered.fragments if each.scope is Scope.KEPT]
+        kept = [each for request in requests for each in request.rendered.fragments if each.scope is Lifetime.KEPT]
         # Only a message of its own: a run without reminders says that it goes on where another one has something to
         # show, and where nothing is left of a conversation no turn can carry a reminder. What takes it back follows.
         assert not kept or kept[0].form is Form.MESSAGE
@@ -371,7 +371,7 @@ def test_a_server_that_nothing_is_known_of_may_compute_its_last_reply_again(rout
 def _replied(wire: Wire, before: Asked, now: Asked) -> float:
     """The tokens of what the model has said between two requests, where something had passed before that."""
     said = [
-        [block.tokens + FRAME for block in blocks(wire, request.rendered.body) if block.role == "assistant"]
+        [block.tokens + FRAME for block in blocks(wire, request.rendered.request.body) if block.role == "assistant"]
         for request in (before, now)
     ]
     return sum(said[1][len(said[0]) :]) if before.passing else 0.0

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sideband.core.reminder import RoleHint
-from sideband.render.profile import Placement
+from sideband.render.profiles import Placement
 from sideband.render.renderer import Renderer
 from sideband.runtime.profiles import load_profiles
-from tests.talks import Talk
+from tests.planned_sessions import PlannedSession
 
 
 @pytest.mark.requirement("render:profile:rows-are-data")
@@ -29,12 +29,12 @@ def test_what_a_users_row_states_decides_what_is_sent(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     model = "anthropic:claude-opus-5"
-    talk = Talk(load_profiles().of(model))
-    talk.remind("a", "The build is red.", role_hint=RoleHint.SYSTEM, ttl_turns=1)
+    session = PlannedSession(load_profiles().of(model))
+    session.remind("a", "The build is red.", role_hint=RoleHint.SYSTEM, ttl_turns=1)
     built_in, overridden = (
         Renderer(profiles.of(model), model="claude-opus-5") for profiles in (load_profiles(), load_profiles(own))
     )
     assert built_in.placement is not Placement.SEED
     assert overridden.placement is Placement.SEED
-    assert [shown.rendered_role for shown in overridden.render(talk.view()).shown] == ["system"]
+    assert [shown.rendered_role for shown in overridden.render(session.view()).shown] == ["system"]
     assert overridden.profile.wire is built_in.profile.wire

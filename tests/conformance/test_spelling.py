@@ -5,18 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.draft import mint
 from sideband.core.errors import InvalidReminder, UnknownOption
 from sideband.core.events import Injected
 from sideband.core.parse import parse, parse_json
-from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, as_dict
+from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, as_dict, mint
 from sideband.core.surfaces import LIFECYCLE, RULES, Case, Surface, spelled
 from sideband.core.transcript import reminder_event
 from sideband.core.trust import IN_PROCESS
 from sideband.protocols import wire
 from sideband.protocols.a2a.messages import InjectReminderResult
-from sideband.protocols.acp.messages import SessionInjectReminderResponse
-from sideband.protocols.acp.updates import ReminderEmitted
+from sideband.protocols.acp.messages import ReminderEmitted, SessionInjectReminderResponse
 from tests.builders import a_reminder
 
 FULL = a_reminder(
@@ -177,7 +175,7 @@ def test_null_reads_as_absent(surface: Surface) -> None:
     ],
 )
 def test_a_key_that_comes_twice_is_refused(surface: Surface, text: str, key: str) -> None:
-    with pytest.raises(InvalidReminder, match="stands twice") as refused:
+    with pytest.raises(InvalidReminder, match="occurs twice") as refused:
         parse_json(text, surface)
     assert refused.value.field == key
 

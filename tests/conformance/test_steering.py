@@ -7,21 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.events import (
-    Fired,
-    InjectDelivered,
-    Injected,
-    Queued,
-    TurnCommitted,
-    TurnVoided,
-)
-from sideband.core.pending import PendingState
+from sideband.core.events import Fired, InjectDelivered, Injected, Queued, TurnCommitted, TurnVoided
+from sideband.core.messages import Reply, ToolCall
 from sideband.core.reminder import Source
 from sideband.core.seams import Mode, Seam
+from sideband.core.state import PendingState
 from sideband.core.trust import Provenance
 from sideband.loop.run import LoopResult, LoopStatus
 from sideband.models.scripted import Line
-from sideband.ports import ModelError, Reply, ToolCall
+from sideband.ports import ModelError
 from sideband.render.view import RequestView
 from tests.agents import AnAgent, awaited
 from tests.builders import a_draft
@@ -65,6 +59,7 @@ async def test_every_call_of_a_skipped_batch_has_a_result_that_says_so() -> None
     [
         pytest.param(Provenance(), "the operator", id="this-process"),
         pytest.param(CLIENT, "editor", id="a-client"),
+        pytest.param(Provenance(provider_id="watch_build"), "watch_build", id="a-provider"),
     ],
 )
 @awaited
@@ -204,9 +199,10 @@ async def test_a_steer_that_comes_while_a_reply_streams_waits_for_its_end() -> N
 @awaited
 async def test_what_a_program_reminds_a_session_of_waits_for_a_seam() -> None:
     agent = AnAgent()
-    (reminder_id, deduped) = await agent.session.remind("The build is red.", dedupe_key="build", mode="finish_step")
+    accepted = await agent.session.remind("The build is red.", dedupe_key="build", mode="finish_step")
     (queued,) = agent.events(Queued)
-    assert (queued.item.id, queued.item.mode, deduped) == (reminder_id, Mode.FINISH_STEP, 0)
+    assert (queued.item.id, queued.item.mode) == (accepted.reminder_id, Mode.FINISH_STEP)
+    assert accepted.deduped_count == 0
     assert queued.item.reminder.source is Source.IN_PIPELINE
     assert len(agent.state.live) == 0
     assert (await agent.session.remind("The build is green.", dedupe_key="build")).deduped_count == 1

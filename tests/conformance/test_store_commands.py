@@ -11,13 +11,13 @@ from typing import Any
 import apsw
 import pytest
 
+from sideband.core.errors import CursorExpired
 from sideband.core.events import RequestCommitted
-from sideband.core.failures import CursorExpired
 from sideband.runtime.agents import agent_loop
 from tests.builders import a_draft
 from tests.loopback import a_loopback
+from tests.model_kinds import ANTHROPIC
 from tests.programs import ROOT, run_sideband
-from tests.speakers import ANTHROPIC
 from tests.stored_agents import TASK, a_session, address, run
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, played, told
 
@@ -91,7 +91,7 @@ def test_events_says_where_to_go_on_when_its_place_is_no_longer_kept(durable: Tw
     oldest = played(story)
     answer = run_sideband("events", address(durable), "--after", "1")
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == f"error: events up to {oldest} are no longer all kept; go on with --after {oldest}\n"
+    assert answer.stderr == f"error: some events up to {oldest} have been pruned; continue with --after {oldest}\n"
     assert run_sideband("events", address(durable), "--after", str(oldest)).returncode == 0
 
 
@@ -199,7 +199,7 @@ def test_doctor_rebuilds_every_session_and_finds_nothing_wrong(durable: Twin) ->
     played(lambda: fill(durable))
     answer = run_sideband("doctor", "--verify", address(durable))
     assert (answer.returncode, answer.stderr) == (0, "")
-    assert answer.stdout.splitlines()[-1] == "Everything is in order."
+    assert answer.stdout.splitlines()[-1] == "No problems found."
     found = json.loads(run_sideband("doctor", "--json", "--verify", address(durable)).stdout)
     assert found["sessions"]["rebuilt from the first event"] == 2
 
@@ -221,6 +221,6 @@ def test_doctor_names_every_row_that_was_changed_or_is_missing(durable: Twin) ->
     answer = run_sideband("doctor", "--verify", address(durable))
     assert answer.returncode == 1
     assert [line for line in answer.stdout.splitlines() if line.startswith("!")] == [
-        "! gap 1: row 4 is missing from the journal, and nothing was pruned there",
+        "! gap 1: row 4 is missing from the journal, although nothing was pruned there",
         "! worked: row 2 was changed (session 'worked')",
     ]

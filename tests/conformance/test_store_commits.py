@@ -9,19 +9,28 @@ from typing import Final
 import apsw
 import pytest
 
+from sideband.core.accept import replace_message, revoke_reminder
 from sideband.core.drain import drain
-from sideband.core.errors import AlreadyDelivered, BodyTooLarge, TooManyPending
-from sideband.core.events import Checkpoint, Deduped, Event, InjectDelivered, Injected, Queued
-from sideband.core.failures import OutcomeUnknown, StoreUnavailable
-from sideband.core.inbox import accept_message, replace_message, revoke_reminder
-from sideband.core.limits import Limits
+from sideband.core.errors import AlreadyDelivered, BodyTooLarge, OutcomeUnknown, StoreUnavailable, TooManyPending
+from sideband.core.events import (
+    Checkpoint,
+    Deduped,
+    Event,
+    InjectAccepted,
+    InjectDelivered,
+    Injected,
+    Queued,
+    QueuedMessage,
+)
+from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.seams import InjectMode, Seam
-from sideband.core.state import SessionState
+from sideband.core.state import Decided, Decision, SessionState
 from sideband.loop.hooks import Hooks
-from sideband.ports import Decision, Journal
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.ports import Journal
+from sideband.store.sqlite import SqliteSettings
 from sideband.testing import CountingIds, MemoryStore, run_schedule
 from tests.builders import a_draft, a_text
+from tests.decisions import deciding, saying
 from tests.sessions import CLIENT, PEER
 from tests.stored_agents import a_session, is_shown, run
 from tests.unit.core.test_snapshot import facts
@@ -31,6 +40,7 @@ from tests.unit.store.twins import (
     SqliteTwin,
     Twin,
     a_start,
+    last_of,
     played,
     told,
     took,
@@ -41,7 +51,7 @@ MEBIBYTE: Final = 1_048_576
 
 
 def a_drain(state: SessionState) -> Iterable[Event]:
-    return drain(state.inbox, state.live, Seam.ITERATION_START, next_turn=state.next_turn).events
+    return drain(state, Seam.ITERATION_START).events
 
 
 @pytest.fixture
@@ -80,7 +90,7 @@ def test_where_the_commit_of_an_accept_fails_there_is_no_reply_and_no_item(
                     await sender.send(a_draft())
                 assert await told(store) == []
             await Sender(store).send(a_draft())
-            assert store.state("s").inbox.count() == 1
+            assert len(store.state("s").inbox) == 1
 
     played(story)
 
@@ -91,13 +101,13 @@ def test_a_drain_and_what_it_displaces_are_one_commit(twin: Twin) -> None:
         async with twin.open() as store:
             sender = Sender(store)
             old = await sender.send(a_draft(dedupe_key="k"))
-            await store.commit("s", a_drain)
+            await store.commit("s", deciding(a_drain))
             new = await sender.send(a_draft(dedupe_key="k"))
             assert [item.id for item in store.state("s").live] == [old.reminder_id], (
                 "displaced by the drain, not before"
             )
-            committed = await store.commit("s", a_drain)
-            assert [type(event) for event in committed.events] == [Deduped, Injected, Checkpoint]
+            committed = await store.commit("s", deciding(a_drain))
+            assert [type(event) for event in committed] == [Deduped, Injected, Checkpoint]
             assert [item.id for item in store.state("s").live] == [new.reminder_id]
 
     played(story)
@@ -111,19 +121,19 @@ def test_whichever_write_of_a_drain_fails_the_old_one_lives_and_the_new_one_wait
         async with sqlite.open(SqliteSettings(vfs=disk.name)) as store:
             sender = Sender(store)
             await sender.send(a_draft(dedupe_key="k"))
-            await store.commit("s", a_drain)
+            await store.commit("s", deciding(a_drain))
             await sender.send(a_draft(dedupe_key="k"))
             for operations in range(100):
                 before = facts(store.state("s"))
                 with disk.fails_after(operations, apsw.FullError):
                     try:
-                        await store.commit("s", a_drain)
+                        await store.commit("s", deciding(a_drain))
                     except (StoreUnavailable, OutcomeUnknown):
                         assert facts(store.state("s")) == before
                         continue
                 break
             assert operations > 0
-            assert ([item.id for item in store.state("s").live], store.state("s").inbox.count()) == (["r-2"], 0)
+            assert ([item.id for item in store.state("s").live], len(store.state("s").inbox)) == (["r-2"], 0)
 
     played(story)
 
@@ -136,8 +146,9 @@ def test_where_there_is_nothing_to_write_there_is_no_commit(twin: Twin) -> None:
             wake = here.wake("s")
             assert isinstance(wake, asyncio.Event)
             wake.clear()
-            committed = [await store.commit("s", lambda _: ()) for store in (here, there)]
-            assert [(entry.events, entry.sequence) for entry in committed] == [((), 1), ((), 1)]
+            for store in (here, there):
+                assert await store.commit("s", lambda _: Decided((), "its value")) == "its value"
+                assert await last_of(store) == 1
             assert (len(await told(there)), wake.is_set()) == (1, False)
 
     played(story)
@@ -150,7 +161,7 @@ def test_a_decision_for_nothing_costs_no_sync(sqlite: SqliteTwin, disk: FailingD
             await store.commit("s", a_start)
             before = disk.done
             for _ in range(10):
-                await store.commit("s", lambda _: ())
+                await store.commit("s", saying())
             assert disk.done == before
             await store.commit("s", a_start)
             assert disk.done > before
@@ -172,7 +183,7 @@ def test_each_of_many_senders_finds_its_own_in_the_order_it_sent_them(twin: Twin
                     await sender.send(a_draft())
 
             await asyncio.gather(*map(send_all, senders))
-            await stores[0].commit("s", a_drain)
+            await stores[0].commit("s", deciding(a_drain))
             delivered = [item.id for item in stores[0].state("s").live]
             accepted = [entry.event.item.id for entry in await told(stores[1]) if isinstance(entry.event, Queued)]
             assert delivered == accepted
@@ -210,12 +221,12 @@ def test_of_a_revoke_and_a_drain_at_once_exactly_one_wins(twin: Twin, drain_firs
                 sent = await Sender(here, name=f"n{number}").send(a_draft())
 
                 def revoke(state: SessionState, reminder_id: str = sent.reminder_id) -> Iterable[Event]:
-                    return revoke_reminder(state.inbox, reminder_id, CLIENT).events
+                    return revoke_reminder(state, reminder_id, CLIENT).events
 
-                racers = [here.commit("s", a_drain), there.commit("s", revoke)]
+                racers = [here.commit("s", deciding(a_drain)), there.commit("s", deciding(revoke))]
                 outcomes = await asyncio.gather(*(racers if drain_first else reversed(racers)), return_exceptions=True)
                 refused = [outcome for outcome in outcomes if isinstance(outcome, AlreadyDelivered)]
-                await here.commit("s", lambda _: ())
+                await here.commit("s", saying())
                 assert (sent.reminder_id in here.state("s").live) is bool(refused)
 
     played(story)
@@ -270,19 +281,18 @@ def test_the_answer_to_a_revoke_from_elsewhere_matches_what_the_model_saw(twin: 
 def test_a_drain_that_races_a_replace_takes_one_version_whole(twin: Twin, drain_first: bool) -> None:  # noqa: FBT001 - a row
     old, new = [*a_text("old"), *a_text("old")], [*a_text("new"), *a_text("new")]
 
-    def say(number: int) -> Decision:
-        return lambda state: accept_message(
-            state.inbox, old, InjectMode.STEER, CLIENT, new_id=f"m{number}", running=True
-        )
+    def say(number: int) -> Decision[tuple[Event, ...]]:
+        item = QueuedMessage(message_id=f"m{number}", content=tuple(old), mode=InjectMode.STEER, provenance=CLIENT)
+        return saying(InjectAccepted(item=item))
 
-    def replace(number: int) -> Decision:
-        return lambda state: replace_message(state.inbox, f"m{number}", new, CLIENT)
+    def replace(number: int) -> Decision[None]:
+        return lambda state: replace_message(state, f"m{number}", new, CLIENT, limits=DEFAULT_LIMITS)
 
     async def story() -> None:
         async with two_of(twin) as (here, there):
             for number in range(6):
                 await here.commit("s", say(number))
-                racers = [here.commit("s", a_drain), there.commit("s", replace(number))]
+                racers = [here.commit("s", deciding(a_drain)), there.commit("s", replace(number))]
                 outcomes = await asyncio.gather(*(racers if drain_first else reversed(racers)), return_exceptions=True)
                 is_late = any(isinstance(outcome, AlreadyDelivered) for outcome in outcomes)
                 events = [entry.event for entry in await told(here)]

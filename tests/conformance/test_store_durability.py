@@ -8,23 +8,24 @@ from typing import Final
 import apsw
 import pytest
 
-from sideband.core.draft import Draft
+from sideband.core.apply import fold
+from sideband.core.errors import StoreDamaged, StoreNewer, StoreRefused
 from sideband.core.events import InjectDelivered, Injected
-from sideband.core.failures import StoreDamaged, StoreNewer, StoreRefused
-from sideband.core.state import SessionState, fold
+from sideband.core.reminder import Draft
+from sideband.core.state import SessionState
 from sideband.loop.run import LoopStatus
 from sideband.ports import Journal, ModelError
 from sideband.runtime.store import open_store
 from sideband.store.postgres import schema as postgres_schema
-from sideband.store.sqlite import open_sqlite, schema
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.sqlite import SqliteSettings, open_sqlite, schema
 from tests.builders import a_draft
+from tests.decisions import deciding
 from tests.faults.power.images import Disk
 from tests.faults.power.recording import RecordingDisk
 from tests.stored_agents import Victim, a_victim, address, is_shown, run
 from tests.stored_victim import tidied
 from tests.unit.core.test_snapshot import facts
-from tests.unit.store.sqlite.test_torn import LENGTH, left_behind, put
+from tests.unit.store.sqlite.test_wal import LENGTH, left_behind, put
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played, told
 
 POWER_CUTS: Final = 25
@@ -142,7 +143,7 @@ def test_a_process_that_is_killed_while_it_compacts_leaves_the_old_or_the_new_tr
                     assert (said, live) == new
                 # The next one begins with a tidy conversation, whatever this one has left.
                 if (said, live) == old:
-                    await store.commit("s", tidied(turn))
+                    await store.commit("s", deciding(tidied(turn)))
 
     played(story)
 
@@ -204,7 +205,7 @@ def test_a_repeat_after_a_restart_gets_the_reply_of_the_first(twin: Twin) -> Non
         for _ in range(3):
             async with twin.open() as store:
                 again = await Sender(store).send(draft)
-                assert (again.reminder_id, again.deduped_count, again.events) == ("once", 1, ())
+                assert (again.reminder_id, again.deduped_count) == ("once", 1)
                 assert (again.requested, again.effective) == (first.requested, first.effective)
                 assert len(await told(store)) == count
 
@@ -220,7 +221,7 @@ def test_a_torn_commit_at_the_end_is_dropped_whole_and_one_before_others_is_refu
 
     async def look() -> int:
         async with sqlite.open() as store:
-            return (await is_whole(store)).inbox.count()
+            return len((await is_whole(store)).inbox)
 
     put(sqlite, left.file, left.log)
     every = played(look)
@@ -230,7 +231,7 @@ def test_a_torn_commit_at_the_end_is_dropped_whole_and_one_before_others_is_refu
     damaged = bytearray(left.log)
     damaged[LENGTH * 2] ^= 0xFF
     put(sqlite, left.file, bytes(damaged))
-    with pytest.raises(StoreDamaged, match="cannot be read, and others stand behind it"):
+    with pytest.raises(StoreDamaged, match="cannot be read, and later commits follow it"):
         played(look)
 
 

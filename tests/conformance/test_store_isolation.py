@@ -7,18 +7,21 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from sideband.core.apply import fold
+from sideband.core.errors import CursorLost
 from sideband.core.events import Event, Injected, Queued
-from sideband.core.failures import CursorLost
-from sideband.core.lifecycle import inject
-from sideband.core.state import SessionState, fold
+from sideband.core.lifecycle import go_live
+from sideband.core.messages import Reply
+from sideband.core.state import SessionState
+from sideband.core.trust import IN_PROCESS
 from sideband.loop.hooks import Hooks
 from sideband.loop.run import LoopResult
-from sideband.ports import Reply
 from sideband.providers.registry import Registry
 from sideband.runtime.session import Session
 from sideband.store.feed import SUBSCRIBER_EVENTS
 from sideband.testing import ScriptedModel
 from tests.builders import a_draft, a_reminder
+from tests.decisions import deciding
 from tests.loop_builders import ATool, a_reply
 from tests.stored_agents import TASK, a_session, is_shown, run
 from tests.unit.core.test_snapshot import facts
@@ -165,14 +168,14 @@ def test_a_subscriber_that_does_not_read_is_cut_off_and_delays_nobody(twin: Twin
 @pytest.mark.requirement("store:isolation:slow-code-delays-no-accept")
 def test_a_decision_that_fails_fails_alone(twin: Twin) -> None:
     def fail(state: SessionState) -> Iterable[Event]:
-        yield from inject(state.live, a_reminder())
+        yield from go_live(state, a_reminder(), IN_PROCESS)
         raise RuntimeError("broken")
 
     async def story() -> None:
         async with twin.open() as store:
             sender = Sender(store)
             good: list[Callable[[], Coroutine[Any, Any, object]]] = [lambda: sender.send(a_draft())] * 3
-            bad: list[Callable[[], Coroutine[Any, Any, object]]] = [lambda: store.commit("s", fail)] * 3
+            bad: list[Callable[[], Coroutine[Any, Any, object]]] = [lambda: store.commit("s", deciding(fail))] * 3
             mixed = [ask() for pair in zip(good, bad, strict=True) for ask in pair]
             outcomes = await asyncio.gather(*mixed, return_exceptions=True)
             assert [isinstance(outcome, RuntimeError) for outcome in outcomes] == [False, True] * 3

@@ -4,6 +4,7 @@ import ast
 import asyncio
 import json
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,18 +12,22 @@ import apsw
 import pytest
 
 import sideband as sb
-from sideband.core.errors import ReminderError
+from sideband.core.accept import accept
+from sideband.core.apply import fold
+from sideband.core.errors import CursorExpired, CursorLost, ReminderError
 from sideband.core.events import Event, Injected, Queued
-from sideband.core.failures import CursorExpired, CursorLost
-from sideband.core.lifecycle import inject
-from sideband.core.state import fold
+from sideband.core.lifecycle import go_live
+from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.topic import KINDS
+from sideband.core.trust import IN_PROCESS
 from sideband.store.feed import SUBSCRIBER_EVENTS
-from sideband.store.postgres.committing import PostgresSettings
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.postgres import PostgresSettings
+from sideband.store.sqlite import SqliteSettings
 from sideband.testing import ScriptedModel
 from tests.builders import a_draft, a_reminder
+from tests.decisions import deciding, whole
 from tests.programs import ROOT, run_sideband
+from tests.sessions import CLIENT
 from tests.stored_agents import a_session, address, run
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import (
@@ -36,6 +41,7 @@ from tests.unit.store.twins import (
     so_many,
     told,
     took,
+    written_at,
 )
 
 # Put together here, so that no scanner takes this file for a leak.
@@ -176,10 +182,10 @@ def test_all_sessions_of_a_store_share_one_sequence_without_gaps(twin: Twin) -> 
 
     async def story() -> None:
         async with twin.open() as store:
-            asked = [store.commit(f"s{number % 4}", a_start if number % 5 else fail) for number in range(40)]
+            asked = [store.commit(f"s{number % 4}", a_start if number % 5 else deciding(fail)) for number in range(40)]
             await asyncio.gather(*asked, return_exceptions=True)
         async with twin.open() as store:
-            assert (await store.commit("s0", a_start)).sequence == 33
+            assert await written_at(store, "s0", a_start) == 33
             assert [entry.sequence for entry in await told(store)] == list(range(1, 34))
 
     played(story)
@@ -224,8 +230,9 @@ def test_the_journal_is_pruned_behind_a_snapshot_and_nothing_is_forgotten(durabl
         async with durable.open(small) as store:  # type: ignore[arg-type]  # its own
             events: list[Event] = []
             for number in range(40):
-                sent = await Sender(store, name=f"n{number}").send(a_draft(dedupe_key=f"k{number % 3}"))
-                events += sent.events
+                draft, new_id = a_draft(dedupe_key=f"k{number % 3}"), f"r{number}"
+                decide = partial(accept, draft=draft, provenance=CLIENT, new_id=new_id, limits=DEFAULT_LIMITS)
+                events += (await store.commit("s", whole(decide))).events
             expected = facts(store.state("s"))
             assert expected == facts(fold(events))
         async with durable.open() as store:
@@ -245,7 +252,9 @@ async def tell_secrets(twin: Twin) -> None:
     async with twin.open() as store:
         session = await a_session(store)
         await session.remind(f"The token is {SECRET}.", dedupe_key=f"token:{SECRET}", tags=[SECRET], ttl_turns=1)
-        await store.commit("s", lambda state: inject(state.live, a_reminder("live", dedupe_key=SECRET)))
+        await store.commit(
+            "s", deciding(lambda state: go_live(state, a_reminder("live", dedupe_key=SECRET), IN_PROCESS))
+        )
         await run(session)
         events = [entry.event for entry in await told(store)]
         assert any(isinstance(event, Injected) and SECRET in event.reminder.body for event in events), "kept in full"

@@ -6,24 +6,15 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.core.draft import Draft, in_name_of
-from sideband.core.errors import (
-    BodyTooLarge,
-    NotInjectable,
-    RateLimited,
-    TooManyPending,
-    UnknownOption,
-    UnknownSession,
-)
-from sideband.core.events import Queued
-from sideband.core.items import QueuedReminder
+from sideband.core.errors import BodyTooLarge, NotInjectable, RateLimited, TooManyPending, UnknownOption, UnknownSession
+from sideband.core.events import Queued, QueuedReminder
 from sideband.core.limits import DEFAULT_LIMITS, Bucket, take
 from sideband.core.parse import parse
-from sideband.core.reminder import Propagate, RoleHint, Source
+from sideband.core.reminder import Draft, Propagate, RoleHint, Source, in_name_of
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.surfaces import Surface
 from sideband.core.topic import Correlation, publish
-from sideband.core.trust import IN_PROCESS, LEVELS, Connection, Provenance, Trust, TrustPolicy, ceiling_for
+from sideband.core.trust import IN_PROCESS, LEVELS, Channel, Provenance, Trust, TrustPolicy, ceiling_for
 from tests.builders import a_draft
 from tests.sessions import CLIENT, PEER, SERVER, Session
 
@@ -56,26 +47,24 @@ def effective(item: QueuedReminder) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("connection", "level", "number"),
+    ("channel", "level", "number"),
     [
+        pytest.param(Channel.IN_PROCESS, Trust.OPERATOR, 0, marks=pytest.mark.requirement("trust:level:t0-operator")),
         pytest.param(
-            Connection.IN_PROCESS, Trust.OPERATOR, 0, marks=pytest.mark.requirement("trust:level:t0-operator")
+            Channel.SESSION_CLIENT, Trust.CONTROLLER, 1, marks=pytest.mark.requirement("trust:level:t1-controller")
         ),
         pytest.param(
-            Connection.SESSION_CLIENT, Trust.CONTROLLER, 1, marks=pytest.mark.requirement("trust:level:t1-controller")
+            Channel.OPERATOR_TOKEN, Trust.CONTROLLER, 1, marks=pytest.mark.requirement("trust:level:t1-controller")
         ),
+        pytest.param(Channel.TASK_OWNER, Trust.PEER, 2, marks=pytest.mark.requirement("trust:level:t2-peer")),
         pytest.param(
-            Connection.OPERATOR_TOKEN, Trust.CONTROLLER, 1, marks=pytest.mark.requirement("trust:level:t1-controller")
+            Channel.CONFIGURED_SERVER, Trust.SERVER, 3, marks=pytest.mark.requirement("trust:level:t3-server")
         ),
-        pytest.param(Connection.TASK_OWNER, Trust.PEER, 2, marks=pytest.mark.requirement("trust:level:t2-peer")),
-        pytest.param(
-            Connection.CONFIGURED_SERVER, Trust.SERVER, 3, marks=pytest.mark.requirement("trust:level:t3-server")
-        ),
-        pytest.param(Connection.CONTENT, Trust.CONTENT, 4, marks=pytest.mark.requirement("trust:level:t4-content")),
+        pytest.param(Channel.CONTENT, Trust.CONTENT, 4, marks=pytest.mark.requirement("trust:level:t4-content")),
     ],
 )
-def test_the_level_follows_from_the_kind_of_connection(connection: Connection, level: Trust, number: int) -> None:
-    assert LEVELS[connection] is level
+def test_the_level_follows_from_the_channel(channel: Channel, level: Trust, number: int) -> None:
+    assert LEVELS[channel] is level
     assert level == number
 
 
@@ -324,7 +313,7 @@ def test_what_asks_for_too_much_is_accepted_with_less(sender: Provenance) -> Non
 def test_the_event_of_a_clamped_reminder_has_what_was_asked_for_and_what_it_got() -> None:
     session = Session()
     answer = session.accept(a_draft(**GREEDY), PEER)
-    (event,) = answer.events
+    event = session.journal[-1]
     assert isinstance(event, Queued)
     assert answer.requested == event.item.provenance.requested == GREEDY
     assert effective(event.item)["ttl_turns"] == 3

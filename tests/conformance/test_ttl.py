@@ -1,15 +1,16 @@
 """How long a reminder lives: in a session by the turns that showed it, in a transcript by the passes it saw."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sideband.core.apply import fold
 from sideband.core.events import Event, Expired, ExpiryReason, TurnCommitted
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Mode, Seam
-from sideband.core.state import fold
 from sideband.core.transcript import Transcript, end_turn, reminder_event
 from tests.builders import a_draft, a_reminder
 from tests.sessions import Session
@@ -19,7 +20,7 @@ def a_transcript(*reminders: Reminder) -> Transcript:
     return Transcript(events=tuple(reminder_event(reminder, event_id=f"e-{reminder.id}") for reminder in reminders))
 
 
-def expired(events: tuple[Event, ...]) -> list[str]:
+def expired(events: Iterable[Event]) -> list[str]:
     """The ids that ended by TTL."""
     return [event.reminder_id for event in events if isinstance(event, Expired) and event.reason is ExpiryReason.TTL]
 
@@ -245,8 +246,8 @@ def test_replaying_a_history_gives_every_reminder_its_last_turn_again(steps: lis
 def test_a_pass_ages_what_had_fired_and_ends_what_had_one_turn_left() -> None:
     before = a_transcript(a_reminder("one", ttl_turns=1), a_reminder("two", ttl_turns=2, fired_at_turn=7))
     result = end_turn(before, 7)
-    assert [(reminder.id, reminder.ttl_turns) for reminder in result.transcript.reminders] == [("two", 1)]
-    assert result.expired_ids == ("one",)
+    assert [(reminder.id, reminder.ttl_turns) for reminder in result.value.transcript.reminders] == [("two", 1)]
+    assert result.value.expired_ids == ("one",)
     assert result.events == (Expired(reminder_id="one", reason=ExpiryReason.TTL, turn=7),)
 
 
@@ -257,14 +258,14 @@ def test_a_finite_reminder_lives_through_as_many_passes_as_its_ttl(ttl: int) -> 
     passes = 0
     while transcript.reminders:
         passes += 1
-        transcript = end_turn(transcript, passes).transcript
+        transcript = end_turn(transcript, passes).value.transcript
     assert passes == ttl
 
 
 @pytest.mark.requirement("core:end_turn:leaves-later-ones")
 def test_a_pass_leaves_what_fires_after_that_turn() -> None:
     before = a_transcript(a_reminder("a", ttl_turns=1, fired_at_turn=8))
-    assert end_turn(before, 7) == (before, (), ())
+    assert end_turn(before, 7) == ((), (before, ()))
     assert expired(end_turn(before, 8).events) == ["a"]
 
 
@@ -272,7 +273,7 @@ def test_a_pass_leaves_what_fires_after_that_turn() -> None:
 def test_a_pass_leaves_what_has_no_ttl() -> None:
     transcript = a_transcript(a_reminder("a"))
     for turn in range(100):
-        transcript = end_turn(transcript, turn).transcript
+        transcript = end_turn(transcript, turn).value.transcript
     assert transcript == a_transcript(a_reminder("a"))
 
 

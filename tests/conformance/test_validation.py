@@ -5,8 +5,7 @@ import re
 import pytest
 
 from sideband.core.errors import BodyTooLarge, InvalidOption, InvalidReminder, MalformedProviderResult, ReminderError
-from sideband.core.lenient import read_leniently
-from sideband.core.parse import parse
+from sideband.core.parse import parse, read_leniently
 from sideband.core.surfaces import RULES, Surface, spelled
 from sideband.core.transcript import Transcript, inject_reminder, transcript_reminder_event
 from tests.builders import a_draft, a_reminder, counting_ids
@@ -250,11 +249,11 @@ def test_what_a_server_says_beyond_the_fields_is_ignored_and_counted() -> None:
     ("field", "value", "told"),
     [
         ("body", 17, "body must be a string, not 17"),
-        ("body", " \n", r"body must not be blank, as ' \n' is"),
+        ("body", " \n", r"body must not be blank, got ' \n'"),
         ("body", "a\x07b", "body contains the character U+0007 at 1"),
         ("tags", "ci", "tags must be a list of strings, not 'ci'"),
         ("tags", ["a", 17], "tags[1] must be a string, not 17"),
-        ("tags", ["a", " "], "tags[1] must not be blank, as ' ' is"),
+        ("tags", ["a", " "], "tags[1] must not be blank, got ' '"),
         ("tags", ["t" * 65], f"tags[0] has 65 bytes, at most 64 are accepted: '{'t' * 65}'"),
         ("dedupeKey", 17, "dedupeKey must be a string, not 17"),
         ("ttlTurns", "2", "ttlTurns must be a whole number, not '2'"),
@@ -311,7 +310,7 @@ def test_an_error_carries_the_code_of_its_surface(surface: Surface, code: str) -
 
 @pytest.mark.requirement("parse:errors:change-nothing")
 def test_a_refused_injection_leaves_the_transcript_alone() -> None:
-    before = inject_reminder(Transcript(), {"body": "x", "dedupe_key": "k"}, new_id=counting_ids()).transcript
+    before = inject_reminder(Transcript(), {"body": "x", "dedupe_key": "k"}, new_id=counting_ids()).value.transcript
     with pytest.raises(InvalidOption):
         inject_reminder(before, {"body": " ", "dedupe_key": "k"}, new_id=counting_ids("other-"))
     assert [reminder.body for reminder in before.reminders] == ["x"]

@@ -1,4 +1,4 @@
-"""Play again what once found a fault: `python -m tests.faults.again LAYER PLACE SEED [TIMES]`.
+"""Run a seed again that found a fault: `python -m tests.faults.again LAYER PLACE SEED [TIMES]`.
 
 A layer is `kill`, `migration`, `server`, `power` or `race`, a place `sqlite` or `postgres`. Real processes are never stopped twice
 at exactly the same moment: what a seed has found once may take some times to be found again.
@@ -11,17 +11,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from tests.faults.killing import hunting, migrating, serving
-from tests.faults.places import PLACES
+from tests.faults.killing import killer, migrating, serving
 from tests.faults.power import test_power_loss as power
 from tests.faults.racing import race
+from tests.faults.shared_stores import PLACES
 
 Play: TypeAlias = Callable[[str, int, Path], int]
-"""Plays one seed at a place, in a directory of its own, and tells how much was tried; raises what it finds."""
+"""Runs one seed on a store, in its own directory; returns how much was tried and raises what it finds."""
 
 LAYERS: Final[Mapping[str, Play]] = MappingProxyType(
     {
-        "kill": hunting.play,
+        "kill": killer.play,
         "migration": migrating.play,
         "server": serving.play,
         "power": power.play,
@@ -31,7 +31,7 @@ LAYERS: Final[Mapping[str, Play]] = MappingProxyType(
 
 
 def main(layer: str = "", place: str = "", seed: str = "", times: str = "1") -> None:
-    """What is found ends the program; where nothing is, it says so."""
+    """Exit with the fault if one is found; otherwise say that there is none."""
     if layer not in LAYERS or place not in PLACES or not seed.isdecimal() or not times.isdecimal():
         sys.exit(__doc__)
     tries = 0

@@ -1,4 +1,4 @@
-"""A layer under SQLite that is told of everything that would change what is on the disk, before it is done."""
+"""A VFS below SQLite that is notified before every operation that changes the disk."""
 
 import itertools
 from typing import Final
@@ -9,9 +9,9 @@ _NUMBERS: Final = itertools.count()
 
 
 class WatchedDisk(apsw.VFS):
-    """Whoever wants to know, or to keep something from being done, overrides what it is told.
+    """Subclasses override the notifications, to record an operation or to make it fail.
 
-    Where `syncs` is false nothing is waited for: whoever plays a power cut decides for himself what was durable.
+    Without `syncs`, nothing is synced: a simulated power cut decides what was durable.
     """
 
     def __init__(self, *, syncs: bool = True) -> None:
@@ -42,7 +42,7 @@ class WatchedDisk(apsw.VFS):
 
 
 class SpendingDisk(WatchedDisk):
-    """Where it is all the same what is done, and only counts how often: `spend` is called before each."""
+    """For tests that only count operations: `spend` is called before each."""
 
     def __init__(self) -> None:
         super().__init__(syncs=False)

@@ -1,53 +1,56 @@
-"""A journal in front of another: whoever wants to come in between overrides one method."""
+"""A journal that forwards every call to another; subclasses override single methods."""
 
 from collections.abc import AsyncGenerator
+from typing import TypeVar
 
-from sideband.core.state import SessionState
-from sideband.ports import Committed, Decision, Journal, Lease, Logged, Wake
+from sideband.core.state import Decision, SessionState
+from sideband.ports import Journal, Lease, Logged, Wake
+
+_Value = TypeVar("_Value")
 
 
-class PassingOn:
-    """Everything is asked of the journal behind it."""
+class ForwardingJournal:
+    """Forwards every call to `inner`."""
 
-    def __init__(self, behind: Journal) -> None:
-        self.behind = behind
+    def __init__(self, inner: Journal) -> None:
+        self.inner = inner
 
     async def open(self, session_id: str) -> object:
-        return await self.behind.open(session_id)
+        return await self.inner.open(session_id)
 
     def state(self, session_id: str) -> SessionState:
-        return self.behind.state(session_id)
+        return self.inner.state(session_id)
 
     def nothing_waits(self, session_id: str) -> bool:
-        return self.behind.nothing_waits(session_id)
+        return self.inner.nothing_waits(session_id)
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        return await self.behind.commit(session_id, decide, lease=lease)
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        return await self.inner.commit(session_id, decide, lease=lease)
 
     async def acquire(self, session_id: str, holder: str) -> Lease:
-        return await self.behind.acquire(session_id, holder)
+        return await self.inner.acquire(session_id, holder)
 
     async def renew(self, lease: Lease) -> Lease:
-        return await self.behind.renew(lease)
+        return await self.inner.renew(lease)
 
     async def release(self, lease: Lease) -> None:
-        await self.behind.release(lease)
+        await self.inner.release(lease)
 
     def wake(self, session_id: str) -> Wake:
-        return self.behind.wake(session_id)
+        return self.inner.wake(session_id)
 
     def subscribe(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        return self.behind.subscribe(session_id=session_id, kind_prefix=kind_prefix, after=after)
+        return self.inner.subscribe(session_id=session_id, kind_prefix=kind_prefix, after=after)
 
     def history(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        return self.behind.history(session_id=session_id, kind_prefix=kind_prefix, after=after)
+        return self.inner.history(session_id=session_id, kind_prefix=kind_prefix, after=after)
 
     async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
-        return await self.behind.prune(session_id, keep_events=keep_events)
+        return await self.inner.prune(session_id, keep_events=keep_events)
 
     async def close(self) -> None:
-        await self.behind.close()
+        await self.inner.close()

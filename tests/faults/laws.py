@@ -1,4 +1,4 @@
-"""What every journal of a session obeys, whoever was killed and whatever failed while it was written."""
+"""Laws of the journal of a session, whichever processes were killed and whatever failed while it was written."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import Final, NamedTuple, TypeAlias
 
 from sideband.core import snapshot
+from sideband.core.apply import fold
 from sideband.core.events import (
     AuditRecorded,
     Boundary,
@@ -26,10 +27,10 @@ from sideband.core.events import (
     Revoked,
     Started,
 )
-from sideband.core.state import fold
 from sideband.ports import Journal
-from tests.faults import turns
-from tests.faults.turns import text_of
+from tests.decisions import saying
+from tests.faults import turn_laws
+from tests.faults.turn_laws import text_of
 from tests.faults.witness import Witness
 
 Law: TypeAlias = Callable[[Sequence[Event], Witness], Iterator[str]]
@@ -39,7 +40,7 @@ Law: TypeAlias = Callable[[Sequence[Event], Witness], Iterator[str]]
 
 
 def nothing_acknowledged_is_lost(events: Sequence[Event], witness: Witness) -> Iterator[str]:
-    """What somebody was told is in the journal, word for word."""
+    """Every acknowledged item is in the journal, with its text."""
     accepted = {item_id: text for event in events for item_id, text in _accepted(event)}
     revoked = {item_id for event in events for item_id in _revoked(event)}
     for item_id, text in witness.accepted.items():
@@ -72,7 +73,7 @@ def _revoked(event: Event) -> Iterator[str]:
 
 
 class _Step(NamedTuple):
-    """A step in the life of an item: it begins, goes live, or ends; each happens at most once."""
+    """A step of an item: it begins, becomes live, or ends; each happens at most once."""
 
     item_id: str
     what: str
@@ -119,7 +120,7 @@ def nothing_is_doubled(events: Sequence[Event], witness: Witness) -> Iterator[st
 
 
 def a_drain_is_whole(events: Sequence[Event], _witness: Witness) -> Iterator[str]:
-    """All that a drain took stands before its checkpoint, and nothing else does; a message may also start a run."""
+    """Every item that a drain took precedes its checkpoint, and no other does; a message may also start a run."""
     taken: set[str] = set()
     starting: set[str] = set()
     before: Event | None = None
@@ -141,7 +142,7 @@ def a_drain_is_whole(events: Sequence[Event], _witness: Witness) -> Iterator[str
 
 
 def a_compaction_is_whole(events: Sequence[Event], _witness: Witness) -> Iterator[str]:
-    """What ends before a compaction ends with it."""
+    """Reminders end for a compaction only in the commit of one."""
     ending = False
     for event in events:
         if isinstance(event, Expired | Deduped) and event.boundary is Boundary.PRE_COMPACT:
@@ -160,14 +161,14 @@ LAWS: Final[tuple[Law, ...]] = (
     nothing_is_doubled,
     a_drain_is_whole,
     a_compaction_is_whole,
-    turns.turns_count_from_one,
-    turns.requests_leave_one_at_a_time,
-    turns.a_request_is_void_only_where_it_cannot_be_repeated,
-    turns.a_request_leaves_as_it_was_committed,
-    turns.a_tool_runs_at_most_once,
-    turns.a_call_ends_once,
-    turns.a_reminder_is_fired_once_in_a_turn,
-    turns.a_ttl_is_a_number_of_turns,
+    turn_laws.turns_count_from_one,
+    turn_laws.requests_leave_one_at_a_time,
+    turn_laws.a_request_is_void_only_where_it_cannot_be_repeated,
+    turn_laws.a_request_leaves_as_it_was_committed,
+    turn_laws.a_tool_runs_at_most_once,
+    turn_laws.a_call_ends_once,
+    turn_laws.a_reminder_is_fired_once_in_a_turn,
+    turn_laws.a_ttl_is_a_number_of_turns,
 )
 
 
@@ -183,7 +184,7 @@ async def journal_of(store: Journal, session_id: str) -> list[Event]:
     assert [entry.sequence for entry in entries] == list(range(1, len(entries) + 1)), "the sequence has a gap"
     events = [entry.event for entry in entries if entry.session_id == session_id]
     await store.open(session_id)
-    # What others have written may not have been heard of yet; after a commit it has.
-    await store.commit(session_id, lambda _: ())
+    # Events of other processes may not be applied yet; after a commit they are.
+    await store.commit(session_id, saying())
     assert snapshot.encode(store.state(session_id)) == snapshot.encode(fold(events)), "the state is not the journal's"
     return events

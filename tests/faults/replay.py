@@ -1,4 +1,4 @@
-"""What is said of a fault that was found: how to look for it again, and how much was tried."""
+"""Reporting: the command that runs a found fault again, and how much was tried."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -8,13 +8,13 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 Tried: TypeAlias = Callable[[str, int], None]
-"""Notes how many of what were tried."""
+"""Records how many of something were tried."""
 _TRIED: Final = "tried: "
 
 
 @contextmanager
 def replayable(layer: str, place: str, seed: int) -> Iterator[None]:
-    """Whatever is found inside says by which command it can be looked for again."""
+    """Add to a failure the command that runs it again."""
     try:
         yield
     except BaseException as error:
@@ -24,7 +24,7 @@ def replayable(layer: str, place: str, seed: int) -> Iterator[None]:
 
 @pytest.fixture
 def tried(request: pytest.FixtureRequest) -> Tried:
-    """For tests that try something very often; the end of the run says how often that was in all."""
+    """For tests that count what they try; the end of the run reports the totals."""
 
     def note(what: str, count: int) -> None:
         request.node.user_properties.append((f"{_TRIED}{what}", count))
@@ -33,7 +33,7 @@ def tried(request: pytest.FixtureRequest) -> Tried:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:  # noqa: ANN401 - pytest does not export its type
-    """How much was tried in all, also where several processes have shared the work."""
+    """Report the totals of all test processes."""
     counts: Counter[str] = Counter()
     for report in (report for reports in terminalreporter.stats.values() for report in reports):
         if getattr(report, "when", None) == "call":

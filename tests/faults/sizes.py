@@ -1,4 +1,4 @@
-"""How much is tried: little beside the other tests, very much in the soak.
+"""How much is tried: a little in the test suite, very much in the soak.
 
 The profile of the property tests (`HYPOTHESIS_PROFILE`) chooses; a variable of its own sets one size alone.
 """

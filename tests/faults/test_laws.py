@@ -1,4 +1,4 @@
-"""Every law is broken by a journal that breaks it, and by no other."""
+"""Each law rejects a journal that breaks it, and accepts all others."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,6 +16,7 @@ from sideband.core.events import (
     Fired,
     Injected,
     Queued,
+    QueuedReminder,
     RequestCommitted,
     ResultRecorded,
     Revoked,
@@ -23,7 +24,6 @@ from sideband.core.events import (
     TurnCommitted,
     TurnVoided,
 )
-from sideband.core.items import QueuedReminder
 from sideband.core.seams import Mode, Seam
 from sideband.core.trust import IN_PROCESS
 from tests.builders import a_reminder
@@ -76,8 +76,8 @@ SOUND: Final = [
     pytest.param([ASKED, RequestCommitted(turn=1, attempt=2), ANSWERED], [], id="repeated"),
     pytest.param([ASKED, TurnVoided(turn=1), Cancelled(), *A_TURN], [], id="void-since-its-run-was-ended"),
     pytest.param([ASKED, CALLED, result()], [("ran", "c")], id="a-tool-ran"),
-    pytest.param([ASKED, CALLED, result("unknown")], [("ran", "c")], id="nobody-knows-whether-a-tool-ran"),
-    pytest.param([Started(), ASKED], [("asked", 1, 1, "f", 0, "b", True)] * 2, id="the-same-left-twice"),
+    pytest.param([ASKED, CALLED, result("unknown")], [("ran", "c")], id="unknown-whether-a-tool-ran"),
+    pytest.param([Started(), ASKED], [("asked", 1, 1, "f", 0, "b", True)] * 2, id="the-same-request-sent-twice"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""The PostgreSQL servers that these tests start, and those who start them."""
+"""The PostgreSQL servers of these tests end with the process that started them."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def test_a_process_that_is_killed_leaves_no_server_behind() -> None:
         url = f"postgresql://{SUPERUSER}@/postgres?host={directory}"
         psycopg.connect(url).close()
         process.kill()
-        # It is there for as long as anybody can still write to it: the process itself, or the guard of its server.
+        # It exists while the process or the guard of its server can still write to it.
         assert process.stderr is not None
         process.stderr.read()
     assert not directory.exists()

@@ -1,11 +1,11 @@
-"""What those outside a store know for certain: whatever happens to it, its journal has to agree with them."""
+"""What clients of a store have been told; its journal has to agree with them."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 
 class Sent(NamedTuple):
-    """A request as it left.
+    """A request as it was sent.
 
     `committed` are its fragments as they are on record and `messages` the length of the conversation then; the model
     compares the plan that it was handed with the record, and says whether it `agrees`.
@@ -20,14 +20,14 @@ class Sent(NamedTuple):
 
 
 class Witness:
-    """Keeps what was answered, what left for a model, and what tools did, in the order in which it was said."""
+    """Keeps the replies, the requests sent to the model, and the tool calls, in order."""
 
     def __init__(self) -> None:
         self.accepted: dict[str, str] = {}
-        """Of what was accepted, the text, by id."""
+        """The text of each accepted item, by id."""
         self.revoked: set[str] = set()
         self.delivered: set[str] = set()
-        """What could not be revoked, since it was delivered."""
+        """Items that could not be revoked because they were delivered."""
         self.replaced: dict[str, str] = {}
         """The last text that an accepted message was given."""
         self.cleared = 0
@@ -36,7 +36,7 @@ class Witness:
         self.closed = False
 
     def hear(self, word: str, *what: Any) -> None:  # noqa: ANN401 - it may come from another process
-        """Something that was said; words that mean nothing here are for somebody else."""
+        """Record a report; unknown words are ignored."""
         hearing = _HEARINGS.get(word)
         if hearing is not None:
             hearing(self, *what)

@@ -6,24 +6,26 @@ from typing import Any
 import pytest
 
 from sideband.core.events import RequestCommitted
+from sideband.core.messages import Reply, ToolCall
 from sideband.models.rendered import RenderedModel
-from sideband.ports import OnText, Plan, Reply, ToolCall
-from sideband.render.profile import Placement
-from sideband.render.rules import violations
+from sideband.ports import OnText
+from sideband.render.plan import Plan
+from sideband.render.profiles import Placement
 from sideband.render.view import RequestView
 from sideband.runtime.profiles import load_profiles
+from sideband.testing.oracle import violations
 from tests.loop_builders import AScene, ATool
 from tests.loopback import Loopback, a_loopback, over_sockets
-from tests.speakers import ANTHROPIC, GOOGLE, SPEAKERS, Speaker, thoughts
+from tests.model_kinds import ANTHROPIC, GOOGLE, MODEL_KINDS, ModelKind, thoughts
 
 CALLS = (ToolCall(id="c1", name="work", args={"path": "ä.py"}), ToolCall(id="c2", name="work"))
 EVERY_MODEL = [
-    pytest.param(speaker, name, placement, id=f"{transport}-{name}-{placement.value}")
-    for transport, speaker in SPEAKERS.items()
-    for name in speaker.models
+    pytest.param(kind, name, placement, id=f"{transport}-{name}-{placement.value}")
+    for transport, kind in MODEL_KINDS.items()
+    for name in kind.models
     for placement in Placement
 ]
-EVERY_SPEAKER = pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+EVERY_MODEL_KIND = pytest.mark.parametrize("kind", MODEL_KINDS.values(), ids=MODEL_KINDS)
 
 
 class Noting:
@@ -58,14 +60,14 @@ def without_signatures(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "contents": kept}
 
 
-async def two_runs(service: Loopback, scene: AScene, speaker: Speaker, name: str, placement: Placement) -> None:
+async def two_runs(service: Loopback, scene: AScene, kind: ModelKind, name: str, placement: Placement) -> None:
     """A run with tools, thinking and reminders of every kind, and another behind it."""
     service.will_answer(
-        speaker.says("I'll look.", CALLS, **thoughts(speaker)),
-        speaker.says("Done.", (), **thoughts(speaker)),
-        speaker.says("Yes."),
+        kind.says("I'll look.", CALLS, **thoughts(kind)),
+        kind.says("Done.", (), **thoughts(kind)),
+        kind.says("Yes."),
     )
-    model = speaker.model(service, name, placement=placement)
+    model = kind.model(service, name, placement=placement)
     session = scene.session
     await session.remind("The build is <red> & “broken”.", ttl_turns=1)
     await session.remind("Mind the tests.", ttl_turns=3)
@@ -83,31 +85,31 @@ async def two_runs(service: Loopback, scene: AScene, speaker: Speaker, name: str
     "render:wire:generic",
     "render:wire:gemini",
 )
-@pytest.mark.parametrize(("speaker", "name", "placement"), EVERY_MODEL)
+@pytest.mark.parametrize(("kind", "name", "placement"), EVERY_MODEL)
 @over_sockets
 async def test_a_whole_session_passes_the_types_of_the_official_client_and_the_rules_of_its_service(
-    speaker: Speaker, name: str, placement: Placement
+    kind: ModelKind, name: str, placement: Placement
 ) -> None:
     async with a_loopback() as service:
-        await two_runs(service, AScene(ATool()), speaker, name, placement)
+        await two_runs(service, AScene(ATool()), kind, name, placement)
     assert len(service.requests) == 3
-    profile = load_profiles().of(f"{speaker.transport}:{name}")
+    profile = load_profiles().of(f"{kind.transport}:{name}")
     for request in service.requests:
-        assert speaker.faults(request) == []
+        assert kind.faults(request) == []
         betas = list(filter(None, request.headers.get("anthropic-beta", "").split(",")))
         assert violations(profile, without_signatures(request.json), betas) == []
-        assert (request.method, request.path) == ("POST", speaker.path.format(model=name))
+        assert (request.method, request.path) == ("POST", kind.path.format(model=name))
         assert request.headers["content-type"] == "application/json"
         assert request.headers["content-length"] == str(len(request.body))
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_the_bytes_that_arrive_are_those_that_were_rendered(speaker: Speaker) -> None:
+async def test_the_bytes_that_arrive_are_those_that_were_rendered(kind: ModelKind) -> None:
     async with a_loopback() as service:
-        model = Noting(speaker.model(service))
+        model = Noting(kind.model(service))
         scene = AScene(ATool())
-        service.will_answer(speaker.says("I'll look.", CALLS), speaker.says("Done."))
+        service.will_answer(kind.says("I'll look.", CALLS), kind.says("Done."))
         await scene.session.remind("Ünïcödé & <tags> “quoted” \\ /slash/ \u2028 😀", ttl_turns=2)
         await scene.play(model=model, system="Be brief.")
     assert len(service.requests) == 2
@@ -115,28 +117,28 @@ async def test_the_bytes_that_arrive_are_those_that_were_rendered(speaker: Speak
 
 
 @pytest.mark.requirement("render:ledger:committed-with-the-request")
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_the_route_and_the_fragments_of_a_request_are_on_record_before_it_leaves(speaker: Speaker) -> None:
+async def test_the_route_and_the_fragments_of_a_request_are_on_record_before_it_leaves(kind: ModelKind) -> None:
     async with a_loopback() as service:
         scene = AScene(ATool())
-        service.will_answer(speaker.says("Done."))
+        service.will_answer(kind.says("Done."))
         await scene.session.remind("Use tabs.")
-        await scene.play(model=speaker.model(service))
+        await scene.play(model=kind.model(service))
     (committed,) = scene.events(RequestCommitted)
     assert committed.route
     assert [fragment.text for fragment in committed.fragments if "Use tabs." in fragment.text]
 
 
 @pytest.mark.parametrize(
-    "speaker", [speaker for speaker in SPEAKERS.values() if thoughts(speaker)], ids=lambda each: each.transport
+    "kind", [kind for kind in MODEL_KINDS.values() if thoughts(kind)], ids=lambda each: each.transport
 )
 @over_sockets
-async def test_what_a_model_thought_is_sent_back_as_it_came(speaker: Speaker) -> None:
+async def test_what_a_model_thought_is_sent_back_as_it_came(kind: ModelKind) -> None:
     async with a_loopback() as service:
-        service.will_answer(speaker.says("I'll look.", CALLS, **thoughts(speaker)), speaker.says("Done."))
-        await AScene(ATool()).play(model=speaker.model(service))
-    assert all(thought.encode() in service.bodies[1] for thought in thoughts(speaker).values())
+        service.will_answer(kind.says("I'll look.", CALLS, **thoughts(kind)), kind.says("Done."))
+        await AScene(ATool()).play(model=kind.model(service))
+    assert all(thought.encode() in service.bodies[1] for thought in thoughts(kind).values())
 
 
 @pytest.mark.requirement("render:native:anthropic-beta-header")

@@ -19,12 +19,12 @@ from packaging.requirements import Requirement
 from pydantic import TypeAdapter
 
 from sideband.core.live import LiveIndex
-from sideband.ports import ToolCall
+from sideband.core.messages import ToolCall
 from sideband.render.view import RequestView
-from tests import canned
+from tests import service_replies
 from tests.loopback import a_loopback, over_sockets
+from tests.model_kinds import GOOGLE, GeminiBody
 from tests.programs import ROOT
-from tests.speakers import GOOGLE, GeminiBody
 from tests.typed_params import faults
 
 CALLS = (ToolCall(id="c1", name="read", args={"path": "a"}),)
@@ -45,10 +45,10 @@ def test_post_takes_finished_bytes_and_the_class_of_the_stream(client: type[Asyn
 
 @over_sockets
 async def test_a_stream_of_objects_from_anthropic_is_json_as_it_came() -> None:
-    events = canned.anthropic_events("Hi.")
+    events = service_replies.anthropic_events("Hi.")
     kind = AnthropicStream[object]
     async with (
-        a_loopback(canned.anthropic_stream(*events)) as service,
+        a_loopback(service_replies.anthropic_stream(*events)) as service,
         AsyncAnthropic(api_key="a-key", base_url=service.url, max_retries=0) as client,
         await client.post("/v1/messages", content=b"{}", cast_to=object, stream=True, stream_cls=kind) as stream,
     ):
@@ -57,10 +57,10 @@ async def test_a_stream_of_objects_from_anthropic_is_json_as_it_came() -> None:
 
 @over_sockets
 async def test_a_stream_of_objects_from_openai_is_json_as_it_came() -> None:
-    events = canned.chat_events("Hi.")
+    events = service_replies.chat_events("Hi.")
     kind = OpenAIStream[object]
     async with (
-        a_loopback(canned.chat_stream(*events)) as service,
+        a_loopback(service_replies.chat_stream(*events)) as service,
         AsyncOpenAI(api_key="a-key", base_url=service.url, max_retries=0) as client,
         await client.post("/chat/completions", content=b"{}", cast_to=object, stream=True, stream_cls=kind) as stream,
     ):
@@ -78,9 +78,9 @@ def test_gemini_takes_an_http_client_and_can_be_kept_from_asking_twice() -> None
 @over_sockets
 async def test_gemini_sends_one_request_however_its_reply_ends() -> None:
     # Left to itself the client would follow a token like this one, with a body that is not ours.
-    events = canned.gemini_events("As far as", finish_reason="CONTINUATION")
-    events[-1]["candidates"][0]["continuationToken"] = canned.SIGNATURE
-    async with a_loopback(canned.gemini_stream(*events), GOOGLE.says("never asked for")) as service:
+    events = service_replies.gemini_events("As far as", finish_reason="CONTINUATION")
+    events[-1]["candidates"][0]["continuationToken"] = service_replies.SIGNATURE
+    async with a_loopback(service_replies.gemini_stream(*events), GOOGLE.says("never asked for")) as service:
         model = GOOGLE.model(service)
         view = RequestView(turn=1, system="", messages=[{"role": "user", "content": "Go."}], tools=[], live=LiveIndex())
         assert (await model.complete(model.plan(view))).text == "As far as"
@@ -94,16 +94,20 @@ async def test_gemini_sends_one_request_however_its_reply_ends() -> None:
     ("events", "kind"),
     [
         pytest.param(
-            canned.anthropic_events("Hi.", CALLS, thinking="Hm."),
+            service_replies.anthropic_events("Hi.", CALLS, thinking="Hm."),
             TypeAdapter[Any](RawMessageStreamEvent),
             id="anthropic",
         ),
-        pytest.param(canned.chat_events("Hi.", CALLS), TypeAdapter[Any](ChatCompletionChunk), id="openai-chat"),
         pytest.param(
-            canned.responses_events("Hi.", CALLS, reasoning="x"), TypeAdapter[Any](ResponseStreamEvent), id="openai"
+            service_replies.chat_events("Hi.", CALLS), TypeAdapter[Any](ChatCompletionChunk), id="openai-chat"
         ),
         pytest.param(
-            canned.gemini_events("Hi.", CALLS, thinking="Hm."),
+            service_replies.responses_events("Hi.", CALLS, reasoning="x"),
+            TypeAdapter[Any](ResponseStreamEvent),
+            id="openai",
+        ),
+        pytest.param(
+            service_replies.gemini_events("Hi.", CALLS, thinking="Hm."),
             TypeAdapter[Any](gemini_types.GenerateContentResponse),
             id="google",
         ),

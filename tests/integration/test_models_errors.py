@@ -13,23 +13,23 @@ import pytest
 from sideband.core.live import LiveIndex
 from sideband.ports import ModelError
 from sideband.render.view import RequestView
-from tests import canned
-from tests.hurry import let_pass
+from tests import service_replies
 from tests.loop_builders import others
 from tests.loopback import Answer, HangUp, Loopback, Refusal, Silence, Stream, a_loopback, over_sockets, sse
-from tests.speakers import ANTHROPIC, COMPATIBLE, GOOGLE, OPENAI, OPENAI_CHAT, SPEAKERS, Speaker
+from tests.model_kinds import ANTHROPIC, COMPATIBLE, GOOGLE, MODEL_KINDS, OPENAI, OPENAI_CHAT, ModelKind
+from tests.waiting import let_pass
 
-EVERY_SPEAKER = pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+EVERY_MODEL_KIND = pytest.mark.parametrize("kind", MODEL_KINDS.values(), ids=MODEL_KINDS)
 # Less than the patience of a test: it is over when it is said to be.
 A_WHILE = 20.0
 VIEW = RequestView(turn=1, system="", messages=[{"role": "user", "content": "Go."}], tools=[], live=LiveIndex())
 
 
-async def failing(speaker: Speaker, *answers: Answer) -> list[ModelError]:
+async def failing(kind: ModelKind, *answers: Answer) -> list[ModelError]:
     """The error for each of the answers; a client that tries again by itself would use them up."""
     errors: list[ModelError] = []
     async with a_loopback(*answers) as service:
-        model = speaker.model(service)
+        model = kind.model(service)
         for _ in answers:
             with pytest.raises(ModelError) as failed:
                 await model.complete(model.plan(VIEW))
@@ -45,12 +45,12 @@ def a_refusal(status: int) -> Refusal:
     return Refusal(status=status, body={"type": "error", "error": error})
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_status_tells_whether_to_try_again_and_the_client_itself_never_does(speaker: Speaker) -> None:
+async def test_a_status_tells_whether_to_try_again_and_the_client_itself_never_does(kind: ModelKind) -> None:
     for_good = (400, 401, 403, 404, 413, 422)
     passing = (408, 409, 429, 500, 502, 503, 529)
-    errors = await failing(speaker, *map(a_refusal, (*for_good, *passing)))
+    errors = await failing(kind, *map(a_refusal, (*for_good, *passing)))
     assert [(error.status, error.retryable) for error in errors] == [
         *((status, False) for status in for_good),
         *((status, True) for status in passing),
@@ -58,9 +58,9 @@ async def test_a_status_tells_whether_to_try_again_and_the_client_itself_never_d
     assert all("This is why." in str(error) for error in errors)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_how_long_a_service_wants_to_be_left_alone_is_read(speaker: Speaker) -> None:
+async def test_how_long_a_service_wants_to_be_left_alone_is_read(kind: ModelKind) -> None:
     said = [
         {"retry-after": "7"},
         {"retry-after": "7", "Retry-After-Ms": "1500"},
@@ -69,22 +69,22 @@ async def test_how_long_a_service_wants_to_be_left_alone_is_read(speaker: Speake
         {},
     ]
     refusals = [Refusal(status=429, body={"error": {"message": "Why.", "code": 429}}, headers=each) for each in said]
-    errors = await failing(speaker, *refusals)
+    errors = await failing(kind, *refusals)
     assert [error.retry_after for error in errors] == [7, 1.5, None, None, None]
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_service_that_hangs_up_may_be_back(speaker: Speaker) -> None:
-    (error,) = await failing(speaker, HangUp())
+async def test_a_service_that_hangs_up_may_be_back(kind: ModelKind) -> None:
+    (error,) = await failing(kind, HangUp())
     assert (error.retryable, error.status) == (True, None)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_service_that_says_nothing_in_time_may_do_so_later(speaker: Speaker) -> None:
+async def test_a_service_that_says_nothing_in_time_may_do_so_later(kind: ModelKind) -> None:
     async with a_loopback(Silence()) as service:
-        model = speaker.model(service, seconds=A_WHILE)
+        model = kind.model(service, seconds=A_WHILE)
         asked = asyncio.ensure_future(model.complete(model.plan(VIEW)))
         await service.is_silent.wait()
         # It has sent all that it has to send, and listens.
@@ -98,31 +98,31 @@ async def test_a_service_that_says_nothing_in_time_may_do_so_later(speaker: Spea
     assert "did not answer in time" in str(error)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_service_that_is_not_there_may_come(speaker: Speaker) -> None:
+async def test_a_service_that_is_not_there_may_come(kind: ModelKind) -> None:
     service = Loopback()
     with socket.socket() as nobody:
         # As long as it is taken, nobody else can be there either.
         nobody.bind(("127.0.0.1", 0))
         service.url = "http://{}:{}".format(*nobody.getsockname())
-        model = speaker.model(service)
+        model = kind.model(service)
         with pytest.raises(ModelError, match="cannot be reached") as failed:
             await model.complete(model.plan(VIEW))
     assert failed.value.retryable
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @pytest.mark.parametrize("framed", [True, False], ids=["and-says-so", "as-if-it-were-all"])
 @over_sockets
-async def test_a_stream_that_breaks_off_anywhere_is_tried_again(speaker: Speaker, *, framed: bool) -> None:
-    whole = speaker.says("Hello there.", [])
+async def test_a_stream_that_breaks_off_anywhere_is_tried_again(kind: ModelKind, *, framed: bool) -> None:
+    whole = kind.says("Hello there.", [])
     # In the middle of the last event, and up to nothing at all; an event that is whole may be all that was needed.
     last = max(place for place, event in enumerate(whole.events) if _ends(event))
     behind = sum(map(len, whole.events[last + 1 :]))
     length = sum(map(len, whole.events))
     cuts = [behind + 3, behind + len(whole.events[last]) // 2, length // 2, length - 5, length]
-    errors = await failing(speaker, *(Stream(events=whole.events, cut=cut, framed=framed) for cut in cuts))
+    errors = await failing(kind, *(Stream(events=whole.events, cut=cut, framed=framed) for cut in cuts))
     assert [error.retryable for error in errors] == [True] * len(cuts)
 
 
@@ -133,7 +133,7 @@ def _ends(event: bytes) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("speaker", "event", "status"),
+    ("kind", "event", "status"),
     [
         pytest.param(
             ANTHROPIC, {"type": "error", "error": {"type": "overloaded_error", "message": "Why."}}, 529, id="claude"
@@ -173,23 +173,23 @@ def _ends(event: bytes) -> bool:
 )
 @over_sockets
 async def test_an_error_in_the_middle_of_a_reply_is_read_too(
-    speaker: Speaker, event: dict[str, Any], status: int | None
+    kind: ModelKind, event: dict[str, Any], status: int | None
 ) -> None:
-    begun = speaker.says("Hello there.").events[:3]
+    begun = kind.says("Hello there.").events[:3]
     (failure,) = sse(event, named="type" in event)
-    (error,) = await failing(speaker, Stream(events=(*begun, failure)))
+    (error,) = await failing(kind, Stream(events=(*begun, failure)))
     assert (error.status, error.retryable) == (status, status in (429, 500, 503, 529))
     assert "Why." in str(error)
 
 
 @over_sockets
 async def test_a_failure_that_says_nothing_is_still_one() -> None:
-    (error,) = await failing(OPENAI, canned.responses_stream({"type": "response.failed"}))
+    (error,) = await failing(OPENAI, service_replies.responses_stream({"type": "response.failed"}))
     assert not error.retryable
 
 
 @pytest.mark.parametrize(
-    ("speaker", "event"),
+    ("kind", "event"),
     [
         pytest.param(ANTHROPIC, {"type": "message_start", "message": "hello"}, id="claude"),
         pytest.param(COMPATIBLE, {"choices": "hello"}, id="chat"),
@@ -200,41 +200,41 @@ async def test_a_failure_that_says_nothing_is_still_one() -> None:
     ],
 )
 @over_sockets
-async def test_what_is_no_reply_at_all_fails_for_good(speaker: Speaker, event: dict[str, Any]) -> None:
-    (error,) = await failing(speaker, Stream(events=sse(event, named="type" in event)))
-    assert "something that is no reply" in str(error)
+async def test_what_is_no_reply_at_all_fails_for_good(kind: ModelKind, event: dict[str, Any]) -> None:
+    (error,) = await failing(kind, Stream(events=sse(event, named="type" in event)))
+    assert "an invalid reply" in str(error)
     assert not error.retryable
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_what_is_nested_deeper_than_anybody_follows_is_no_reply(speaker: Speaker) -> None:
-    (error,) = await failing(speaker, Stream(events=(b"event: message_start\ndata: " + b"[" * 100_000 + b"\n\n",)))
-    assert re.search("something that is no reply|ended before it was complete", str(error))
+async def test_what_is_nested_deeper_than_anybody_follows_is_no_reply(kind: ModelKind) -> None:
+    (error,) = await failing(kind, Stream(events=(b"event: message_start\ndata: " + b"[" * 100_000 + b"\n\n",)))
+    assert re.search("an invalid reply|ended before it was complete", str(error))
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_page_of_some_proxy_is_quoted_on_one_line(speaker: Speaker) -> None:
+async def test_a_page_of_some_proxy_is_quoted_on_one_line(kind: ModelKind) -> None:
     error = {"type": "x", "message": "<html>\n  <h1>Bad\tgateway</h1>\r\n" + "x" * 5_000, "code": 502}
-    (told,) = await failing(speaker, Refusal(status=502, body={"type": "error", "error": error}))
+    (told,) = await failing(kind, Refusal(status=502, body={"type": "error", "error": error}))
     assert "<html> <h1>Bad gateway</h1> xxx" in str(told)
     assert len(str(told)) < 600
 
 
-@pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI, COMPATIBLE, GOOGLE], ids=lambda speaker: speaker.transport)
+@pytest.mark.parametrize("kind", [ANTHROPIC, OPENAI, COMPATIBLE, GOOGLE], ids=lambda kind: kind.transport)
 @over_sockets
-async def test_half_of_a_json_text_is_a_reply_that_was_cut(speaker: Speaker) -> None:
-    (error,) = await failing(speaker, Stream(events=(b'event: message_stop\ndata: {"type": "mess\n\n',)))
+async def test_half_of_a_json_text_is_a_reply_that_was_cut(kind: ModelKind) -> None:
+    (error,) = await failing(kind, Stream(events=(b'event: message_stop\ndata: {"type": "mess\n\n',)))
     assert error.retryable
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_nothing_stays_open_behind_a_failure(speaker: Speaker) -> None:
+async def test_nothing_stays_open_behind_a_failure(kind: ModelKind) -> None:
     # Warnings are errors here: a connection that nobody closed would be one when it is collected.
-    whole = speaker.says("Hello there.").events
-    await failing(speaker, Stream(events=whole, cut=40), a_refusal(500), HangUp())
+    whole = kind.says("Hello there.").events
+    await failing(kind, Stream(events=whole, cut=40), a_refusal(500), HangUp())
     gc.collect()
 
 
@@ -247,14 +247,14 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @pytest.mark.usefixtures("no_collector")
 @over_sockets
-async def test_what_a_client_was_reading_is_let_go_with_the_failure(speaker: Speaker) -> None:
+async def test_what_a_client_was_reading_is_let_go_with_the_failure(kind: ModelKind) -> None:
     error = {"type": "error", "error": {"type": "server_error", "code": 500, "message": "Why."}}
     (failure,) = sse(error, named=True)
-    whole = speaker.says("Hello there.").events
-    kept = await failing(speaker, Stream(events=(*whole[:3], failure, *whole[3:])))
+    whole = kind.says("Hello there.").events
+    kept = await failing(kind, Stream(events=(*whole[:3], failure, *whole[3:])))
     await others()
     reading = [
         found.__qualname__ for found in gc.get_objects() if isinstance(found, AsyncGeneratorType) and found.ag_frame

@@ -7,38 +7,39 @@ import pytest
 
 import sideband as sb
 from sideband.core.events import Fired, RequestCommitted, TurnCommitted, TurnVoided
+from sideband.core.messages import ToolCall
 from sideband.loop.run import LoopStatus
-from sideband.loop.sending import MAX_ATTEMPTS
-from sideband.ports import ModelError, ToolCall
-from tests import canned
-from tests.hurry import let_pass
+from sideband.loop.turn import MAX_ATTEMPTS
+from sideband.ports import ModelError
+from tests import service_replies
 from tests.loop_builders import AScene, ATool, same_state, unanswered_calls
 from tests.loopback import Answer, HangUp, Refusal, Stream, a_loopback, over_sockets
-from tests.speakers import ANTHROPIC, COMPATIBLE, OPENAI, OPENAI_CHAT, SPEAKERS, Speaker, thoughts
+from tests.model_kinds import ANTHROPIC, COMPATIBLE, MODEL_KINDS, OPENAI, OPENAI_CHAT, ModelKind, thoughts
+from tests.waiting import let_pass
 
-EVERY_SPEAKER = pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+EVERY_MODEL_KIND = pytest.mark.parametrize("kind", MODEL_KINDS.values(), ids=MODEL_KINDS)
 CALL = ToolCall(id="c1", name="work", args={"path": "a"})
 REFUSED = Refusal(status=400, body={"error": {"message": "No.", "code": 400}})
 BUSY = Refusal(status=529, body={"error": {"message": "Busy.", "code": 529}})
 
 
-def cut(speaker: Speaker, text: str = "Hello there.") -> Stream:
-    return Stream(events=speaker.says(text).events[:4], cut=3)
+def cut(kind: ModelKind, text: str = "Hello there.") -> Stream:
+    return Stream(events=kind.says(text).events[:4], cut=3)
 
 
 @pytest.mark.requirement("render:ledger:retry-is-byte-equal", "render:fired:once-for-each-turn-shown")
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @pytest.mark.parametrize("trouble", [BUSY, HangUp(), "cut"], ids=["busy", "hangs-up", "breaks-off"])
 @over_sockets
 async def test_a_turn_that_failed_in_passing_is_tried_again_with_the_same_bytes(
-    speaker: Speaker, trouble: Answer | str
+    kind: ModelKind, trouble: Answer | str
 ) -> None:
-    failing = cut(speaker) if isinstance(trouble, str) else trouble
-    async with a_loopback(speaker.says("I'll look.", [CALL]), failing, failing, speaker.says("Done.")) as service:
+    failing = cut(kind) if isinstance(trouble, str) else trouble
+    async with a_loopback(kind.says("I'll look.", [CALL]), failing, failing, kind.says("Done.")) as service:
         scene, tool = AScene(), ATool()
         await scene.session.remind("The build is red.", ttl_turns=2)
         await scene.session.remind("Use tabs.")
-        result = await scene.play(model=speaker.model(service), tools=[tool])
+        result = await scene.play(model=kind.model(service), tools=[tool])
     assert (result.status, result.text, result.turns) == (LoopStatus.COMPLETED, "Done.", 2)
     assert len(service.bodies) == 4
     assert service.bodies[1] == service.bodies[2] == service.bodies[3] != service.bodies[0]
@@ -53,13 +54,13 @@ async def test_a_turn_that_failed_in_passing_is_tried_again_with_the_same_bytes(
     assert same_state(scene)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_whoever_shows_the_text_is_told_that_it_starts_over(speaker: Speaker) -> None:
+async def test_whoever_shows_the_text_is_told_that_it_starts_over(kind: ModelKind) -> None:
     heard: list[str] = []
-    async with a_loopback(cut(speaker), speaker.says("Done.")) as service:
+    async with a_loopback(cut(kind), kind.says("Done.")) as service:
         await AScene().play(
-            model=speaker.model(service),
+            model=kind.model(service),
             on_text=heard.append,
             on_restart=lambda attempt, why: heard.append(f"[{attempt} {why.retryable}]"),
         )
@@ -69,11 +70,11 @@ async def test_whoever_shows_the_text_is_told_that_it_starts_over(speaker: Speak
 
 
 @pytest.mark.requirement("render:ledger:unanswered-is-planned-again")
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_turn_that_was_refused_is_void_and_its_number_and_reminders_are_as_they_were(speaker: Speaker) -> None:
-    async with a_loopback(REFUSED, speaker.says("Done.")) as service:
-        scene, model = AScene(), speaker.model(service)
+async def test_a_turn_that_was_refused_is_void_and_its_number_and_reminders_are_as_they_were(kind: ModelKind) -> None:
+    async with a_loopback(REFUSED, kind.says("Done.")) as service:
+        scene, model = AScene(), kind.model(service)
         await scene.session.remind("The build is red.", ttl_turns=1)
         failed = await scene.play(model=model)
         assert (failed.status, failed.turns) == (LoopStatus.FAILED, 0)
@@ -89,23 +90,23 @@ async def test_a_turn_that_was_refused_is_void_and_its_number_and_reminders_are_
     assert same_state(scene)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_what_never_works_is_given_up_and_void(speaker: Speaker) -> None:
+async def test_what_never_works_is_given_up_and_void(kind: ModelKind) -> None:
     async with a_loopback(*[BUSY] * 10) as service:
         scene = AScene()
-        result = await scene.play(model=speaker.model(service))
+        result = await scene.play(model=kind.model(service))
     assert (result.status, len(service.bodies), len(set(service.bodies))) == (LoopStatus.FAILED, MAX_ATTEMPTS, 1)
     assert len(scene.events(TurnVoided)) == 1
     assert same_state(scene)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_run_that_is_cancelled_while_the_model_speaks_leaves_a_session_that_goes_on(speaker: Speaker) -> None:
-    stuck = Stream(events=speaker.says("Hello there, all of you.").events[:6], cut=0, stuck=True)
-    async with a_loopback(stuck, speaker.says("Done.")) as service:
-        scene, model, speaking = AScene(), speaker.model(service), asyncio.Event()
+async def test_a_run_that_is_cancelled_while_the_model_speaks_leaves_a_session_that_goes_on(kind: ModelKind) -> None:
+    stuck = Stream(events=kind.says("Hello there, all of you.").events[:6], cut=0, stuck=True)
+    async with a_loopback(stuck, kind.says("Done.")) as service:
+        scene, model, speaking = AScene(), kind.model(service), asyncio.Event()
         run = await scene.begin(model=model, on_text=lambda _text: speaking.set())
         finishing = asyncio.ensure_future(run.finish())
         await speaking.wait()
@@ -116,12 +117,12 @@ async def test_a_run_that_is_cancelled_while_the_model_speaks_leaves_a_session_t
     assert same_state(scene)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_model_that_gets_stuck_is_asked_again_after_a_while(speaker: Speaker) -> None:
-    stuck = Stream(events=speaker.says("Hello there.").events[:3], cut=0, stuck=True)
-    async with a_loopback(stuck, speaker.says("Done.")) as service:
-        playing = asyncio.ensure_future(AScene().play(model=speaker.model(service), model_seconds=20))
+async def test_a_model_that_gets_stuck_is_asked_again_after_a_while(kind: ModelKind) -> None:
+    stuck = Stream(events=kind.says("Hello there.").events[:3], cut=0, stuck=True)
+    async with a_loopback(stuck, kind.says("Done.")) as service:
+        playing = asyncio.ensure_future(AScene().play(model=kind.model(service), model_seconds=20))
         await service.is_silent.wait()
         let_pass(20)
         result = await playing
@@ -129,24 +130,24 @@ async def test_a_model_that_gets_stuck_is_asked_again_after_a_while(speaker: Spe
     assert service.bodies[0] == service.bodies[1]
 
 
-@pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda speaker: speaker.transport)
+@pytest.mark.parametrize("kind", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda kind: kind.transport)
 @over_sockets
 async def test_a_call_with_arguments_that_are_no_json_is_not_run_and_the_model_can_go_on(
-    speaker: Speaker, tmp_path: Path
+    kind: ModelKind, tmp_path: Path
 ) -> None:
-    said = speaker.says("", [canned.unreadable("c1", "read_file", '{"path": "a')], **thoughts(speaker))
-    async with a_loopback(said, speaker.says("Sorry.")) as service:
+    said = kind.says("", [service_replies.unreadable("c1", "read_file", '{"path": "a')], **thoughts(kind))
+    async with a_loopback(said, kind.says("Sorry.")) as service:
         scene = AScene()
-        result = await scene.play(model=speaker.model(service), tools=sb.workspace_tools(tmp_path))
+        result = await scene.play(model=kind.model(service), tools=sb.workspace_tools(tmp_path))
     assert (result.status, result.text) == (LoopStatus.COMPLETED, "Sorry.")
     assert scene.results() == [("c1", "error")]
-    assert scene.result_text().startswith("Not run: its arguments are no JSON object")
+    assert scene.result_text().startswith("Not run: the arguments must be a JSON object")
     assert unanswered_calls(scene.state.messages) == []
-    assert speaker.faults(service.requests[1]) == []
+    assert kind.faults(service.requests[1]) == []
 
 
 @pytest.mark.parametrize(
-    ("speaker", "about"),
+    ("kind", "about"),
     [
         pytest.param(ANTHROPIC, {"stop_reason": "max_tokens"}, id="claude"),
         pytest.param(OPENAI_CHAT, {"finish_reason": "length"}, id="chat"),
@@ -155,34 +156,34 @@ async def test_a_call_with_arguments_that_are_no_json_is_not_run_and_the_model_c
 )
 @over_sockets
 async def test_a_call_that_was_cut_off_at_the_token_limit_is_not_run_without_its_arguments(
-    speaker: Speaker, about: dict[str, str]
+    kind: ModelKind, about: dict[str, str]
 ) -> None:
-    calls = [CALL, canned.unreadable("c2", "work", "")]
-    async with a_loopback(speaker.says("", calls, **about), speaker.says("Sorry.")) as service:
+    calls = [CALL, service_replies.unreadable("c2", "work", "")]
+    async with a_loopback(kind.says("", calls, **about), kind.says("Sorry.")) as service:
         scene, tool = AScene(), ATool()
-        result = await scene.play(model=speaker.model(service), tools=[tool])
+        result = await scene.play(model=kind.model(service), tools=[tool])
     assert result.text == "Sorry."
     assert (tool.calls, dict(scene.results())) == ([CALL.args], {"c1": "ok", "c2": "error"})
-    assert speaker.faults(service.requests[1]) == []
+    assert kind.faults(service.requests[1]) == []
 
 
-@pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda speaker: speaker.transport)
+@pytest.mark.parametrize("kind", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda kind: kind.transport)
 @over_sockets
-async def test_a_call_without_arguments_in_a_whole_reply_is_run_without_any(speaker: Speaker) -> None:
-    async with a_loopback(speaker.says("", [canned.unreadable("c1", "work", "")]), speaker.says("Done.")) as service:
+async def test_a_call_without_arguments_in_a_whole_reply_is_run_without_any(kind: ModelKind) -> None:
+    async with a_loopback(kind.says("", [service_replies.unreadable("c1", "work", "")]), kind.says("Done.")) as service:
         tool = ATool()
-        await AScene().play(model=speaker.model(service), tools=[tool])
+        await AScene().play(model=kind.model(service), tools=[tool])
     assert tool.calls == [{}]
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_an_empty_answer_does_not_spoil_the_session(speaker: Speaker) -> None:
-    async with a_loopback(speaker.says(), speaker.says("Done.")) as service:
-        scene, model = AScene(), speaker.model(service)
+async def test_an_empty_answer_does_not_spoil_the_session(kind: ModelKind) -> None:
+    async with a_loopback(kind.says(), kind.says("Done.")) as service:
+        scene, model = AScene(), kind.model(service)
         assert (await scene.play(model=model)).status is LoopStatus.COMPLETED
         assert (await scene.play("Well?", model=model)).text == "Done."
-    assert speaker.faults(service.requests[1]) == []
+    assert kind.faults(service.requests[1]) == []
 
 
 @over_sockets
@@ -194,12 +195,12 @@ async def test_a_hint_the_route_cannot_keep_is_reported_once() -> None:
     assert [problem.where for problem in result.problems] == ["HARN-RMD-003"]
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_call_without_a_session_carries_nothing_but_what_it_says(speaker: Speaker) -> None:
+async def test_a_call_without_a_session_carries_nothing_but_what_it_says(kind: ModelKind) -> None:
     heard: list[str] = []
-    async with a_loopback(speaker.says("Paris."), REFUSED) as service:
-        model = speaker.model(service)
+    async with a_loopback(kind.says("Paris."), REFUSED) as service:
+        model = kind.model(service)
         reply = await sb.llm_call("Capital of France?", model=model, system="One word.", on_text=heard.append)
         with pytest.raises(ModelError, match="400"):
             await sb.llm_call("Capital of France?", model=model)

@@ -5,73 +5,72 @@ from typing import Any
 
 import pytest
 
+from sideband.core.events import Usage
 from sideband.core.live import LiveIndex
-from sideband.core.usage import Usage
-from sideband.ports import UNREADABLE, ModelError, OnText, Reply, ToolCall
+from sideband.core.messages import UNREADABLE, Reply, ToolCall
+from sideband.ports import ModelError, OnText
 from sideband.render.view import RequestView
-from tests import canned
+from tests import service_replies
 from tests.loopback import Stream, a_loopback, over_sockets, sse
-from tests.speakers import ANTHROPIC, COMPATIBLE, GOOGLE, OPENAI, OPENAI_CHAT, SPEAKERS, Speaker
+from tests.model_kinds import ANTHROPIC, COMPATIBLE, GOOGLE, MODEL_KINDS, OPENAI, OPENAI_CHAT, ModelKind
 
-EVERY_SPEAKER = pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+EVERY_MODEL_KIND = pytest.mark.parametrize("kind", MODEL_KINDS.values(), ids=MODEL_KINDS)
 # These send arguments as text; Gemini sends values.
-WRITERS = pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda speaker: speaker.transport)
+WRITERS = pytest.mark.parametrize("kind", [ANTHROPIC, OPENAI, OPENAI_CHAT], ids=lambda kind: kind.transport)
 
 CALLS = (ToolCall(id="c1", name="read", args={"path": "ä.py", "lines": [1, 2]}), ToolCall(id="c2", name="run", args={}))
 VIEW = RequestView(turn=1, system="", messages=[{"role": "user", "content": "Go."}], tools=[], live=LiveIndex())
 
 
-async def ask(speaker: Speaker, answer: Stream, on_text: OnText | None = None) -> Reply:
+async def ask(kind: ModelKind, answer: Stream, on_text: OnText | None = None) -> Reply:
     async with a_loopback(answer) as service:
-        model = speaker.model(service)
+        model = kind.model(service)
         return await model.complete(model.plan(VIEW), on_text)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_text_is_heard_piece_by_piece_and_whole_in_the_reply(speaker: Speaker) -> None:
+async def test_text_is_heard_piece_by_piece_and_whole_in_the_reply(kind: ModelKind) -> None:
     heard: list[str] = []
-    reply = await ask(speaker, speaker.says("Grüße, 世界! 😀 Bye."), heard.append)
-    assert heard == canned.pieces("Grüße, 世界! 😀 Bye.")
+    reply = await ask(kind, kind.says("Grüße, 世界! 😀 Bye."), heard.append)
+    assert heard == service_replies.pieces("Grüße, 世界! 😀 Bye.")
     assert (reply.text, reply.tool_calls) == ("Grüße, 世界! 😀 Bye.", ())
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_calls_come_in_their_order_with_their_arguments(speaker: Speaker) -> None:
-    reply = await ask(speaker, speaker.says("I'll look.", CALLS))
+async def test_calls_come_in_their_order_with_their_arguments(kind: ModelKind) -> None:
+    reply = await ask(kind, kind.says("I'll look.", CALLS))
     assert (reply.text, reply.tool_calls) == ("I'll look.", CALLS)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_the_whole_prompt_is_counted_with_what_of_it_was_cached(speaker: Speaker) -> None:
-    reply = await ask(speaker, speaker.says("Done."))
-    written = 0 if speaker is GOOGLE else 30
+async def test_the_whole_prompt_is_counted_with_what_of_it_was_cached(kind: ModelKind) -> None:
+    reply = await ask(kind, kind.says("Done."))
+    written = 0 if kind is GOOGLE else 30
     assert reply.usage == Usage(prompt_tokens=100, cached_tokens=60, written_tokens=written, output_tokens=7)
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_an_empty_answer_is_an_answer(speaker: Speaker) -> None:
-    reply = await ask(speaker, speaker.says())
+async def test_an_empty_answer_is_an_answer(kind: ModelKind) -> None:
+    reply = await ask(kind, kind.says())
     assert (reply.text, reply.tool_calls, reply.native) == ("", (), None)
 
 
 @WRITERS
 @pytest.mark.parametrize("written", ['{"path": "a', "[1]", "please read a"], ids=["cut", "a-list", "prose"])
 @over_sockets
-async def test_arguments_that_are_no_json_object_reach_the_tool_as_what_they_are(
-    speaker: Speaker, written: str
-) -> None:
-    reply = await ask(speaker, speaker.says("", [canned.unreadable("c1", "read", written)]))
+async def test_arguments_that_are_no_json_object_reach_the_tool_as_what_they_are(kind: ModelKind, written: str) -> None:
+    reply = await ask(kind, kind.says("", [service_replies.unreadable("c1", "read", written)]))
     assert reply.tool_calls == (ToolCall(id="c1", name="read", args={UNREADABLE: written}),)
 
 
-@pytest.mark.parametrize("speaker", [ANTHROPIC, OPENAI_CHAT, GOOGLE], ids=lambda speaker: speaker.transport)
+@pytest.mark.parametrize("kind", [ANTHROPIC, OPENAI_CHAT, GOOGLE], ids=lambda kind: kind.transport)
 @over_sockets
-async def test_where_text_and_calls_are_all_there_is_nothing_else_is_kept(speaker: Speaker) -> None:
-    assert (await ask(speaker, speaker.says("I'll look.", CALLS))).native is None
+async def test_where_text_and_calls_are_all_there_is_nothing_else_is_kept(kind: ModelKind) -> None:
+    assert (await ask(kind, kind.says("I'll look.", CALLS))).native is None
 
 
 # What has to be sent back as it came.
@@ -88,7 +87,7 @@ def native(reply: Reply, wire: str) -> list[dict[str, Any]]:
 async def test_thinking_of_claude_is_kept_with_its_signature_and_in_its_place() -> None:
     reply = await ask(ANTHROPIC, ANTHROPIC.says("I'll look.", CALLS[:1], thinking="Where is it?"))
     assert native(reply, "anthropic") == [
-        {"type": "thinking", "thinking": "Where is it?", "signature": canned.SIGNATURE},
+        {"type": "thinking", "thinking": "Where is it?", "signature": service_replies.SIGNATURE},
         {"type": "text", "text": "I'll look."},
         {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "ä.py", "lines": [1, 2]}},
     ]
@@ -96,7 +95,7 @@ async def test_thinking_of_claude_is_kept_with_its_signature_and_in_its_place() 
 
 @over_sockets
 async def test_blocks_of_a_kind_nobody_here_knows_are_kept_too() -> None:
-    events = canned.anthropic_events("I'll look.")
+    events = service_replies.anthropic_events("I'll look.")
     strange = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     events[2:2] = [
         {"type": "content_block_start", "index": 7, "content_block": {"type": "redacted_thinking", "data": "xyz"}},
@@ -104,7 +103,7 @@ async def test_blocks_of_a_kind_nobody_here_knows_are_kept_too() -> None:
         {"type": "content_block_delta", "index": 8, "delta": {"type": "input_json_delta", "partial_json": '{"q":"a"}'}},
         {"type": "content_block_delta", "index": 8, "delta": {"type": "unheard_of_delta", "what": 1}},
     ]
-    reply = await ask(ANTHROPIC, canned.anthropic_stream(*events))
+    reply = await ask(ANTHROPIC, service_replies.anthropic_stream(*events))
     assert native(reply, "anthropic") == [
         {"type": "text", "text": "I'll look."},
         {"type": "redacted_thinking", "data": "xyz"},
@@ -114,28 +113,28 @@ async def test_blocks_of_a_kind_nobody_here_knows_are_kept_too() -> None:
 
 @over_sockets
 async def test_citations_of_a_text_are_kept_with_it() -> None:
-    events = canned.anthropic_events("Look.")
+    events = service_replies.anthropic_events("Look.")
     cited = [{"type": "char_location", "cited_text": text} for text in ("a", "b")]
     at = next(place for place, event in enumerate(events) if event["type"] == "content_block_stop")
     events[at:at] = [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": citation}}
         for citation in cited
     ]
-    reply = await ask(ANTHROPIC, canned.anthropic_stream(*events))
+    reply = await ask(ANTHROPIC, service_replies.anthropic_stream(*events))
     assert native(reply, "anthropic") == [{"type": "text", "text": "Look.", "citations": cited}]
 
 
 @over_sockets
 async def test_what_claude_would_not_take_back_is_left_out() -> None:
-    events = canned.anthropic_events("", thinking="Hm.")
+    events = service_replies.anthropic_events("", thinking="Hm.")
     events[-2:-2] = [{"type": "content_block_start", "index": 5, "content_block": {"type": "text", "text": ""}}]
-    reply = await ask(ANTHROPIC, canned.anthropic_stream(*events))
+    reply = await ask(ANTHROPIC, service_replies.anthropic_stream(*events))
     assert (reply.text, reply.native) == ("", None)
 
 
 @over_sockets
 async def test_arguments_claude_could_not_write_are_sent_back_as_an_object() -> None:
-    said = ANTHROPIC.says("", [canned.unreadable("c1", "read", "{oops")], thinking="Hm.")
+    said = ANTHROPIC.says("", [service_replies.unreadable("c1", "read", "{oops")], thinking="Hm.")
     assert native(await ask(ANTHROPIC, said), "anthropic")[1]["input"] == {UNREADABLE: "{oops"}
 
 
@@ -154,9 +153,9 @@ async def test_items_of_responses_are_kept_with_their_reasoning_and_phase() -> N
 
 @over_sockets
 async def test_items_are_kept_also_where_the_last_event_does_not_repeat_them() -> None:
-    events = canned.responses_events("Done.")
+    events = service_replies.responses_events("Done.")
     events[-1]["response"] = events[-1]["response"] | {"output": []}
-    reply = await ask(OPENAI, canned.responses_stream(*events))
+    reply = await ask(OPENAI, service_replies.responses_stream(*events))
     assert [item["type"] for item in native(reply, "openai_responses")] == ["message"]
 
 
@@ -174,7 +173,7 @@ async def test_parts_of_gemini_are_kept_with_their_signatures() -> None:
         {"text": "I'll look."},
         {
             "functionCall": {"id": "c1", "name": "read", "args": {"path": "ä.py", "lines": [1, 2]}},
-            "thoughtSignature": canned.SIGNATURE,
+            "thoughtSignature": service_replies.SIGNATURE,
         },
         {"functionCall": {"id": "c2", "name": "run", "args": {}}},
     ]
@@ -183,7 +182,7 @@ async def test_parts_of_gemini_are_kept_with_their_signatures() -> None:
 @over_sockets
 async def test_a_signed_part_is_not_merged_with_what_stands_before_it() -> None:
     parts = native(await ask(GOOGLE, GOOGLE.says("Done.", thinking="Hm.")), "gemini")
-    assert parts[1:] == [{"text": "Done."}, {"text": "", "thoughtSignature": canned.SIGNATURE}]
+    assert parts[1:] == [{"text": "Done."}, {"text": "", "thoughtSignature": service_replies.SIGNATURE}]
 
 
 # Services that only resemble the wire.
@@ -191,12 +190,12 @@ async def test_a_signed_part_is_not_merged_with_what_stands_before_it() -> None:
 
 @over_sockets
 async def test_a_call_without_an_id_gets_one_that_its_result_can_name() -> None:
-    events = canned.gemini_events("", CALLS)
+    events = service_replies.gemini_events("", CALLS)
     for event in events:
         for part in event["candidates"][0]["content"]["parts"]:
             part["functionCall"].pop("id")
             part["functionCall"].pop("args") if not part["functionCall"]["args"] else None
-    reply = await ask(GOOGLE, canned.gemini_stream(*events))
+    reply = await ask(GOOGLE, service_replies.gemini_stream(*events))
     assert [(call.id, call.name, call.args) for call in reply.tool_calls] == [
         ("resp-1-1", "read", {"path": "ä.py", "lines": [1, 2]}),
         ("resp-1-2", "run", {}),
@@ -293,10 +292,13 @@ async def test_half_a_character_does_not_break_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("speaker", "answer", "why"),
+    ("kind", "answer", "why"),
     [
         pytest.param(
-            ANTHROPIC, ANTHROPIC.says("I mu", stop_reason="refusal"), "the model refused to go on", id="claude-refuses"
+            ANTHROPIC,
+            ANTHROPIC.says("I mu", stop_reason="refusal"),
+            "the model refused to continue",
+            id="claude-refuses",
         ),
         pytest.param(
             ANTHROPIC,
@@ -321,23 +323,21 @@ async def test_half_a_character_does_not_break_what_is_kept() -> None:
         ),
         pytest.param(
             GOOGLE,
-            canned.gemini_stream({"promptFeedback": {"blockReason": "SAFETY"}}),
+            service_replies.gemini_stream({"promptFeedback": {"blockReason": "SAFETY"}}),
             r"the prompt was blocked \(SAFETY\)",
             id="gemini-blocks",
         ),
     ],
 )
 @over_sockets
-async def test_a_reply_without_an_answer_fails_for_good_and_says_why(
-    speaker: Speaker, answer: Stream, why: str
-) -> None:
+async def test_a_reply_without_an_answer_fails_for_good_and_says_why(kind: ModelKind, answer: Stream, why: str) -> None:
     with pytest.raises(ModelError, match=why) as failed:
-        await ask(speaker, answer)
+        await ask(kind, answer)
     assert not failed.value.retryable
 
 
 @pytest.mark.parametrize(
-    ("speaker", "about"),
+    ("kind", "about"),
     [
         pytest.param(ANTHROPIC, {"stop_reason": "max_tokens"}, id="claude"),
         pytest.param(OPENAI_CHAT, {"finish_reason": "length"}, id="chat"),
@@ -346,15 +346,15 @@ async def test_a_reply_without_an_answer_fails_for_good_and_says_why(
     ],
 )
 @over_sockets
-async def test_what_was_said_before_the_token_limit_is_an_answer(speaker: Speaker, about: dict[str, str]) -> None:
-    assert (await ask(speaker, speaker.says("As far as", (), **about))).text == "As far as"
+async def test_what_was_said_before_the_token_limit_is_an_answer(kind: ModelKind, about: dict[str, str]) -> None:
+    assert (await ask(kind, kind.says("As far as", (), **about))).text == "As far as"
 
 
-@EVERY_SPEAKER
+@EVERY_MODEL_KIND
 @over_sockets
-async def test_a_model_that_was_closed_opens_a_new_connection(speaker: Speaker) -> None:
-    async with a_loopback(speaker.says("One."), speaker.says("Two.")) as service:
-        model = speaker.model(service)
+async def test_a_model_that_was_closed_opens_a_new_connection(kind: ModelKind) -> None:
+    async with a_loopback(kind.says("One."), kind.says("Two.")) as service:
+        model = kind.model(service)
         said = [(await model.complete(model.plan(VIEW))).text]
         await model.aclose()
         said.append((await model.complete(model.plan(VIEW))).text)

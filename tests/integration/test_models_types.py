@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.render.profile import Wire
-from sideband.render.renderer import Rendered
+from sideband.render.plan import Plan
+from sideband.render.profiles import Wire
 from tests.loopback import Captured
+from tests.model_kinds import ANTHROPIC, COMPATIBLE, GOOGLE, OPENAI, OPENAI_CHAT, ModelKind
 from tests.rendering_sessions import ROUTES, STEPS, Step, play
-from tests.speakers import ANTHROPIC, COMPATIBLE, GOOGLE, OPENAI, OPENAI_CHAT, Speaker
 
-SPEAKING: Final[Mapping[Wire, Speaker]] = {
+SPEAKING: Final[Mapping[Wire, ModelKind]] = {
     Wire.ANTHROPIC: ANTHROPIC,
     Wire.OPENAI_CHAT: OPENAI_CHAT,
     Wire.OPENAI_RESPONSES: OPENAI,
@@ -37,11 +37,11 @@ def shortened(value: Any) -> Any:  # noqa: ANN401 - any JSON
             return value
 
 
-def sent(speaker: Speaker, rendered: Rendered) -> Captured:
+def sent(kind: ModelKind, rendered: Plan) -> Captured:
     """The request as a client would send it."""
-    headers = {"anthropic-beta": ",".join(rendered.betas)} if rendered.betas else {}
-    body = json.dumps(shortened(json.loads(rendered.body)), ensure_ascii=False).encode()
-    return Captured("POST", speaker.path, headers, body)
+    headers = {"anthropic-beta": ",".join(rendered.request.betas)} if rendered.request.betas else {}
+    body = json.dumps(shortened(json.loads(rendered.request.body)), ensure_ascii=False).encode()
+    return Captured("POST", kind.path, headers, body)
 
 
 @pytest.mark.parametrize("wire", Wire, ids=[wire.value for wire in Wire])

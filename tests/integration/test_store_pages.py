@@ -1,4 +1,4 @@
-"""The pages on stores and reliability say what is so."""
+"""The pages on stores and reliability match the code: limits, defaults, errors, commands and paths."""
 
 import re
 from typing import Final
@@ -6,12 +6,12 @@ from typing import Final
 import pytest
 
 from sideband.cli.app import app
-from sideband.core import failures
+from sideband.core import errors
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.trust import Trust
 from sideband.render.budget import MOST_TOKENS, WINDOW_SHARE
-from sideband.store.postgres.committing import PostgresSettings
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.postgres import PostgresSettings
+from sideband.store.sqlite import SqliteSettings
 from tests.programs import ROOT
 
 STORES: Final = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
@@ -77,7 +77,7 @@ def test_every_error_on_the_page_is_one() -> None:
     named = [name for line in table.splitlines()[2:] for name in re.findall(r"^\| `(\w+)`(?:, `(\w+)`)?", line)]
     assert len(named) > 5
     for name in (part for pair in named for part in pair if part):
-        assert issubclass(getattr(failures, name), failures.StoreError)
+        assert issubclass(getattr(errors, name), errors.StoreError)
 
 
 @pytest.mark.parametrize("command", [*COMMAND.findall(STORES)])

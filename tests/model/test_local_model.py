@@ -7,16 +7,15 @@ import msgspec
 import pytest
 
 import sideband as sb
-from sideband.core.events import TurnCommitted
+from sideband.core.events import TurnCommitted, Usage
 from sideband.core.live import LiveIndex
 from sideband.core.trust import Provenance
-from sideband.core.usage import Usage
 from sideband.models.anthropic import AnthropicModel
 from sideband.models.local import LocalModel, LocalServer
 from sideband.models.openai import NO_KEY, ChatModel, ResponsesModel
 from sideband.models.rendered import RenderedModel
 from sideband.ports import ModelError
-from sideband.render.profile import Placement, Profile, Wire
+from sideband.render.profiles import Placement, Profile, Wire
 from sideband.render.view import RequestView
 from sideband.runtime.models import read_model
 from sideband.runtime.profiles import load_profiles

@@ -10,13 +10,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from sideband.core.messages import ToolStatus
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import IN_PROCESS
-from sideband.ports import ToolStatus
-from sideband.render.profile import Placement
-from sideband.render.renderer import Rendered
+from sideband.render.plan import Plan
+from sideband.render.profiles import Placement
 from tests.builders import a_reminder
-from tests.rendering_sessions import PROFILES, Route, Talk
+from tests.rendering_sessions import PROFILES, RenderedSession, Route
 from tests.sessions import CLIENT, PEER, SERVER
 
 FOLDER: Final = Path(__file__).parent / "goldens"
@@ -46,21 +46,21 @@ def _entries(route: Route) -> Iterator[Mapping[str, Any]]:
             "hint": hint,
             "trust": sender.trust.name.lower(),
             "roles": {shown.reminder_id: shown.rendered_role for shown in rendered.shown},
-            "betas": rendered.betas,
+            "betas": rendered.request.betas,
             "advice": [entry.code for entry in rendered.advice],
-            "body": json.loads(rendered.body),
+            "body": json.loads(rendered.request.body),
         }
 
 
-def one_request(route: Route, hint: RoleHint, sender: Any = IN_PROCESS) -> Rendered:  # noqa: ANN401 - a provenance
+def one_request(route: Route, hint: RoleHint, sender: Any = IN_PROCESS) -> Plan:  # noqa: ANN401 - a provenance
     """A request behind the results of two calls, with a passing and a lasting reminder."""
-    talk = Talk(route)
-    talk.user_says("Mend the parser.")
-    talk.ask()
-    talk.answer("I look.", [("def parse(): ...", ToolStatus.OK), ("no such file", ToolStatus.ERROR)])
-    talk.inject(a_reminder("passing", body="The build is red.", ttl_turns=2, role_hint=hint), sender)
-    talk.inject(a_reminder("lasting", body="Mind <b> & </system-reminder>.", role_hint=hint), sender)
-    return talk.ask().rendered
+    session = RenderedSession(route)
+    session.user_says("Mend the parser.")
+    session.ask()
+    session.answer("I look.", [("def parse(): ...", ToolStatus.OK), ("no such file", ToolStatus.ERROR)])
+    session.inject(a_reminder("passing", body="The build is red.", ttl_turns=2, role_hint=hint), sender)
+    session.inject(a_reminder("lasting", body="Mind <b> & </system-reminder>.", role_hint=hint), sender)
+    return session.ask().rendered
 
 
 def rewrite() -> None:

@@ -11,8 +11,8 @@ from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import response_create_params as responses_params
 from typing_extensions import TypedDict
 
-from sideband.render.profile import Wire
-from sideband.render.rules import violations
+from sideband.render.profiles import Wire
+from sideband.testing.oracle import violations
 from tests.typed_params import faults
 from tests.wire.goldens import FOLDER, NAMES, lines, path_of, route_of
 

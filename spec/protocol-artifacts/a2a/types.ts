@@ -2,50 +2,50 @@
 
 /** Params of `tasks/inject_reminder`: a fact for the next turn of the agent that works on the task. */
 export interface InjectReminderParams {
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   reminder: InjectedReminder;
-  /** Whatever the sender wants to add. */
+  /** Additional data of the sender. */
   metadata?: Record<string, unknown> | null;
-  /** The tenant, where the agent serves several. */
+  /** The tenant, if the agent serves several. */
   tenant?: string | null;
 }
 
-/** The hints that were lowered to what this caller may have; absent when none was. */
+/** The hints that were reduced to what this caller may use; absent if none was. */
 export interface Clamped {
-  /** What was asked for, by field. */
+  /** The requested values, by field. */
   requested?: Record<string, unknown>;
-  /** What it became, by field. */
+  /** The effective values, by field. */
   effective?: Record<string, unknown>;
 }
 
-/** Result of `tasks/inject_reminder`: the reminder is accepted and will not be lost. */
+/** Result of `tasks/inject_reminder`: the reminder is accepted and stored. */
 export interface InjectReminderResult {
   /** The reminder's id. */
   reminderId: string;
-  /** How many waiting reminders it took the place of. */
+  /** How many waiting reminders it replaced. */
   dedupedCount: number;
-  /** When, in UTC with milliseconds. */
+  /** The time of acceptance, in UTC with milliseconds. */
   acceptedAt: string;
   _meta?: ReplyMeta;
 }
 
-/** A reminder as a calling agent hands it in; what it says of its origin is kept as a claim. */
+/** A reminder as a calling agent submits it; the stated origin is stored as an unverified claim. */
 export interface InjectedReminder {
-  /** The text that the model gets to read. */
+  /** The text that the model reads. */
   body: string;
   /**
-   * Labels to find, clear and audit it by.
+   * Labels for finding, clearing and auditing the reminder.
    *
    * @defaultValue `[]`
    */
   tags?: string[] | null;
-  /** A newer reminder with the same key takes the place of this one. */
+  /** A newer reminder with the same key replaces this one. */
   dedupeKey?: string | null;
-  /** The number of turns it is shown in; without it, it stays until cleared or compacted away. */
+  /** The number of turns in which it is shown; if absent, it stays until cleared or compacted away. */
   ttlTurns?: number | null;
   /**
-   * Whether it outlives a compaction of the transcript.
+   * Whether it survives a compaction of the transcript.
    *
    * @defaultValue `false`
    */
@@ -56,89 +56,89 @@ export interface InjectedReminder {
   roleHint?: RoleHint | null;
   /** @defaultValue `"finish_step"` */
   mode?: Mode | null;
-  /** Fields beyond the protocol; ours are below `sideband`. */
+  /** Fields beyond the protocol; those of Sideband are under `sideband`. */
   _meta?: Record<string, unknown> | null;
-  /** An id of the caller's choice: sent again with the same content, it adds nothing. */
+  /** An id chosen by the caller; a repeat with the same content has no further effect. */
   id?: string | null;
-  /** Who says it, in the caller's words. */
+  /** The origin, in the caller's words. */
   source?: string | null;
   /** The caller's own turn. */
   firedAtTurn?: number | null;
-  /** The agent that had it first. */
+  /** The agent that created it. */
   originatingAgentId?: string | null;
 }
 
 /** When an accepted reminder is delivered. */
 export type Mode = "audit_only" | "finish_step" | "interrupt_immediate";
 
-/** How far a reminder travels into sub-agents. */
+/** Which sub-agents get a copy of a reminder: every generation, direct sub-agents, or none. */
 export type Propagate = "all" | "none" | "session";
 
-/** What a reply says beyond the protocol. */
+/** The fields of a reply beyond the protocol. */
 export interface ReplyMeta {
   sideband?: Clamped;
 }
 
-/** The slot a producer would like; the route decides. */
+/** The place in a request that a producer asks for; the model's route decides. */
 export type RoleHint = "developer" | "ephemeral_cache" | "system" | "user_block";
 
-/** Params of `tasks/pending_reminders`: which reminders does the task have? */
+/** Params of `tasks/pending_reminders`: list the reminders of the task. */
 export interface PendingRemindersParams {
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
-  /** The tenant, where the agent serves several. */
+  /** The tenant, if the agent serves several. */
   tenant?: string | null;
 }
 
-/** A reminder that waits or is live; only one that waits has a mode and a position. */
+/** A waiting or live reminder; only a waiting one has a mode and a position. */
 export interface PendingReminder {
   /** The reminder's id. */
   id: string;
   state: PendingState;
-  /** The text that the model gets to read. */
+  /** The text that the model reads. */
   body: string;
-  /** Labels to find, clear and audit it by. */
+  /** Labels for finding, clearing and auditing the reminder. */
   tags: string[];
   roleHint: RoleHint;
-  /** Where it came from: what its sender says, else a word of ours. */
+  /** The origin: as claimed by the sender, or else a word of Sideband. */
   source: string;
-  /** Its place in the order of delivery, from 0. */
+  /** Its position in the order of delivery, from 0. */
   position?: number;
   mode?: Mode;
-  /** A newer reminder with the same key takes the place of this one. */
+  /** A newer reminder with the same key replaces this one. */
   dedupeKey?: string;
-  /** The number of turns it is shown in; without it, it stays until cleared or compacted away. */
+  /** The number of turns in which it is shown; if absent, it stays until cleared or compacted away. */
   ttlTurns?: number;
 }
 
-/** Result of `tasks/pending_reminders`: the reminders that wait and those that are live. */
+/** Result of `tasks/pending_reminders`: the waiting and the live reminders. */
 export interface PendingRemindersResult {
   /** How many rows follow. */
   pendingCount: number;
   reminders: PendingReminder[];
 }
 
-/** `queued` waits for delivery, `live` is shown to the model. */
+/** `queued`: waits for delivery; `live`: is shown to the model. */
 export type PendingState = "live" | "queued";
 
-/** Params of `tasks/revoke_reminder`: take a reminder back before it is delivered. */
+/** Params of `tasks/revoke_reminder`: revoke a reminder before it is delivered. */
 export interface RevokeReminderParams {
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   /** The reminder's id. */
   reminderId: string;
-  /** The tenant, where the agent serves several. */
+  /** The tenant, if the agent serves several. */
   tenant?: string | null;
 }
 
-/** Result of `tasks/revoke_reminder`; `already_revoked` answers a repetition. */
+/** Result of `tasks/revoke_reminder`; `already_revoked` if an earlier request revoked it. */
 export interface RevokeReminderResult {
   status: "already_revoked" | "revoked";
 }
 
-/** Params of `tasks/clear_reminders`: withdraw live reminders that match all of what is given. */
+/** Params of `tasks/clear_reminders`: withdraw the live reminders that match all given selectors. */
 export interface ClearRemindersParams {
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   /** Only the reminder with this id. */
   id?: string | null;
@@ -146,32 +146,32 @@ export interface ClearRemindersParams {
   tag?: string | null;
   /** Only the reminder with this key. */
   dedupeKey?: string | null;
-  /** The tenant, where the agent serves several. */
+  /** The tenant, if the agent serves several. */
   tenant?: string | null;
 }
 
-/** Result of `tasks/clear_reminders`; that nothing matched is no error. */
+/** Result of `tasks/clear_reminders`; it is not an error if nothing matched. */
 export interface ClearRemindersResult {
   /** How many reminders were withdrawn. */
   removedCount: number;
 }
 
-/** `tasks/reminderEmitted`, `-Deduped` and `-Expired` as frames of their own. */
+/** `tasks/reminderEmitted`, `-Deduped` and `-Expired` as separate frames. */
 export type ReminderNotification = ReminderEmitted | ReminderDeduped | ReminderExpired;
 
-/** What a caller is told of a reminder that was shown. */
+/** A reminder that was shown, as reported to the caller. */
 export interface EmittedReminder {
   /** The reminder's id. */
   id: string;
-  /** The text that the model gets to read. */
+  /** The text that the model reads. */
   body: string;
-  /** Where it came from: what its sender says, else a word of ours. */
+  /** The origin: as claimed by the sender, or else a word of Sideband. */
   source: string;
   /** The number of the first request that could show it. */
   firedAtTurn: number;
-  /** Labels to find, clear and audit it by. */
+  /** Labels for finding, clearing and auditing the reminder. */
   tags?: string[];
-  /** A newer reminder with the same key takes the place of this one. */
+  /** A newer reminder with the same key replaces this one. */
   dedupeKey?: string;
 }
 
@@ -179,53 +179,53 @@ export interface EmittedReminder {
 export interface EndedReminder {
   /** The reminder's id. */
   id: string;
-  /** A newer reminder with the same key takes the place of this one. */
+  /** A newer reminder with the same key replaces this one. */
   dedupeKey?: string;
 }
 
-/** The newer reminder, which stays. */
+/** The newer reminder, which remains. */
 export interface KeptReminder {
   /** The reminder's id. */
   id: string;
-  /** A newer reminder with the same key takes the place of this one. */
+  /** A newer reminder with the same key replaces this one. */
   dedupeKey: string;
 }
 
-/** A frame of its own, for callers that have activated the extension for such frames. */
+/** A separate frame, for callers that have activated the extension with separate frames. */
 export interface ReminderDeduped {
   method: "tasks/reminderDeduped";
   jsonrpc: "2.0";
   params: ReminderDedupedParams;
 }
 
-/** A newer reminder took the place of older ones with the same key. */
+/** A newer reminder replaced older ones with the same key. */
 export interface ReminderDedupedParams {
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   reminder: KeptReminder;
-  /** The ones that are gone. */
+  /** The reminders that were replaced. */
   droppedReminderIds: string[];
-  /** Whatever the sender wants to add. */
+  /** Additional data of the sender. */
   metadata: Record<string, unknown>;
 }
 
-/** A frame of its own, for callers that have activated the extension for such frames. */
+/** A separate frame, for callers that have activated the extension with separate frames. */
 export interface ReminderEmitted {
   method: "tasks/reminderEmitted";
   jsonrpc: "2.0";
   params: ReminderEmittedParams;
 }
 
-/** A reminder was put into the request for a turn of the task. */
+/** A reminder was included in the request of a turn of the task. */
 export interface ReminderEmittedParams {
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   reminder: EmittedReminder;
-  /** Whatever the sender wants to add. */
+  /** Additional data of the sender. */
   metadata: Record<string, unknown>;
 }
 
-/** A frame of its own, for callers that have activated the extension for such frames. */
+/** A separate frame, for callers that have activated the extension with separate frames. */
 export interface ReminderExpired {
   method: "tasks/reminderExpired";
   jsonrpc: "2.0";
@@ -234,98 +234,98 @@ export interface ReminderExpired {
 
 /** A reminder of the task has ended. */
 export interface ReminderExpiredParams {
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   reminder: EndedReminder;
   phase: "cleared" | "compacted_out" | "ttl_expired";
-  /** Whatever the sender wants to add. */
+  /** Additional data of the sender. */
   metadata: Record<string, unknown>;
   /** The turn after which it ended. */
   expiredAtTurn?: number;
 }
 
-/** A reminder notification in the metadata of a status update, below the extension's URI. */
+/** A reminder notification in the metadata of a status update, under the URI of the extension. */
 export type CarriedNotification = CarriedEmitted | CarriedDeduped | CarriedExpired;
 
-/** `tasks/reminderDeduped` in the metadata of a status update, below the extension's URI. */
+/** `tasks/reminderDeduped` in the metadata of a status update, under the URI of the extension. */
 export interface CarriedDeduped {
   method: "tasks/reminderDeduped";
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   reminder: KeptReminder;
-  /** The ones that are gone. */
+  /** The reminders that were replaced. */
   droppedReminderIds: string[];
-  /** Whatever the sender wants to add. */
+  /** Additional data of the sender. */
   metadata: Record<string, unknown>;
 }
 
-/** `tasks/reminderEmitted` in the metadata of a status update, below the extension's URI. */
+/** `tasks/reminderEmitted` in the metadata of a status update, under the URI of the extension. */
 export interface CarriedEmitted {
   method: "tasks/reminderEmitted";
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   reminder: EmittedReminder;
-  /** Whatever the sender wants to add. */
+  /** Additional data of the sender. */
   metadata: Record<string, unknown>;
 }
 
-/** `tasks/reminderExpired` in the metadata of a status update, below the extension's URI. */
+/** `tasks/reminderExpired` in the metadata of a status update, under the URI of the extension. */
 export interface CarriedExpired {
   method: "tasks/reminderExpired";
-  /** The task it is for. */
+  /** The task. */
   taskId: string;
   reminder: EndedReminder;
   phase: "cleared" | "compacted_out" | "ttl_expired";
-  /** Whatever the sender wants to add. */
+  /** Additional data of the sender. */
   metadata: Record<string, unknown>;
   /** The turn after which it ended. */
   expiredAtTurn?: number;
 }
 
-/** The metadata of a message to a task with a reminder beside the message. */
+/** The metadata of a message to a task that also carries a reminder. */
 export interface SendMetadata {
   harn: HarnEnvelope;
 }
 
-/** What an older caller writes below `metadata.harn`; whole numbers may come as 2.0. */
+/** The content of `metadata.harn` from an older caller; integers may be written as 2.0. */
 export interface HarnEnvelope {
   reminder: InjectedReminder;
 }
 
 /** The extension's entry in `capabilities.extensions` of the agent card. */
 export interface AgentExtension {
-  /** The extension and its version. */
+  /** The URI of the extension and its version. */
   uri: string;
-  /** What it does, for people. */
+  /** A description for people. */
   description: string;
   /** The agent can be used without it. */
   required: false;
   params: ExtensionParams;
 }
 
-/** The params of the extension on the agent card: what the asking caller may do with reminders. */
+/** The params of the extension on the agent card: what the requesting caller may do with reminders. */
 export interface ExtensionParams {
   /** Reminders are accepted. */
   inject: boolean;
-  /** The life of reminders is reported. */
+  /** The lifecycle of reminders is reported. */
   emit: boolean;
-  /** The values that are kept; absent means `session` alone. */
+  /** The values that are honoured; absent means only `session`. */
   propagate?: Propagate[];
-  /** The hints that are kept; absent means `system` alone. */
+  /** The hints that are honoured; absent means only `system`. */
   roleHints?: RoleHint[];
-  /** The delivery modes that are kept. */
+  /** The supported delivery modes. */
   modes?: Mode[];
-  /** The methods that are understood. */
+  /** The supported methods. */
   methods?: string[];
 }
 
 /** One entry of the `data` of an error response. */
 export interface ErrorInfo {
   "@type": "type.googleapis.com/google.rpc.ErrorInfo";
-  /** What was wrong. */
+  /** The reason for the refusal. */
   reason: string;
-  /** Whose reasons these are: those of A2A or ours. */
+  /** Who defines the reason: A2A or Sideband. */
   domain: string;
-  /** Diagnostic code, field, id and waiting time, where there are. */
+  /** Diagnostic code, field, id and retry delay, if present. */
   metadata?: Record<string, string>;
 }

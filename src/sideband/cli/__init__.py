@@ -15,20 +15,20 @@ Commands:
 {commands}
 
 Options:
-  --help     show this page; behind a command, the command's own
+  --help     show this page; after a command, show the help of that command
   --version  show the version
 """
 
 
 def overview() -> str:
-    """What `sideband --help` prints."""
+    """The text of `sideband --help`."""
     width = max(map(len, COMMANDS))
     return USAGE.format(commands="\n".join(f"  {name:<{width}}  {about}" for name, (_, about) in COMMANDS.items()))
 
 
 def main() -> None:
-    """Run one command, for a reader who may not know all characters, may not read to the end, or may not be there."""
-    # Without a standard output, as some service managers start programs, the interpreter leaves None in its place.
+    """Run one command; standard output may be missing, closed early, or unable to encode every character."""
+    # Some service managers start programs without a standard output; then `sys.stdout` is None.
     sys.stdout = sys.stdout or io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
@@ -36,22 +36,21 @@ def main() -> None:
         try:
             _run(sys.argv[1:])
         finally:
-            # Left to the interpreter, a reader who is gone would be complained about after the end.
+            # Flushing at interpreter exit would print a traceback if the pipe is closed.
             sys.stdout.flush()
     except BrokenPipeError as left:
-        # Whoever was reading has read enough; what is still in the buffer goes nowhere.
+        # The reader closed the pipe, as `head` does; discard what is still in the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # A command that had come to its end by then has its own status: findings stay findings.
+        # If the command had already ended, keep its exit status: problems found by `lint` still count.
         ended = left.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
 
 
 def _run(arguments: list[str]) -> None:
-    """The overview needs nothing but this module, so that it appears at once."""
     match arguments:
         case [] | ["--help"] | ["-h"] | ["help"]:
             sys.stdout.write(overview())
         case _:
-            from sideband.cli.app import app  # noqa: PLC0415 - the parser is loaded only for a command
+            from sideband.cli.app import app  # noqa: PLC0415 - the overview is quick because it loads no parser
 
             app(arguments)

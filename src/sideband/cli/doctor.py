@@ -1,13 +1,15 @@
-"""`sideband doctor`."""
+"""`sideband doctor`: check the installation or a store."""
 
 import platform
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata, util
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-# What each extra brings, by the module that proves it is there.
+from sideband.inspect.report import CheckResult, printable
+
+# The modules of each extra; the extra is installed if all of them can be imported.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "acp": ("acp",),
@@ -19,89 +21,82 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "watch": ("watchfiles",),
     }
 )
-# Where the name of a group alone could be misread.
+# Headings that say more than the name of the group.
 HEADINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {"limits": "limits (the defaults; open_store takes others as limits=Limits(...))"}
+    {"limits": "limits (defaults; change them with open_store(..., limits=Limits(...)))"}
 )
 LIBRARIES: Final = ("msgspec", "cyclopts", "rich", "apsw")
-# Before this version two connections that reset the write-ahead log at once could corrupt the file.
+# In earlier versions two connections that reset the write-ahead log at the same time can corrupt the file.
 SAFE_SQLITE: Final = (3, 51, 3)
 SUPPORTED_PYTHON: Final = (3, 11)
 
 
-class Finding(NamedTuple):
-    """One line of the report; `problem` says what to do (None: all is well)."""
-
-    group: str
-    name: str
-    value: str | int | dict[str, float]
-    problem: str | None = None
-
-
 def doctor(*, verify: str | None = None, session: str | None = None, json: bool = False) -> int:
-    """Check this installation: versions, the SQLite in use, which extras are there, and the default limits.
+    """Check this installation: versions, the SQLite in use, installed extras, and the default limits.
 
-    Exits with 1 when something needs attention. A missing extra does not: it is named with the command that
-    installs it. With `--verify` a store is checked instead: every session is rebuilt from its first event and compared
-    with what a process would go on with, and every row, every gap and every lease is looked at. Nothing is changed.
+    Exits with 1 if there is a problem. A missing extra is not a problem; it is listed with the command that installs
+    it. With `--verify` a store is checked instead: every row of the journal, gaps in its sequence, leases, and every
+    session, which is rebuilt from its first event and compared with its stored state. Nothing is changed.
 
     Parameters
     ----------
     verify
-        Check the store of this address: `sqlite:///sideband.db` or `postgresql://host/name`.
+        Check the store at this address: `sqlite:///sideband.db` or `postgresql://host/name`.
     session
-        Rebuild only this session of it.
+        With `--verify`, rebuild only this session.
     json
         Print one JSON object instead of a table.
     """
-    from sideband.cli.refusing import REFUSALS, refuse  # noqa: PLC0415 - commands import what they need
+    from sideband.cli.app import REFUSALS, refuse  # noqa: PLC0415 - commands import what they need
 
     try:
-        findings = _installation(session) if verify is None else _store(verify, session)
+        results = _installation(session) if verify is None else _store(verify, session)
     except REFUSALS as error:
         return refuse(error)
     if json:
-        _print_json(findings)
+        _print_json(results)
     else:
-        _print_table(findings)
-    return 1 if any(finding.problem for finding in findings) else 0
+        _print_table(results)
+    return 1 if any(result.problem for result in results) else 0
 
 
-def _installation(session: str | None) -> list[Finding]:
+def _installation(session: str | None) -> list[CheckResult]:
     from sideband.core.errors import InvalidOption  # noqa: PLC0415 - commands import what they need
 
     if session is not None:
-        raise InvalidOption("--session is one of a store; name the store with --verify", field="session", value=session)
+        raise InvalidOption("--session needs a store; name it with --verify", field="session", value=session)
     return [*_versions(), *_sqlite(), *_extras(), *_limits()]
 
 
-def _store(store_url: str, session: str | None) -> list[Finding]:
-    from sideband.cli.verifying import verified  # noqa: PLC0415 - commands import what they need
+def _store(store_url: str, session: str | None) -> list[CheckResult]:
+    from sideband.inspect.verify import verified  # noqa: PLC0415 - commands import what they need
 
     return verified(store_url, session)
 
 
-def _versions() -> Iterator[Finding]:
+def _versions() -> Iterator[CheckResult]:
     from sideband import __version__  # noqa: PLC0415 - commands import what they need
 
-    yield Finding("versions", "sideband", __version__)
+    yield CheckResult("versions", "sideband", __version__)
     old = None if sys.version_info >= SUPPORTED_PYTHON else "sideband needs Python 3.11 or newer"
-    yield Finding("versions", "python", platform.python_version(), old)
+    yield CheckResult("versions", "python", platform.python_version(), old)
     for library in LIBRARIES:
         try:
-            yield Finding("versions", library, metadata.version(library))
+            yield CheckResult("versions", library, metadata.version(library))
         except metadata.PackageNotFoundError:
-            yield Finding("versions", library, "not installed", "reinstall sideband: it needs this library")
+            yield CheckResult("versions", library, "not installed", "sideband needs this library; reinstall sideband")
 
 
-def _sqlite() -> Iterator[Finding]:
+def _sqlite() -> Iterator[CheckResult]:
     if util.find_spec("apsw") is None:
         return
-    import apsw  # noqa: PLC0415 - the one SQLite that may open a store
+    import apsw  # noqa: PLC0415 - the SQLite library that opens stores
 
     version = apsw.sqlite_lib_version()
-    yield Finding("sqlite", "SQLite (through apsw)", version, _wal_problem(version))
-    yield Finding("sqlite", "write-ahead log", "safe for concurrent resets" if not _wal_problem(version) else "unsafe")
+    yield CheckResult("sqlite", "SQLite (through apsw)", version, _wal_problem(version))
+    yield CheckResult(
+        "sqlite", "write-ahead log", "safe for concurrent resets" if not _wal_problem(version) else "unsafe"
+    )
 
 
 def _wal_problem(version: str) -> str | None:
@@ -110,11 +105,11 @@ def _wal_problem(version: str) -> str | None:
     return "this SQLite can corrupt a database in WAL mode; upgrade apsw to 3.51.3 or newer"
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[CheckResult]:
     for extra, modules in EXTRAS.items():
         missing = [module for module in modules if not _importable(module)]
         state = "installed" if not missing else f"missing; pip install 'sideband[{extra}]'"
-        yield Finding("extras", extra, state)
+        yield CheckResult("extras", extra, state)
 
 
 def _importable(module: str) -> bool:
@@ -124,26 +119,26 @@ def _importable(module: str) -> bool:
         return False
 
 
-def _limits() -> Iterator[Finding]:
+def _limits() -> Iterator[CheckResult]:
     from sideband.core.limits import DEFAULT_LIMITS, Rate  # noqa: PLC0415 - commands import what they need
 
     for name in DEFAULT_LIMITS.__struct_fields__:
         value = getattr(DEFAULT_LIMITS, name)
         if not isinstance(value, Mapping):
-            yield Finding("limits", name, value)
+            yield CheckResult("limits", name, value)
             continue
         for trust, limit in value.items():
             plain = {"per_second": limit.per_second, "burst": limit.burst} if isinstance(limit, Rate) else limit
-            yield Finding("limits", f"{name}[{trust.name.lower()}]", plain)
+            yield CheckResult("limits", f"{name}[{trust.name.lower()}]", plain)
 
 
-def _print_json(findings: list[Finding]) -> None:
+def _print_json(results: list[CheckResult]) -> None:
     import msgspec  # noqa: PLC0415 - commands import what they need
 
     report: dict[str, dict[str, Any]] = {}
-    for finding in findings:
-        report.setdefault(finding.group, {})[finding.name] = finding.value
-    problems = [{"name": finding.name, "problem": finding.problem} for finding in findings if finding.problem]
+    for result in results:
+        report.setdefault(result.group, {})[result.name] = result.value
+    problems = [{"name": result.name, "problem": result.problem} for result in results if result.problem]
     print(msgspec.json.format(msgspec.json.encode({**report, "problems": problems}), indent=2).decode())
 
 
@@ -157,19 +152,17 @@ def _shown(value: str | int | dict[str, float]) -> str:
             return f"{value['per_second']:g} per second, bursts of {value['burst']}"
 
 
-def _print_table(findings: list[Finding]) -> None:
-    from sideband.lint.report import printable  # noqa: PLC0415 - commands import what they need
-
-    width = max(len(finding.name) for finding in findings)
+def _print_table(results: list[CheckResult]) -> None:
+    width = max(len(result.name) for result in results)
     group = None
-    for finding in findings:
-        if finding.group != group:
-            heading = HEADINGS.get(finding.group, finding.group)
+    for result in results:
+        if result.group != group:
+            heading = HEADINGS.get(result.group, result.group)
             print(heading if group is None else f"\n{heading}")
-            group = finding.group
-        print(printable(f"  {finding.name:<{width}}  {_shown(finding.value)}"))
-    problems = [finding for finding in findings if finding.problem]
+            group = result.group
+        print(printable(f"  {result.name:<{width}}  {_shown(result.value)}"))
+    problems = [result for result in results if result.problem]
     print()
-    for finding in problems:
-        print(printable(f"! {finding.name}: {finding.problem}"))
-    print("Everything is in order." if not problems else f"{len(problems)} to attend to.")
+    for result in problems:
+        print(printable(f"! {result.name}: {result.problem}"))
+    print("No problems found." if not problems else f"{len(problems)} problem{'s' if len(problems) > 1 else ''} found.")

@@ -1,13 +1,26 @@
-"""`sideband events`: what happened in a store, and what happens."""
+"""`sideband events`: the events of a store."""
 
 import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from sideband.cli.app import REFUSALS, refuse
+from sideband.core.errors import InvalidOption
+from sideband.inspect.events import HEADING, EventLine, EventQuery, as_json, as_row, check_filter, read_lines
+from sideband.inspect.report import private_file
+from sideband.runtime.store import sqlite_path
+
 OK: Final = 0
 INTERRUPTED: Final = 130
+# An export reports its progress after each multiple of this many events.
+PROGRESS_EVENTS: Final = 10_000
+# Suffixes of the files that belong to a SQLite store.
+_STORE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 
 
 def events(
@@ -23,39 +36,73 @@ def events(
 ) -> int:
     """Show what happened in a store: every event of its reminders and messages, without bodies, secrets masked.
 
-    Exits with 2 when the store cannot be read, or not from there.
+    Exits with 2 if the store cannot be read, or not from the given sequence number on.
 
     Parameters
     ----------
     store_url
-        Where the store is: `sqlite:///sideband.db` or `postgresql://host/name`.
+        The address of the store: `sqlite:///sideband.db` or `postgresql://host/name`.
     session
-        Only of this session.
+        Show only the events of this session.
     kind
-        Only kinds that begin so, `transcript.reminder.fired` for instance.
+        Show only kinds that begin with this, for example `transcript.reminder.fired`.
     after
-        Only what comes behind this sequence number; without it, all that is kept.
+        Show only events after this sequence number; without it, all events that are kept.
     follow
-        Go on with what happens from now on, in whatever process, until Ctrl-C.
+        Continue with new events, from any process, until Ctrl-C.
     json
-        Print one JSON object on each line.
+        Print one JSON object per line.
     export
-        Write these lines to a file that only you can read, instead of printing them. It appears when it is complete.
+        Write JSON lines to a file that only you can read, instead of printing. The file appears when it is complete.
     """
-    from sideband.cli import eventreading  # noqa: PLC0415 - commands import what they need
-    from sideband.cli.refusing import REFUSALS, refuse  # noqa: PLC0415 - the same
-
-    wanted = eventreading.Wanted(session, kind, after, follow)
+    wanted = EventQuery(session, kind, after, follow)
     if follow and export is not None:
-        return refuse("--follow has no end, so there is never anything complete to --export")
+        return refuse("--export writes a complete file, and --follow never completes; use one of them")
     try:
-        eventreading.check(wanted)
-        if export is None:
-            asyncio.run(eventreading.show(store_url, wanted, json=json))
-        else:
-            asyncio.run(eventreading.export(store_url, wanted, export))
+        check_filter(wanted)
+        asyncio.run(_show(store_url, wanted, json=json) if export is None else _export(store_url, wanted, export))
     except KeyboardInterrupt:
         return OK if follow else INTERRUPTED
     except REFUSALS as error:
         return refuse(error)
     return OK
+
+
+async def _show(store_url: str, wanted: EventQuery, *, json: bool) -> None:
+    shape: Callable[[EventLine], str] = as_json if json else as_row
+    async with aclosing(read_lines(store_url, wanted, notify=_say)) as lines:
+        is_first = True
+        async for line in lines:
+            if is_first and not json:
+                print(HEADING)
+            is_first = False
+            print(shape(line), flush=wanted.follow)
+    if is_first and wanted.after:
+        is_all = wanted.session is None and not wanted.kind
+        _say(f"there are no {'' if is_all else 'matching '}events after {wanted.after} yet")
+
+
+async def _export(store_url: str, wanted: EventQuery, path: Path) -> None:
+    _refuse_store(path, store_url)
+    count = 0
+    async with aclosing(read_lines(store_url, wanted, notify=_say)) as lines:
+        with private_file(path) as file:
+            async for line in lines:
+                file.write(f"{as_json(line)}\n")
+                count += 1
+                if count % PROGRESS_EVENTS == 0:
+                    _say(f"{count:,} events ...")
+    _say(f"wrote {count:,} events to {path}")
+
+
+def _refuse_store(path: Path, store_url: str) -> None:
+    """Raise `InvalidOption` if the export would overwrite a file of the store."""
+    if not store_url.startswith("sqlite:"):
+        return
+    store = Path(sqlite_path(store_url)).expanduser().resolve()
+    if path.expanduser().resolve() in [store.with_name(store.name + suffix) for suffix in _STORE_SUFFIXES]:
+        raise InvalidOption(f"{path} belongs to the store; export to another file", field="export", value=str(path))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

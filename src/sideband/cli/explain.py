@@ -1,27 +1,25 @@
-"""`sideband explain`: what a diagnostic means."""
+"""`sideband explain`: the cause and the remedy of a diagnostic."""
 
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sideband.core.catalogue import Diagnostic
-    from sideband.core.reasons import Reason
+    from sideband.core.diagnostics import Diagnostic, Reason
 
 
 def explain(code: str | None = None) -> int:
-    """Explain a diagnostic: what it means, why it is one, and how to be rid of it.
+    """Explain a diagnostic: its cause, its remedy, and an example.
 
-    Without a code, list them all.
+    Without a code, list all diagnostics.
 
     Parameters
     ----------
     code
-        The code as it was printed, `HARN-RMD-004`; `rmd-004`, `004` and `4` will do. Or the word that an error goes by,
-        its `reason`: `too_many_pending`.
+        The code as it was printed, `HARN-RMD-004`, or a short form: `rmd-004`, `004` or `4`. For an error without a
+        code, its `reason`: `too_many_pending`.
     """
-    from sideband.core.diagnostics import UnknownDiagnostic, diagnostic  # noqa: PLC0415 - help must not load it
-    from sideband.core.reasons import CODES, REASONS  # noqa: PLC0415 - the same
+    from sideband.core.diagnostics import CODES, REASONS, UnknownDiagnostic, diagnostic  # noqa: PLC0415 - commands import what they need  # noqa: PLC0415 - the same
 
     if code is None:
         print("\n".join(_catalogue()))
@@ -40,17 +38,16 @@ def explain(code: str | None = None) -> int:
 
 
 def _catalogue() -> Iterator[str]:
-    from sideband.core.diagnostics import DIAGNOSTICS  # noqa: PLC0415 - the same
-    from sideband.core.reasons import REASONS  # noqa: PLC0415 - the same
+    from sideband.core.diagnostics import DIAGNOSTICS, REASONS  # noqa: PLC0415 - commands import what they need
 
     width = max(map(len, DIAGNOSTICS))
     for entry in DIAGNOSTICS.values():
         yield f"{entry.code:<{width}}  {entry.severity.value:<7}  {entry.title}"
     yield ""
-    yield "Errors without a code go by a word, their `reason`"
+    yield "Errors without a code have a `reason`"
     yield from _wrapped(", ".join(REASONS))
     yield ""
-    yield "More about one of them: sideband explain CODE"
+    yield "To explain one of them: sideband explain CODE or sideband explain REASON"
 
 
 def _reason(reason: "Reason") -> Iterator[str]:

@@ -1,13 +1,16 @@
-"""`sideband lint`: mistaken reminders in Python, JSON and TOML files."""
+"""`sideband lint`: find mistakes in reminders in Python, JSON and TOML files."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-if TYPE_CHECKING:
-    from sideband.lint.check import Report
+from sideband.core.diagnostics import Severity, UnknownDiagnostic
+from sideband.inspect.report import printable
+from sideband.lint.check import Report, check
+from sideband.lint.report import Format, render
+from sideband.lint.rules import UnknownRoute
 
 OK: Final = 0
 FOUND: Final = 1
@@ -22,32 +25,27 @@ def lint(
     select: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     ignore: Annotated[tuple[str, ...], Parameter(negative=())] = (),
 ) -> int:
-    """Find mistaken reminders in Python, JSON and TOML files, before they run.
+    """Find mistakes in reminders in Python, JSON and TOML files, before they run.
 
-    Exits with 0 when there is nothing wrong, 1 after an error or a warning, 2 when something could not be read. In
-    Python a comment silences a code on its line, or alone on a line for the next: `# sideband: ignore[HARN-RMD-004]`.
+    Exits with 0 if there is no problem, 1 if there is an error or a warning, 2 if a file cannot be read. In Python,
+    the comment `# sideband: ignore[HARN-RMD-004]` silences a code on its line; alone on a line, also on the next.
 
     Parameters
     ----------
     paths
-        Files, or folders to search; without any, the current folder. Hidden folders, `build`, `dist`, `node_modules`
-        and links are left out of the search.
+        Files, or folders to search; by default the current folder. The search skips hidden folders, `build`, `dist`,
+        `node_modules` and symbolic links.
     format
-        How to report: `text` for people, `json` for programs, `sarif` for code hosts and editors.
+        The format of the report: `text`, `json`, or `sarif` for code hosts and editors.
     model
-        Judge role hints for this model, written `transport:model`, instead of for those that the files name.
+        Check role hints for this model, written `transport:model`, instead of the models that the files name.
     strict
-        Let advice count, too: exit with 1 after it.
+        Exit with 1 also if there is only advice.
     select
-        Report only these codes; may be given several times.
+        Report only this code; may be given several times.
     ignore
-        Do not report these codes; may be given several times.
+        Do not report this code; may be given several times.
     """
-    from sideband.core.diagnostics import UnknownDiagnostic  # noqa: PLC0415 - commands import what they need
-    from sideband.lint.check import check  # noqa: PLC0415 - the same
-    from sideband.lint.report import Format, printable, render  # noqa: PLC0415 - the same
-    from sideband.lint.routes import UnknownRoute  # noqa: PLC0415 - the same
-
     try:
         report = check(paths or (Path(),), model=model, select=select, ignore=ignore)
     except (UnknownDiagnostic, UnknownRoute) as error:
@@ -56,17 +54,18 @@ def lint(
     for line in report.unreadable:
         print(f"error: {printable(line)}", file=sys.stderr)
     if not paths and not report.files:
-        print("error: no Python, JSON or TOML file here; name files or folders: sideband lint PATH", file=sys.stderr)
+        print(
+            "error: no Python, JSON or TOML file in this folder; name files or folders: sideband lint PATH",
+            file=sys.stderr,
+        )
         return FAILED
-    # A program wants its document in any case; people have just been told that there was nothing to look at.
+    # If no file could be read, the errors above are the whole text report; JSON and SARIF are printed in any case.
     if report.files or not report.unreadable or format != "text":
         print(render(report, Format(format)))
     return _status(report, strict=strict)
 
 
-def _status(report: "Report", *, strict: bool) -> int:
-    from sideband.core.catalogue import Severity  # noqa: PLC0415 - the same
-
+def _status(report: Report, *, strict: bool) -> int:
     if report.unreadable:
         return FAILED
     counts = Severity if strict else (Severity.ERROR, Severity.WARNING)

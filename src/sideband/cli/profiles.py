@@ -1,15 +1,19 @@
-"""`sideband profiles`: what is known of models, and what one of them gets."""
+"""`sideband profiles`: the profiles of models, and how reminders are placed for one of them."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from textwrap import wrap
+from typing import Annotated, Any, Final
 
+import msgspec
 from cyclopts import Parameter
 
-if TYPE_CHECKING:
-    from sideband.render.profile import Profile
-    from sideband.render.profiles import Explanation, Profiles, Row
+from sideband.cli.app import refuse
+from sideband.inspect.report import printable
+from sideband.render.plan import default_placement
+from sideband.render.profiles import Explanation, Placement, Profile, ProfileError, ProfileRow, Profiles
+from sideband.runtime.profiles import full_name, load_profiles
 
 OK: Final = 0
 STRICTEST: Final = "strictest template"
@@ -23,26 +27,21 @@ def profiles(
     file: Path | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Show what is known of models: where reminders may stand in a request, and what the prompt cache does.
+    """Show the profiles of models: where reminders may be placed in a request, and how the prompt cache works.
 
-    Without a model, list the rows of the table. With one, say what it gets, which row each value comes from, and
-    where its reminders stand as a result.
+    Without a model, list the rows of the table. With a model, show its profile, the row that each value comes from,
+    and where its reminders are placed as a result.
 
     Parameters
     ----------
     model
         Written `transport:model`, like `anthropic:claude-opus-5`, or `local:`.
     file
-        A TOML file of your own rows, which win over the built-in ones; otherwise the one that `$SIDEBAND_PROFILES`
-        names.
+        A TOML file with your own rows, which override the built-in ones. The default is the file that
+        `$SIDEBAND_PROFILES` names, if it is set.
     json
         Print JSON instead of a table.
     """
-    from sideband.cli.refusing import refuse  # noqa: PLC0415 - commands import what they need
-    from sideband.lint.report import printable  # noqa: PLC0415 - the same
-    from sideband.render.profiles import ProfileError  # noqa: PLC0415 - the same
-    from sideband.runtime.profiles import full_name, load_profiles  # noqa: PLC0415 - the same
-
     try:
         table = load_profiles(file)
         found = None if model is None else table.explain(full_name(model))
@@ -56,29 +55,26 @@ def profiles(
     return OK
 
 
-def placement(profile: "Profile") -> tuple[str, str]:
-    """Where the reminders of such a model stand unless somebody says otherwise, and why."""
-    from sideband.render.planning import default_placement  # noqa: PLC0415 - commands import what they need
-    from sideband.render.profile import Placement  # noqa: PLC0415 - the same
-
+def placement(profile: Profile) -> tuple[str, str]:
+    """The default placement for a model of this profile, and the reason for it."""
     chosen = default_placement(profile)
     if profile.placement is not None:
-        return chosen.value, "a row says so"
+        return chosen.value, "a row of the table sets it"
     if chosen is Placement.NATIVE:
         return (
             chosen.value,
-            "its thinking is bound to what was sent before, and the provider's own slot is heeded and clears itself",
+            "its thinking is valid only while earlier messages stay unchanged, and its own reminder slot is followed and clears itself",
         )
     if profile.prefix_bound_thinking:
         return (
             chosen.value,
-            "its thinking is bound to what was sent before, and no slot is known to be heeded and to clear itself",
+            "its thinking is valid only while earlier messages stay unchanged, and no slot is known that is followed and clears itself",
         )
-    return chosen.value, "the end of the request, where the prompt cache loses nothing"
+    return chosen.value, "at the end of the request, reminders keep the prompt cache intact"
 
 
-def _grouped(rows: "Iterable[Row]") -> "Iterator[list[Row]]":
-    """The rows as their file has them: one that names several transports or models is one."""
+def _grouped(rows: Iterable[ProfileRow]) -> Iterator[list[ProfileRow]]:
+    """Group rows as they are in the file, where one row may name several transports and models."""
     for _, group in groupby(rows, key=lambda row: (row.origin, row.number)):
         yield [*group]
 
@@ -87,7 +83,7 @@ def _each(names: Iterable[str]) -> list[str]:
     return [*dict.fromkeys(names)]
 
 
-def _row_json(rows: "list[Row]") -> dict[str, Any]:
+def _row_json(rows: list[ProfileRow]) -> dict[str, Any]:
     first = rows[0]
     return {
         "file": first.origin,
@@ -100,7 +96,7 @@ def _row_json(rows: "list[Row]") -> dict[str, Any]:
     }
 
 
-def _explained_json(found: "Explanation") -> dict[str, Any]:
+def _explained_json(found: Explanation) -> dict[str, Any]:
     chosen, why = placement(found.profile)
     return {
         "transport": found.transport,
@@ -123,15 +119,11 @@ def _explained_json(found: "Explanation") -> dict[str, Any]:
 
 
 def _print_json(document: object) -> None:
-    import msgspec  # noqa: PLC0415 - commands import what they need
-
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
 
 
-def _listing(rows: "Iterable[Row]") -> Iterator[str]:
-    """Each file with its rows; a row is whom it is about, and what it states."""
-    from textwrap import wrap  # noqa: PLC0415 - commands import what they need
-
+def _listing(rows: Iterable[ProfileRow]) -> Iterator[str]:
+    """List each file with its rows: the models of each row, and the values that it sets."""
     for origin, of_file in groupby(rows, key=lambda row: row.origin):
         yield from (origin, "")
         for group in _grouped(of_file):
@@ -143,26 +135,26 @@ def _listing(rows: "Iterable[Row]") -> Iterator[str]:
             numbers = chain((str(first.number),), repeat(""))
             yield from (f"{number:>{INDENT - 2}}  {line}" for number, line in zip(numbers, indented, strict=False))
             yield ""
-    yield "What a model gets of them: sideband profiles TRANSPORT:MODEL"
+    yield "To see the profile of one model: sideband profiles TRANSPORT:MODEL"
 
 
-def _explained(found: "Explanation", table: "Profiles") -> Iterator[str]:
+def _explained(found: Explanation, table: Profiles) -> Iterator[str]:
     chosen, why = placement(found.profile)
     yield f"{found.transport}:{found.model}"
     yield ""
     if not found.known:
-        yield f"No row is about the transport {found.transport!r}: the strictest chat template is assumed."
-        yield f"Rows are about {', '.join(table.transports)}."
+        yield f"No row is for the transport {found.transport!r}, so the strictest chat template is assumed."
+        yield f"There are rows for {', '.join(table.transports)}."
     elif not any(row.model for row in found.rows):
-        yield "No row names this model: it gets what holds for every model of its transport."
-    yield f"Reminders are placed by {chosen}: {why}."
+        yield "No row names this model, so only the rows for every model of its transport apply."
+    yield f"Placement of reminders is {chosen}: {why}."
     yield ""
     named = [(field, _shown(value), STRICTEST if row is None else _label(row)) for field, value, row in found.stated]
     fields, values, _ = ([*map(len, column)] for column in zip(*named, strict=True))
     for field, value, label in named:
         yield f"  {field:<{max(fields)}}  {value:<{max(values)}}  {label}"
     yield ""
-    yield "Rows that hold for it; later ones win"
+    yield "Rows that apply; later rows override earlier ones"
     for row in found.rows:
         source = f"; {row.source}" if row.source else ""
         yield f"  {_label(row)}: {row.transport}, {_beginning(row)}{_verified(row)}{source}"
@@ -170,15 +162,15 @@ def _explained(found: "Explanation", table: "Profiles") -> Iterator[str]:
         yield "  none"
 
 
-def _label(row: "Row") -> str:
+def _label(row: ProfileRow) -> str:
     return f"{row.origin} row {row.number}"
 
 
-def _beginning(row: "Row") -> str:
+def _beginning(row: ProfileRow) -> str:
     return f"{row.model}…" if row.model else "every model"
 
 
-def _verified(row: "Row") -> str:
+def _verified(row: ProfileRow) -> str:
     return f", verified {row.verified}" if row.verified else ""
 
 

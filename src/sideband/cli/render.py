@@ -1,27 +1,52 @@
-"""`sideband render`: the exact request that a model got or would get, with every part of it named."""
+"""`sideband render`: show the exact request that a model got or would get, with every part labelled."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from textwrap import shorten
+from typing import Annotated, Final, Literal, NamedTuple
 
+import msgspec
 from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from sideband.cli.picture import Picture
-    from sideband.core.ledger import RequestHead
-    from sideband.render.profile import Placement
-    from sideband.render.renderer import Renderer
+from sideband.cli.app import REFUSALS, refuse
+from sideband.core.errors import InvalidOption
+from sideband.core.ledger import RequestHead
+from sideband.inspect.request import ExplainedRequest, explain_request
+from sideband.inspect.saved import Making, RequestOutcome, Saved, recorded_making, saved_request
+from sideband.inspect.scene import SceneError, read_scene
+from sideband.inspect.sessions import inspect_store
+from sideband.render.layout import Part
+from sideband.render.profiles import Placement, ProfileError, split_model
+from sideband.render.renderer import Renderer
+from sideband.runtime.profiles import full_name, load_profiles
 
 OK: Final = 0
 EXAMPLE_STORE: Final = "sqlite:///sideband.db"
 
-# Whom a wire is shown for when nobody says which model.
+# The model that stands for a wire if no model is given.
 MODELS: Final[Mapping[str, str]] = {
     "anthropic": "anthropic:claude-opus-5-5",
     "openai_chat": "openai-chat:gpt-6-sol",
     "openai_responses": "openai:gpt-6-sol",
     "gemini": "google:gemini-4-argon",
     "generic": "openai-compatible:any",
+}
+OUTCOMES: Final[Mapping[RequestOutcome, str]] = {
+    RequestOutcome.ANSWERED: "was answered",
+    RequestOutcome.VOID: "failed without an answer",
+    RequestOutcome.OPEN: "has not been answered yet",
+}
+STYLES: Final[Mapping[str, str]] = {
+    "head": "dim",
+    "stable": "default",
+    "new": "green",
+    "kept": "bold black on cyan",
+    "volatile": "bold black on yellow",
+    "clearing": "bold black on magenta",
+    "marker": "bold red",
+    "closing": "dim",
 }
 
 
@@ -38,67 +63,62 @@ def render(
     profiles: Path | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Show the exact request that a model got or would get, of a saved session or of a small file.
+    """Show the exact request that a model got or would get, from a saved session or from a file.
 
-    Of a session, `sideband render sqlite:///sideband.db --session fix-login`, it is the last request that was sent, to
-    the byte, also while another process runs the session; the store is only read. For another `--model` or
-    `--placement` it is the request as it had been if the whole session had run so, or all of it that is still kept.
-    Bodies are shown whole: nothing is masked.
+    For a session, `sideband render sqlite:///sideband.db --session fix-login`, this is the last request that was sent,
+    byte for byte, even while another process runs the session; the store is only read. With another `--model` or
+    `--placement` it is the request that would have been sent if the whole session, or all of it that is kept, had run
+    with these settings. Bodies are shown in full, and secrets are not masked.
 
-    A file, `sideband render examples/render/tool_loop.json --wire gemini`, is JSON with `messages`, and if you like
-    `system`, `tools`, `reminders`, `turn` and `model`. A reminder has the fields of `inject_reminder`, and may say who
-    sends it: `"trust": "server", "from": "build-watcher"`.
+    A file, `sideband render examples/render/tool_loop.json --wire gemini`, is JSON with `messages` and optionally
+    `system`, `tools`, `reminders`, `turn` and `model`. A reminder has the fields of `inject_reminder` and may name its
+    sender: `"trust": "server", "from": "build-watcher"`.
 
-    Every part of the body is named: the head and the part that an earlier request had already (stable), what is new,
-    reminders that stay (kept), that are in this request only (volatile) or that the provider clears by itself
-    (clearing), and cache markers. Then comes what was left out, and about how much the prompt cache gives back. Exits
-    with 2 when something cannot be read.
+    Every part of the body is labelled: the head; what an earlier request already contained (stable); what is new;
+    reminders that stay (kept), that are only in this request (volatile), or that the provider clears by itself
+    (clearing); and cache markers. Reminders that were left out and an estimate of what is read from the prompt cache
+    follow. Exits with 2 if something cannot be read.
 
     Parameters
     ----------
     source
-        Where the store is, `sqlite:///sideband.db` or `postgresql://host/name`; or a file with a request.
+        The address of a store, `sqlite:///sideband.db` or `postgresql://host/name`, or a file with a request.
     session
-        Which session of the store; may be left out where there is only one.
+        The session of the store; optional if there is only one.
     turn
-        The request of this turn, instead of the last one.
+        Show the request of this turn instead of the last one.
     coming
-        The request that the session would send next, with what waits in its inbox. What the user, hooks and providers
-        would add is not known.
+        Show the request that the session would send next, including what is in its inbox. What the user, hooks and
+        providers would add is not known.
     model
-        Written `transport:model`, like `anthropic:claude-opus-5-5`; otherwise the session's own, or the one that the
-        file names.
+        Written `transport:model`, like `anthropic:claude-opus-5-5`. The default is the model of the session, or the
+        one that the file names.
     placement
-        Where reminders stand; otherwise as the session has it, or the profile of the model.
+        Where reminders are placed. The default is the session's placement, or that of the model's profile.
     wire
-        Instead of a model: show a typical one of this wire.
+        Instead of a model: use a typical model of this wire.
     profiles
-        A TOML file of your own profile rows, as for `sideband profiles`.
+        A TOML file with your own profile rows, as for `sideband profiles`.
     json
         Print one JSON object; its `parts` are byte offsets into `body`.
     """
-    from sideband.cli.picture import print_json, print_text  # noqa: PLC0415 - commands import what they need
-    from sideband.cli.refusing import REFUSALS, refuse  # noqa: PLC0415 - the same
-    from sideband.cli.scene import SceneError  # noqa: PLC0415 - the same
-    from sideband.render.profiles import ProfileError  # noqa: PLC0415 - the same
-
-    choice = _Choice(model, wire, placement, profiles)
-    wanted = _Wanted(session, turn, coming)
+    choice = _ModelChoice(model, wire, placement, profiles)
+    wanted = _RequestChoice(session, turn, coming)
     if (contradiction := _contradiction(source, choice, wanted)) is not None:
         return refuse(contradiction)
     try:
-        picture = _of_session(source, choice, wanted) if _is_store(source) else _of_file(Path(source), choice)
+        output = _of_session(source, choice, wanted) if _is_store(source) else _of_file(Path(source), choice)
     except (SceneError, ProfileError, *REFUSALS) as error:
         return refuse(error)
     if json:
-        print_json(picture)
+        _print_json(output)
     else:
-        print_text(picture)
+        _print_text(output)
     return OK
 
 
-class _Choice(NamedTuple):
-    """For whom a request is to be shown, as far as somebody has said so."""
+class _ModelChoice(NamedTuple):
+    """The options that choose the model and the placement."""
 
     model: str | None
     wire: str | None
@@ -107,82 +127,180 @@ class _Choice(NamedTuple):
 
     @property
     def named(self) -> str | None:
-        from sideband.runtime.profiles import full_name  # noqa: PLC0415 - commands import what they need
-
         if self.wire is not None:
             return MODELS[self.wire]
         return None if self.model is None else full_name(self.model)
 
-    def placed(self) -> "Placement | None":
-        from sideband.render.profile import Placement  # noqa: PLC0415 - commands import what they need
-
+    def placed(self) -> Placement | None:
         return None if self.placement is None else Placement(self.placement)
 
-    def renderer(self, named: str) -> "Renderer":
-        from sideband.render.profiles import split_model  # noqa: PLC0415 - commands import what they need
-        from sideband.render.renderer import Renderer  # noqa: PLC0415 - the same
-        from sideband.runtime.profiles import load_profiles  # noqa: PLC0415 - the same
-
+    def renderer(self, named: str) -> Renderer:
         profile = load_profiles(self.profiles).of(named)
         return Renderer(profile, model=split_model(named)[1], placement=self.placed())
 
 
-class _Wanted(NamedTuple):
-    """Which request of a store."""
+class _RequestChoice(NamedTuple):
+    """The options that choose a request of a store."""
 
     session: str | None = None
     turn: int | None = None
     coming: bool = False
 
 
+class RenderOutput(NamedTuple):
+    """What is printed; `saved=None` if the request comes from a file."""
+
+    model: str
+    explained: ExplainedRequest
+    saved: Saved | None = None
+
+
 def _is_store(source: str) -> bool:
     return "://" in source or source == "memory:"
 
 
-def _contradiction(source: str, choice: _Choice, wanted: _Wanted) -> str | None:
-    """What was said that cannot be meant together."""
+def _contradiction(source: str, choice: _ModelChoice, wanted: _RequestChoice) -> str | None:
+    """The error message for options that cannot be combined; None if there is no conflict."""
     if choice.model is not None and choice.wire is not None:
-        return "a model has its wire; say --model or --wire, not both"
+        return "a model determines its wire; use --model or --wire, not both"
     if wanted.turn is not None and wanted.coming:
-        return "the next request is of no turn that was; say --turn or --next, not both"
-    if wanted != _Wanted() and not _is_store(source):
-        return f"{source} is a file; --session, --turn and --next are for stores, like {EXAMPLE_STORE}"
+        return "use --turn for a request that was sent or --next for the next one, not both"
+    if wanted != _RequestChoice() and not _is_store(source):
+        return f"{source} is a file; --session, --turn and --next need a store, for example {EXAMPLE_STORE}"
     return None
 
 
-def _of_file(path: Path, choice: _Choice) -> "Picture":
-    from sideband.cli.picture import Picture  # noqa: PLC0415 - commands import what they need
-    from sideband.cli.scene import SceneError, read_scene  # noqa: PLC0415 - the same
-    from sideband.cli.shot import shoot  # noqa: PLC0415 - the same
-    from sideband.runtime.profiles import full_name  # noqa: PLC0415 - the same
-
+def _of_file(path: Path, choice: _ModelChoice) -> RenderOutput:
     scene = read_scene(path)
     named = choice.named or scene.document.model
     if named is None:
-        raise SceneError("the file names no model; say for which: --model transport:model, or --wire")
+        raise SceneError("the file names no model; choose one with --model transport:model, or with --wire")
     named = full_name(named)
     renderer = choice.renderer(named)
-    return Picture(named, shoot(scene.subject(renderer), renderer))
+    return RenderOutput(named, explain_request(scene.subject(renderer), renderer))
 
 
-def _of_session(store_url: str, choice: _Choice, wanted: _Wanted) -> "Picture":
-    from sideband.cli.picture import Picture  # noqa: PLC0415 - commands import what they need
-    from sideband.cli.saved import Making, recorded_making, saved_request  # noqa: PLC0415 - the same
-    from sideband.cli.shot import shoot  # noqa: PLC0415 - the same
-    from sideband.core.errors import InvalidOption  # noqa: PLC0415 - the same
-    from sideband.runtime.inspecting import inspect_store  # noqa: PLC0415 - the same
-
-    def make(head: "RequestHead | None") -> Making:
+def _of_session(store_url: str, choice: _ModelChoice, wanted: _RequestChoice) -> RenderOutput:
+    def make(head: RequestHead | None) -> Making:
         if head is not None and choice.named in (None, head.model):
             recorded = recorded_making(head, choice.placed()) if choice.profiles is None else None
             return recorded or Making(head.model, choice.renderer(head.model))
         if choice.named is None:
             raise InvalidOption(
-                "for which model its requests were made is not on record; say which: --model transport:model, or --wire",
+                "the session has no recorded model; choose one with --model transport:model, or with --wire",
                 field="model",
             )
         return Making(choice.named, choice.renderer(choice.named))
 
     with inspect_store(store_url) as store:
         saved = saved_request(store, make, **wanted._asdict())
-    return Picture(saved.making.model, shoot(saved.subject, saved.making.renderer), saved)
+    return RenderOutput(saved.making.model, explain_request(saved.subject, saved.making.renderer), saved)
+
+
+# Output.
+
+
+def _print_json(output: RenderOutput) -> None:
+    explained, saved = output.explained, output.saved
+    rendered, used = explained.rendered, explained.share
+    about = {} if saved is None else {"session": saved.session_id, "outcome": saved.outcome, "as_sent": saved.exact}
+    document = {
+        **about,
+        "model": output.model,
+        "wire": explained.profile.wire,
+        "placement": explained.placement,
+        "turn": explained.turn,
+        "betas": rendered.request.betas,
+        "reminders": [outcome._asdict() for outcome in explained.outcomes],
+        "advice": [entry._asdict() for entry in rendered.advice],
+        "tokens": {"total": used.tokens, "read": used.read, "written": used.written, "plain": used.plain},
+        "cached_share": used.read / used.tokens,
+        "not_cached_because": used.why_none,
+        "relative_cost": explained.relative,
+        "parts": [part._asdict() for part in explained.parts],
+        "body": rendered.request.body.decode(),
+    }
+    print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def _print_text(output: RenderOutput) -> None:
+    """Print the parts of the body in colours, or with a label before each part if there are no colours."""
+    console, explained = Console(highlight=False), output.explained
+    for line in (*_heading(output), *_reminders(explained)):
+        console.out(_escaped(line), highlight=False)
+    size = len(explained.rendered.request.body)
+    console.out(f"\nBody, {size:,} bytes", highlight=False)
+    if console.is_terminal and not console.no_color:
+        _print_colours(console, explained)
+    else:
+        width = max(map(len, STYLES))
+        for part, text in _texts(explained):
+            console.out(f"  {part.kind.value:<{width}}  {text}", highlight=False)
+    for line in _costs(explained):
+        console.out(line, highlight=False)
+
+
+def _print_colours(console: Console, explained: ExplainedRequest) -> None:
+    console.print(Text.assemble("  ", *((f" {name} ", style) for name, style in STYLES.items())))
+    body = Text.assemble(*((text, STYLES[part.kind]) for part, text in _texts(explained)))
+    console.print(body, soft_wrap=True)
+
+
+def _texts(explained: ExplainedRequest) -> Iterator[tuple[Part, str]]:
+    body = explained.rendered.request.body
+    return ((part, _escaped(body[part.start : part.end].decode())) for part in explained.parts if part.start < part.end)
+
+
+def _heading(output: RenderOutput) -> Iterator[str]:
+    explained, saved = output.explained, output.saved
+    yield f"{output.model}: wire {explained.profile.wire.value}, placement {explained.placement.value}"
+    yield f"turn {explained.turn}, betas: {', '.join(explained.rendered.request.betas) or 'none'}"
+    if saved is not None:
+        yield f"session {saved.session_id}: {_how(saved)}"
+        if not saved.has_head:
+            yield "Its system text and tools were not recorded, so they are missing below."
+
+
+def _how(saved: Saved) -> str:
+    """How the request differs from the one that was sent."""
+    if saved.outcome is RequestOutcome.COMING:
+        return "the next request, without what the user, hooks and providers would add to it"
+    if saved.exact:
+        return f"exactly as it was sent; it {OUTCOMES[saved.outcome]}"
+    if saved.making.is_own:
+        return "not exactly as it was sent, because this version of Sideband builds it differently"
+    if saved.since is None:
+        return "as it would have been sent if the whole session had run with these settings"
+    return f"as it would have been sent if the session had run with these settings since turn {saved.since}; earlier turns are pruned"
+
+
+def _reminders(explained: ExplainedRequest) -> Iterator[str]:
+    yield ""
+    yield "Reminders" if explained.outcomes else "No reminders"
+    for outcome in explained.outcomes:
+        where = f"{outcome.state} as {outcome.role}, {outcome.scope}" if outcome.role else outcome.state
+        yield f"  {outcome.number}  {where}: {shorten(outcome.body, 60)}{f' ({outcome.why})' if outcome.why else ''}"
+    for code, message in explained.rendered.advice:
+        yield f"  {code}: {message}"
+
+
+def _costs(explained: ExplainedRequest) -> Iterator[str]:
+    used, what = explained.share, "work" if explained.profile.kv_prefix else "cost"
+    yield ""
+    yield (
+        f"About {used.tokens:,.0f} tokens: {used.read:,.0f} read from the cache ({used.read / used.tokens:.0%}), "
+        f"{used.written:,.0f} written to it, {used.plain:,.0f} neither read nor written."
+    )
+    if used.why_none is not None:
+        yield f"Nothing is read from the cache: {used.why_none}."
+    yield f"Relative {what}: {explained.relative:.3f} times that of the same request without reminders."
+
+
+def _escaped(text: str) -> str:
+    """The text with unprintable characters escaped as in JSON."""
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))

@@ -1,4 +1,4 @@
-"""`sideband schema`: the published description of the wire shapes, shown, written or checked."""
+"""`sideband schema`: print, write or check the schemas of the protocol messages."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,30 +11,31 @@ MISUSED: Final = 2
 
 
 def schema(name: str | None = None, /, *, out: Path | None = None, check: bool = False) -> int:
-    """Show, write or check the JSON Schemas and TypeScript types of everything that travels over ACP, A2A and MCP.
+    """Print, write or check the JSON Schemas and TypeScript types of all messages over ACP, A2A and MCP.
 
-    Without arguments the artifacts are listed, each with what it describes.
+    Without arguments, list the artifacts with a description of each.
 
     Args:
-        name: The artifact to print, such as `mcp/reminder` or `acp/types.ts`; the name of a protocol lists its own.
-        out: A directory to write all of them to. Artifacts that are there and no longer exist are removed; files that
-            were not generated are never touched.
-        check: Write nothing. Fail if the files in the directory are not what would be written, and name those.
+        name: The artifact to print, such as `mcp/reminder` or `acp/types.ts`; the name of a protocol
+            lists its artifacts.
+        out: A directory to write all artifacts to. Generated files that are no longer an artifact are removed; other
+            files are never changed.
+        check: Write nothing. Fail if a file in the directory differs from what would be written, and name it.
 
     Returns:
-        The exit status: 0, 1 when a check or a write failed, 2 when the arguments make no sense together.
+        The exit status: 0; 1 if a check or a write failed; 2 if the arguments contradict each other.
     """
-    from sideband.protocols.artifacts import artifacts, summaries  # noqa: PLC0415 - `sideband --help` does without
+    from sideband.protocols.artifacts import artifacts, summaries  # noqa: PLC0415 - commands import what they need
 
     if name is not None and (out is not None or check):
-        return _fail("give either the name of one artifact or a directory for all of them", MISUSED)
+        return _fail("give either the name of an artifact or --out DIRECTORY, not both", MISUSED)
     if out is not None:
         try:
             return _compare(artifacts(), out) if check else _write(artifacts(), out)
         except OSError as error:
             return _fail(f"{error.filename}: {error.strerror}", FAILED)
     if check:
-        return _fail("--check needs the directory to look at: --out DIRECTORY --check", MISUSED)
+        return _fail("--check needs a directory: --out DIRECTORY --check", MISUSED)
     about = summaries()
     if name is None:
         _list(about)
@@ -54,7 +55,7 @@ def _list(about: Mapping[str, str]) -> None:
 
 
 def _print(texts: Mapping[str, str], name: str) -> int:
-    import difflib  # noqa: PLC0415 - only after a mistake
+    import difflib  # noqa: PLC0415 - needed only after a mistake
 
     text = texts.get(name, texts.get(f"{name}.schema.json"))
     if text is None:
@@ -70,7 +71,7 @@ def _write(texts: Mapping[str, str], out: Path) -> int:
     changed = [path for path in texts if not _holds(out / path, texts[path])]
     foreign = [path for path in changed if (out / path).exists() and not _is_ours(out / path)]
     if foreign:
-        return _fail(f"not overwritten, because not generated: {_names(out, foreign)}", FAILED)
+        return _fail(f"not overwritten, because these files were not generated: {_names(out, foreign)}", FAILED)
     for path in changed:
         (out / path).parent.mkdir(parents=True, exist_ok=True)
         (out / path).write_text(texts[path], encoding="utf-8", newline="\n")
@@ -91,13 +92,13 @@ def _compare(texts: Mapping[str, str], out: Path) -> int:
     for finding in findings:
         print(finding)
     if findings:
-        return _fail(f"not as generated: {len(findings)}; mend with: sideband schema --out {out}", FAILED)
+        return _fail(f"{len(findings)} files are out of date; update them with: sideband schema --out {out}", FAILED)
     print(f"{len(texts)} artifacts in {out} are up to date")
     return OK
 
 
 def _stale(texts: Mapping[str, str], out: Path) -> Iterator[str]:
-    """The generated files that are no artifact any more, where artifacts are: in the directory and one below."""
+    """The generated files in the directory and one level below that are no longer an artifact."""
     for pattern in ("*.md", "*/*.ts", "*/*.schema.json"):
         for file in sorted(out.glob(pattern)):
             path = file.relative_to(out).as_posix()
@@ -106,7 +107,7 @@ def _stale(texts: Mapping[str, str], out: Path) -> Iterator[str]:
 
 
 def _is_ours(file: Path) -> bool:
-    from sideband.protocols.artifacts import MARKER  # noqa: PLC0415 - `sideband --help` does without
+    from sideband.protocols.artifacts import MARKER  # noqa: PLC0415 - commands import what they need
 
     return file.is_file() and MARKER.encode() in file.read_bytes()
 

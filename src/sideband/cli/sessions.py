@@ -1,33 +1,32 @@
-"""`sideband sessions`: what is in a store."""
+"""`sideband sessions`: list the sessions of a store."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
+import msgspec
 from cyclopts import Parameter
 
-if TYPE_CHECKING:
-    from sideband.cli.shelves import Summary
+from sideband.cli.app import REFUSALS, refuse
+from sideband.inspect.report import printable
+from sideband.inspect.sessions import SessionSummary, summaries
 
-HEADINGS: Final = ("session", "state", "turn", "pending", "events", "last", "what was last")
+HEADINGS: Final = ("session", "state", "turn", "pending", "events", "last", "last event")
 
 
 def sessions(store_url: str, /, *, json: Annotated[bool, Parameter(negative=())] = False) -> int:
-    """List the sessions of a store: whether each runs, its turn, what is pending, and its last event.
+    """List the sessions of a store with their state, turn, number of pending items, and last event.
 
-    A session is `running` while a process has it, `left` where that process died (on a server once its lease has
-    lapsed, after 30 s), `idle` between runs, or `closed`.
-    Exits with 2 when the store cannot be read.
+    A session is `running` while a process runs it, `left` if that process died (on PostgreSQL, once its lease has
+    lapsed, after 30 s), `idle` between runs, `closed`, or `damaged` if it cannot be read.
+    Exits with 2 if the store cannot be read.
 
     Parameters
     ----------
     store_url
-        Where the store is: `sqlite:///sideband.db` or `postgresql://host/name`.
+        The address of the store: `sqlite:///sideband.db` or `postgresql://host/name`.
     json
-        Print one JSON object on each line.
+        Print one JSON object per line.
     """
-    from sideband.cli.refusing import REFUSALS, refuse  # noqa: PLC0415 - commands import what they need
-    from sideband.cli.shelves import summaries  # noqa: PLC0415 - the same
-
     try:
         found = summaries(store_url)
     except REFUSALS as error:
@@ -39,16 +38,12 @@ def sessions(store_url: str, /, *, json: Annotated[bool, Parameter(negative=())]
     return 0
 
 
-def _print_json(found: "Sequence[Summary]") -> None:
-    import msgspec  # noqa: PLC0415 - commands import what they need
-
+def _print_json(found: Sequence[SessionSummary]) -> None:
     for summary in found:
         print(msgspec.json.encode(summary).decode())
 
 
-def _print_table(found: "Sequence[Summary]") -> None:
-    from sideband.lint.report import printable  # noqa: PLC0415 - commands import what they need
-
+def _print_table(found: Sequence[SessionSummary]) -> None:
     rows = [HEADINGS, *(tuple(map(printable, summary.cells())) for summary in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     for row in rows if found else ():

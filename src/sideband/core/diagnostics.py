@@ -1,12 +1,346 @@
-"""The diagnostics of the reminder lifecycle: one table for errors, `explain`, `lint` and the documentation."""
+"""The diagnostics: one table of codes and one of reasons, for `sideband explain`, `sideband lint` and the documentation."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from enum import StrEnum
+from textwrap import dedent
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from sideband.core.advisories import ADVICE, AT_RUN_TIME
-from sideband.core.catalogue import FAMILY, Diagnostic
+import msgspec
+
+from sideband.core import errors
+
+
+class Severity(StrEnum):
+    """An error is refused at run time, a warning is probably a mistake, and advice names a bad habit."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    ADVICE = "advice"
+
+
+class Language(StrEnum):
+    PYTHON = "python"
+    JSON = "json"
+    TOML = "toml"
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """The mistake and its correction."""
+
+    language: Language
+    wrong: str
+    right: str
+
+
+class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
+    """What a code means, why it occurs, and what to do about it."""
+
+    code: str
+    title: str
+    severity: Severity
+    cause: str
+    remedy: str
+    example: Example
+
+
+def in_python(wrong: str, right: str) -> Example:
+    return Example(language=Language.PYTHON, wrong=dedent(wrong).strip(), right=dedent(right).strip())
+
+
+def in_json(wrong: str, right: str) -> Example:
+    return Example(language=Language.JSON, wrong=dedent(wrong).strip(), right=dedent(right).strip())
+
+
+def in_toml(wrong: str, right: str) -> Example:
+    return Example(language=Language.TOML, wrong=dedent(wrong).strip(), right=dedent(right).strip())
+
+
+# Mistakes in the use of reminders.
+FAMILY: Final = (
+    Diagnostic(
+        code="HARN-RMD-001",
+        title="Unknown option, or an invalid value",
+        severity=Severity.ERROR,
+        cause="The call or payload has an option that does not exist here, or an option has a value of the wrong type or range: a blank body, a TTL below 1, an unknown role hint or event, or a clear without a selector. Unknown options are refused and not ignored: if a misspelt `ttl_turns` were ignored, the reminder would live longer than its author expects.",
+        remedy="Use the options `body`, `tags`, `dedupe_key`, `ttl_turns`, `preserve_on_compact`, `propagate` and `role_hint`. `Session.remind` and the protocols (ACP, A2A, HTTP) also have `mode`. Python uses snake_case names, the protocols use camelCase. In Python, `id`, `source` and the turn are set by the session and cannot be passed.",
+        example=in_python(
+            """
+            await session.remind("The build is red.", ttl_turns=2, dedupe="build:status")
+            """,
+            """
+            await session.remind("The build is red.", ttl_turns=2, dedupe_key="build:status")
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="HARN-RMD-002",
+        title="Invalid reminder in a protocol message",
+        severity=Severity.ERROR,
+        cause="A message that came over ACP, A2A, MCP or HTTP has a field of the wrong type or range, repeats a key, has no body, or has `content`, which belongs to user messages. A request gets an error as its response and changes nothing; a notification is recorded as dropped.",
+        remedy="Send `body` as a string that is not blank, `ttlTurns` as a whole number of at least 1, `tags` as a list of strings, and every key once. An MCP notification also needs an `id`. Put data of your own under `_meta`.",
+        example=in_json(
+            """
+            {"jsonrpc": "2.0", "id": 1, "method": "session/inject_reminder",
+             "params": {"sessionId": "s1", "body": "CI failed on main.", "ttlTurns": "2"}}
+            """,
+            """
+            {"jsonrpc": "2.0", "id": 1, "method": "session/inject_reminder",
+             "params": {"sessionId": "s1", "body": "CI failed on main.", "ttlTurns": 2}}
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="HARN-RMD-003",
+        title="Role hint that the model does not support",
+        severity=Severity.WARNING,
+        cause="The reminder has the role hint `user_block` or `ephemeral_cache`, and the model that will get it has no such place in its requests. The reminder is delivered in the next best form, so code or prompts that depend on the requested form do not work.",
+        remedy="Leave `role_hint` out, or use `system` or `developer`, which work with every model. Use `user_block` and `ephemeral_cache` only in code that always uses Anthropic models.",
+        example=in_python(
+            """
+            await session.remind("Policy excerpt for this turn.", ttl_turns=1, role_hint="user_block")
+            await agent_loop("Fix the login bug", session=session, model="openai:gpt-5.6")
+            """,
+            """
+            await session.remind("Policy excerpt for this turn.", ttl_turns=1, role_hint="developer")
+            await agent_loop("Fix the login bug", session=session, model="openai:gpt-5.6")
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="HARN-RMD-004",
+        title="Reminder that lives until the next compaction",
+        severity=Severity.WARNING,
+        cause="Without `ttl_turns` the reminder stays in every request, and without `preserve_on_compact` it disappears when the conversation is compacted. How long it lives then depends on the length of the conversation, which is rarely intended.",
+        remedy="Give a temporary fact `ttl_turns`. Give a lasting fact `preserve_on_compact=True` and a `dedupe_key`, and clear it by that key when it is no longer true.",
+        example=in_python(
+            """
+            await session.remind("src/auth.py changed on disk.", dedupe_key="file_changed:src/auth.py")
+            """,
+            """
+            await session.remind("src/auth.py changed on disk.", dedupe_key="file_changed:src/auth.py", ttl_turns=2)
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="HARN-RMD-005",
+        title="Unknown propagate value",
+        severity=Severity.ERROR,
+        cause="`propagate` decides which sub-agents get a copy of a reminder, and it has three values. Any other value is refused, because a wrong guess could withhold a warning from a sub-agent, or pass on something that it should not see.",
+        remedy="Use `session` (the default) for direct sub-agents, `all` for sub-agents at every level, or `none` to keep the reminder in this session.",
+        example=in_python(
+            """
+            inject_reminder(transcript, body="Tests need the database.", ttl_turns=3, propagate="children")
+            """,
+            """
+            inject_reminder(transcript, body="Tests need the database.", ttl_turns=3, propagate="session")
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="HARN-RMD-006",
+        title="Invalid result of a reminder provider",
+        severity=Severity.ERROR,
+        cause="A provider returned something that is not a reminder: the body is missing or blank, or a field has the wrong type or range. The result is reported and ignored; the other providers still run.",
+        remedy='Return `None`, a reminder as a dict, `{"reminder": {...}}`, or a list of these. If there is nothing to report, return `None` and not an empty body.',
+        example=in_python(
+            """
+            def evaluate(ctx):
+                return {"body": "", "ttl_turns": 1}
+
+
+            register_reminder_provider(id="workspace_guard", subscribes_to=["session_idle"], evaluate=evaluate)
+            """,
+            """
+            def evaluate(ctx):
+                return {"body": "The workspace was idle; files may have changed.", "ttl_turns": 1}
+
+
+            register_reminder_provider(id="workspace_guard", subscribes_to=["session_idle"], evaluate=evaluate)
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="HARN-RMD-007",
+        title="Too many reminder providers",
+        severity=Severity.ERROR,
+        cause="More than eight providers are enabled for one loop, not counting the canonical ones. Each provider may add text to every request, and models follow many reminders at once poorly.",
+        remedy='Merge providers that report on the same subject, or disable some for this loop: `reminders={"providers": ["-name"]}`.',
+        example=in_python(
+            """
+            agent_loop(task, reminders={"providers": ["git", "ci", "lint", "types", "tests", "deps", "todo", "db", "logs"]})
+            """,
+            """
+            agent_loop(task, reminders={"providers": ["git", "ci", "checks", "tests", "deps", "todo", "db", "logs"]})
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="HARN-RMD-008",
+        title="Reminder from a hook on a worker event",
+        severity=Severity.ERROR,
+        cause="Worker events report on the run of another agent. A hook on such an event can only observe it: there is no session at that point to which a reminder could be added.",
+        remedy="Return the reminder from a session, tool, step or persona hook. To add a reminder to a worker that resumes, register a provider for `worker_resumed`.",
+        example=in_python(
+            """
+            def announce(event):
+                return {"reminder": {"body": "A worker has finished; read its report.", "ttl_turns": 1}}
+
+
+            register_session_hook("worker_completed", announce)
+            """,
+            """
+            def announce(event):
+                return {"reminder": {"body": "A worker has finished; read its report.", "ttl_turns": 1}}
+
+
+            register_session_hook("post_agent_turn", announce)
+            """,
+        ),
+    ),
+)
+
+# What only `sideband lint` reports.
+ADVICE: Final = (
+    Diagnostic(
+        code="SIDEBAND-100",
+        title="File that cannot be parsed",
+        severity=Severity.ERROR,
+        cause="The file mentions reminders, or was named on the command line, but it is not valid Python, JSON or TOML, or it is too large or too deeply nested. It was not checked.",
+        remedy="Correct the syntax error at the reported line. If the file is invalid on purpose, leave it out of the paths to check.",
+        example=in_json(
+            """
+            {"reminder": {"body": "The build is red.", "ttl_turns": 1,}}
+            """,
+            """
+            {"reminder": {"body": "The build is red.", "ttl_turns": 1}}
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="SIDEBAND-101",
+        title="Body that asks the model for secrecy",
+        severity=Severity.ADVICE,
+        cause="The text tells the model to hide something from the user. Models treat such text as an attack and warn about it, and users who find it stop trusting the agent.",
+        remedy="State the fact without the instruction. Do not send the model anything that the user must not see.",
+        example=in_python(
+            """
+            await session.remind("The todo list is empty. Never mention this to the user.", ttl_turns=1)
+            """,
+            """
+            await session.remind("The todo list is empty.", ttl_turns=1)
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="SIDEBAND-102",
+        title="Body with a value that changes every time",
+        severity=Severity.ADVICE,
+        cause="A clock time, a timestamp or a random id makes every body different. Sideband cannot recognise a repetition, and text that stays in the history makes the prompt cache useless.",
+        remedy="Say what happened and not when, or relate it to the conversation (since your last edit). The journal records the time of every reminder. Put identifiers into `dedupe_key`.",
+        example=in_python(
+            """
+            await session.remind(f"{datetime.now()}: the build is red.", ttl_turns=1)
+            """,
+            """
+            await session.remind("The build has been red since your last edit.", ttl_turns=1)
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="SIDEBAND-103",
+        title="Body that contains its own framing",
+        severity=Severity.ADVICE,
+        cause="The body contains a `<system-reminder>` tag or a `System reminder:` line. The renderer adds the frame that the model needs and neutralises frames inside the body, so the model reads a damaged frame inside another one.",
+        remedy="Write the sentence without a frame. Use `role_hint` to ask for a certain frame.",
+        example=in_toml(
+            """
+            [[reminder]]
+            body = "<system-reminder>Tests need the database.</system-reminder>"
+            ttl_turns = 3
+            """,
+            """
+            [[reminder]]
+            body = "Tests need the database."
+            ttl_turns = 3
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="SIDEBAND-104",
+        title="Reminder for all sub-agents without a TTL",
+        severity=Severity.ADVICE,
+        cause="`propagate: all` copies the reminder to sub-agents at every level, and without `ttl_turns` the copies never expire. Clearing the reminder in the parent does not clear copies that sub-agents already have.",
+        remedy="Add `ttl_turns`, or use `propagate: session` to copy it to direct sub-agents only.",
+        example=in_python(
+            """
+            await session.remind("Patches stay small.", propagate="all", preserve_on_compact=True)
+            """,
+            """
+            await session.remind("Patches stay small.", propagate="all", preserve_on_compact=True, ttl_turns=20)
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="SIDEBAND-105",
+        title="Field that is ignored",
+        severity=Severity.ADVICE,
+        cause="`transcript_reminder_event` replaces an invalid value by the default, and `notifications/reminder` ignores unknown keys. Neither reports an error, so the mistake is easy to miss.",
+        remedy="Correct the name or the value, or remove the field.",
+        example=in_json(
+            """
+            {"jsonrpc": "2.0", "method": "notifications/reminder",
+             "params": {"reminder": {"id": "r-1", "body": "cargo check passed.", "ttl_turns": 1}}}
+            """,
+            """
+            {"jsonrpc": "2.0", "method": "notifications/reminder",
+             "params": {"reminder": {"id": "r-1", "body": "cargo check passed.", "ttlTurns": 1}}}
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="SIDEBAND-106",
+        title="Body larger than its source may send",
+        severity=Severity.ADVICE,
+        cause="The body may have 8 KiB of UTF-8 if it comes from this process or the session's client, and 1 KiB if it comes from another agent or an MCP server. A larger one is refused with the reason `body_too_large`, unless the operator has raised the limit.",
+        remedy="Send a reference instead of the content: name the file or the command, and the agent can read it with its tools.",
+        example=in_python(
+            """
+            await session.remind("error: connection refused; " * 400, ttl_turns=1)
+            """,
+            """
+            await session.remind("The build failed; its log is in build/last.log.", ttl_turns=1)
+            """,
+        ),
+    ),
+)
+
+# What only a running session reports.
+AT_RUN_TIME: Final = (
+    Diagnostic(
+        code="SIDEBAND-107",
+        title="Automatic prompt caching was not used for a request",
+        severity=Severity.ADVICE,
+        cause="With automatic caching, the provider places the cache breakpoint after the last block and searches only 20 blocks back for the previous one. If the request has text that does not stay in the conversation, or 20 or more new blocks, the provider would write the whole prompt to the cache again in every turn.",
+        remedy='Let Sideband place the breakpoints: set `cache = "explicit"` in the profile of the model.',
+        example=in_toml(
+            """
+            [[profile]]
+            transport = "anthropic"
+            model = "claude"
+            cache = "implicit"
+            """,
+            """
+            [[profile]]
+            transport = "anthropic"
+            model = "claude"
+            cache = "explicit"
+            """,
+        ),
+    ),
+)
+
 
 DIAGNOSTICS: Final[Mapping[str, Diagnostic]] = MappingProxyType(
     {entry.code: entry for entry in (*FAMILY, *ADVICE, *AT_RUN_TIME)}
@@ -14,17 +348,17 @@ DIAGNOSTICS: Final[Mapping[str, Diagnostic]] = MappingProxyType(
 
 
 class UnknownDiagnostic(LookupError):
-    """No diagnostic has this code; `near` are the codes that were perhaps meant, and may be empty."""
+    """No diagnostic has this code; `near` lists similar codes and may be empty."""
 
     def __init__(self, code: str, near: tuple[str, ...]) -> None:
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(DIAGNOSTICS)}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"the codes are {', '.join(DIAGNOSTICS)}"
         super().__init__(f"there is no diagnostic {code!a}; {hint}")
         self.code = code
         self.near = near
 
 
 def diagnostic(code: str) -> Diagnostic:
-    """The entry for a code, in any case and also without the name of its family: `rmd-004`, `004` and `4` will do."""
+    """The entry for a code, in upper or lower case, with or without its prefix: `rmd-004`, `004` and `4` are the same."""
     wanted = code.strip().upper()
     wanted = wanted.zfill(3) if wanted.isdecimal() else wanted
     for known, entry in DIAGNOSTICS.items():
@@ -36,3 +370,138 @@ def diagnostic(code: str) -> Diagnostic:
 def _near(wanted: str) -> tuple[str, ...]:
     titled = tuple(known for known, entry in DIAGNOSTICS.items() if wanted and wanted in entry.title.upper())
     return titled or tuple(get_close_matches(wanted, DIAGNOSTICS, n=3, cutoff=0.75))
+
+
+class Reason(NamedTuple):
+    """An explanation of the `reason` of an error, for errors without a code."""
+
+    word: str
+    cause: str
+    remedy: str
+
+
+_REASONS: Final = (
+    Reason(
+        "unsupported_mode",
+        "This request does not have the given delivery mode.",
+        "Use one of the modes that the error lists.",
+    ),
+    Reason(
+        "idempotency_conflict",
+        "The id was already used, for another reminder or by another sender.",
+        "Send a new id. To repeat a request, send it unchanged.",
+    ),
+    Reason(
+        "body_too_large",
+        "The body of a reminder or the content of a message has more bytes than its sender may send.",
+        "Shorten it, or write it to a file and send the path. In your own store, raise body_bytes or frame_bytes of "
+        "its Limits.",
+    ),
+    Reason("not_permitted", "Only the operator may do this.", "Ask the operator to do it."),
+    Reason(
+        "not_injectable",
+        "The text comes from tool output, a file or a page. Such text is not accepted as a reminder.",
+        "Write a hook or a provider that returns the reminder.",
+    ),
+    Reason(
+        "unknown_session",
+        "The session does not exist, is closed, or does not belong to the caller.",
+        "Check the name. A closed session cannot be reopened; start a new one.",
+    ),
+    Reason(
+        "unknown_reminder_id",
+        "No reminder with this id is queued, or it belongs to another sender.",
+        "Session.pending() lists the queued and live reminders. End a live one with Session.clear(id=...).",
+    ),
+    Reason(
+        "unknown_message_id",
+        "No message with this id is queued, or it belongs to another sender.",
+        "Session.waiting() lists the queued messages and reminders.",
+    ),
+    Reason(
+        "already_delivered",
+        "The reminder or message was delivered to a turn, so it can no longer be revoked or replaced.",
+        "End a live reminder with Session.clear(id=...). Correct a message by sending another one.",
+    ),
+    Reason("already_revoked", "The reminder or message was already revoked.", "Send a new one."),
+    Reason(
+        "no_running_turn",
+        "The mode of the message needs a running turn, and no turn is running.",
+        "Send it as a prompt, or with mode='queue', which starts the next turn.",
+    ),
+    Reason(
+        "replace_not_supported",
+        "The peer cannot replace a queued message.",
+        "Revoke the message and send another one.",
+    ),
+    Reason(
+        "session_busy",
+        "A loop or a model call is running on the session, in this or another process.",
+        "Wait until it ends, or cancel it. If its process died, wait until the lease lapses.",
+    ),
+    Reason(
+        "too_many_pending",
+        "The session, or one sender in it, has as many pending reminders, messages or audit records as its limit "
+        "allows. Live reminders count as pending.",
+        "Do what the error suggests: clear live reminders, revoke queued ones, or wait for a turn. Give reminders "
+        "ttl_turns, so that they expire, or a dedupe_key, so that newer ones replace them; or raise "
+        "pending_per_session of the store's Limits.",
+    ),
+    Reason(
+        "rate_limited",
+        "The sender exceeds its rate limit.",
+        "Wait for retry_after_ms milliseconds and send it again. The refused request was not stored.",
+    ),
+    Reason(
+        "store_refused",
+        "The address cannot be opened as a store. Nothing there was changed.",
+        "Do what the error suggests. `sideband doctor` shows what is installed.",
+    ),
+    Reason(
+        "store_damaged",
+        "The store holds something other than what was written to it.",
+        "Restore a backup. `sideband doctor --verify` shows what is damaged.",
+    ),
+    Reason("store_newer", "The store was written by a newer version of Sideband.", "Upgrade Sideband."),
+    Reason(
+        "store_unavailable",
+        "The disk is full or failed, the server cannot be reached, or another process locks the file. Nothing was "
+        "written.",
+        "Remove the cause and try again.",
+    ),
+    Reason(
+        "outcome_unknown",
+        "The server or the disk failed during a commit, and Sideband could not find out whether it was made.",
+        "When the store works again, read the journal before you repeat the request.",
+    ),
+    Reason(
+        "store_closed", "The store was used after it was closed.", "Open it again, or use it inside its `async with`."
+    ),
+    Reason(
+        "not_storable",
+        "A value cannot be written to the journal, or a name cannot be the name of a session.",
+        "Use values that JSON can represent. The name of a session may have at most 2,000 bytes.",
+    ),
+    Reason(
+        "lease_lost",
+        "The lease of the session lapsed or was taken over, so another process may run the session.",
+        "Stop this run. Everything that it committed is kept.",
+    ),
+    Reason(
+        "cursor_lost",
+        "A subscriber was too slow and was cut off.",
+        "Subscribe again with the `after` from the error; no event is lost.",
+    ),
+    Reason(
+        "cursor_expired",
+        "The events that a subscriber asked for are no longer kept.",
+        "Subscribe again with the `after` from the error. To keep more events, raise kept_events of open_store.",
+    ),
+)
+
+REASONS: Final[Mapping[str, Reason]] = MappingProxyType({reason.word: reason for reason in _REASONS})
+
+# The reasons whose errors have a diagnostic code.
+CODES: Final[Mapping[str, str]] = MappingProxyType(
+    {kind.reason: kind.code for kind in errors.ReminderError.__subclasses__() if kind.code is not None}
+)

@@ -1,121 +1,146 @@
-"""Taking items from the inbox at a seam, and what each of them becomes."""
+"""Drain the inbox at a seam, and start a turn from it."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import msgspec
 
+from sideband.core.accept import refuse_closed
 from sideband.core.events import (
     AuditRecorded,
     Checkpoint,
-    Closed,
-    Dropped,
-    DropReason,
     Event,
-    Expired,
-    ExpiryReason,
     Idled,
+    InboxItem,
+    InjectAccepted,
     InjectDelivered,
-    InjectRevoked,
+    QueuedMessage,
+    QueuedReminder,
+    ResultRecorded,
     Started,
 )
-from sideband.core.inbox import InboxView
-from sideband.core.items import InboxItem, QueuedMessage, QueuedReminder
-from sideband.core.lifecycle import OpenRequest, inject, void_turn
-from sideband.core.live import LiveIndex
+from sideband.core.inbox import Quota
+from sideband.core.lifecycle import go_live
+from sideband.core.messages import ToolCall, interrupted_message
 from sideband.core.seams import DRAINS, MAX_SKIPPED_BATCHES, Mode, Seam
-
-
-class Drain(NamedTuple):
-    """What a seam took, in the order in which the model reads it."""
-
-    taken: tuple[InboxItem, ...]
-    dispatch_skipped: bool
-    events: tuple[Event, ...]
+from sideband.core.state import Decided, SessionState
 
 
 def drain(
-    inbox: InboxView,
-    live: LiveIndex,
+    state: SessionState,
     seam: Seam,
     *,
-    next_turn: int,
-    skipped_batches: int = 0,
-    permission_open: bool = False,
+    calls: Sequence[ToolCall] = (),
     closing: bool = False,
-) -> Drain:
-    """Take what this seam takes. The closing drain of a run that takes nothing makes the session idle."""
-    taken = _take(inbox, seam, skipped_batches=skipped_batches, permission_open=permission_open)
-    skipped = bool(taken) and seam is Seam.PRE_TOOL_DISPATCH
+    starting: bool = False,
+) -> Decided[tuple[InboxItem, ...]]:
+    """Take what this seam takes, in the order in which the model reads it.
+
+    At `pre_tool_dispatch` a drain that takes something skips the batch: every one of `calls` gets the status
+    `interrupted`. With `closing`, a drain that takes nothing makes the session idle in the same commit. With `starting`,
+    a drain that takes something makes an idle session run.
+    """
+    taken = _taken(state, seam)
+    if not taken:
+        return Decided((Idled(),) if closing else (), ())
+    skipped = seam is Seam.PRE_TOOL_DISPATCH
     events: list[Event] = []
+    if starting and not state.running:
+        events.append(Started())
+    if skipped:
+        # Results come before the drained items: nothing may stand between a call and its result.
+        events.extend(_interrupted(calls, taken))
     for item in taken:
-        events.extend(_deliver(item, live, seam, next_turn))
-    if taken:
-        ids = tuple(item.id for item in taken)
-        events.append(Checkpoint(turn=live.turn, seam=seam, ids=ids, dispatch_skipped=skipped))
-    elif closing:
-        events.append(Idled())
-    return Drain(taken, skipped, tuple(events))
+        events.extend(_delivered(state, item, seam))
+    ids = tuple(item.id for item in taken)
+    events.append(Checkpoint(turn=state.live.turn, seam=seam, ids=ids, dispatch_skipped=skipped))
+    return Decided(events, taken)
 
 
-def _take(inbox: InboxView, seam: Seam, *, skipped_batches: int, permission_open: bool) -> tuple[InboxItem, ...]:
-    if not inbox.count() or (seam is Seam.PRE_TOOL_DISPATCH and skipped_batches >= MAX_SKIPPED_BATCHES):
+def skip(state: SessionState, calls: Sequence[ToolCall]) -> Decided[bool]:
+    """Let a queued interrupt skip the batch without draining it; return whether one did.
+
+    For a run that sends no further request: the interrupt stays in the inbox for the next run.
+    """
+    interrupts = _taken(state, Seam.PRE_TOOL_DISPATCH)
+    if not interrupts:
+        return Decided((), value=False)
+    checkpoint = Checkpoint(turn=state.live.turn, seam=Seam.PRE_TOOL_DISPATCH, ids=(), dispatch_skipped=True)
+    return Decided((*_interrupted(calls, interrupts), checkpoint), value=True)
+
+
+def _taken(state: SessionState, seam: Seam) -> tuple[InboxItem, ...]:
+    inbox = state.inbox
+    if not inbox or (seam is Seam.PRE_TOOL_DISPATCH and state.skipped_batches >= MAX_SKIPPED_BATCHES):
         return ()
     found = [item for mode in DRAINS[seam] for item in inbox.waiting(mode)]
-    if permission_open:
-        found = [item for item in found if not _held_while_asking(item)]
-    # What a person wrote stands after what the session was told, so that it is read last.
+    if state.permission_open:
+        found = [item for item in found if not _held_for_permission(item)]
+    # User messages come after the reminders of the same drain, so that the model reads them last.
     return (
         *(item for item in found if isinstance(item, QueuedReminder)),
         *(item for item in found if isinstance(item, QueuedMessage)),
     )
 
 
-def _held_while_asking(item: InboxItem) -> bool:
+def _held_for_permission(item: InboxItem) -> bool:
     steers = isinstance(item, QueuedMessage) and item.waits_in is Mode.FINISH_STEP
     return steers or item.waits_in is Mode.INTERRUPT_IMMEDIATE
 
 
-def _deliver(item: InboxItem, live: LiveIndex, seam: Seam, next_turn: int) -> Iterable[Event]:
+def _interrupted(calls: Sequence[ToolCall], taken: Sequence[InboxItem]) -> list[ResultRecorded]:
+    messages = [interrupted_message(call, taken) for call in calls]
+    return [
+        ResultRecorded(call_id=call.id, status=message["status"], message=message)
+        for call, message in zip(calls, messages, strict=True)
+    ]
+
+
+def _delivered(state: SessionState, item: InboxItem, seam: Seam) -> Sequence[Event]:
     audit_only = item.waits_in is Mode.AUDIT_ONLY
     if isinstance(item, QueuedMessage):
         return (InjectDelivered(message_id=item.message_id, content=item.content, audit_only=audit_only),)
-    reminder = msgspec.structs.replace(item.reminder, fired_at_turn=next_turn)
     if audit_only:
-        return (AuditRecorded(reminder=item.reminder, provenance=item.provenance, turn=live.turn),)
-    return inject(live, reminder, item.provenance, seam=seam)
+        return (AuditRecorded(reminder=item.reminder, provenance=item.provenance, turn=state.live.turn),)
+    reminder = msgspec.structs.replace(item.reminder, fired_at_turn=state.next_turn)
+    return go_live(state, reminder, item.provenance, seam=seam)
 
 
-def start(inbox: InboxView, *, running: bool, queue_held: bool) -> tuple[Event, ...]:
-    """The next queued message starts a turn once the session is idle, unless a cancel holds the queue."""
-    if running or queue_held:
-        return ()
-    queued = inbox.waiting(None)
-    if not queued:
-        return ()
+# Starting a turn.
+
+
+def start_queued(state: SessionState, *, even_held: bool = False) -> Decided[bool]:
+    """Let the first queued message start a turn if the session is idle; return whether one did.
+
+    After a cancel the queue is held; `even_held` starts the message all the same.
+    """
+    queued = state.inbox.waiting(None)
+    if state.running or not queued or (state.queue_held and not even_held):
+        return Decided((), value=False)
     first = queued[0]
-    assert isinstance(first, QueuedMessage)  # noqa: S101 - no reminder is of that class
-    return (Started(), InjectDelivered(message_id=first.message_id, content=first.content))
+    assert isinstance(first, QueuedMessage)  # noqa: S101 - only messages wait without a mode
+    return Decided((Started(), InjectDelivered(message_id=first.message_id, content=first.content)), value=True)
 
 
-def close(
-    inbox: InboxView,
-    live: LiveIndex,
-    *,
-    request: OpenRequest | None = None,
-    reason: DropReason = DropReason.SESSION_CLOSED,
-) -> tuple[Event, ...]:
-    """The session ends, and with it all that it still has; a request that is still open came to nothing."""
-    events: list[Event] = [] if request is None else [*void_turn(request)]
-    for item in (item for mode in (*Mode, None) for item in inbox.waiting(mode)):
-        if isinstance(item, QueuedMessage):
-            events.append(InjectRevoked(message_id=item.message_id, reason=reason))
-        else:
-            events.append(Dropped(reminder_id=item.id, reason=reason))
-    events.extend(Expired(reminder_id=item.id, reason=ExpiryReason.CLEARED, turn=live.turn) for item in live)
-    return (*events, Closed())
+def start_with(state: SessionState, message: QueuedMessage) -> Decided[None]:
+    """Accept this message and let it start a turn at once, before the queue."""
+    refuse_closed(state)
+    delivered = InjectDelivered(message_id=message.message_id, content=message.content)
+    return Decided((InjectAccepted(item=message), Started(), delivered), None)
+
+
+def wake(state: SessionState) -> Decided[None]:
+    """Make an idle session run without a new message, if it has anything to show the model.
+
+    A queued message that may start a turn comes first.
+    """
+    inbox = state.inbox
+    starts_by_message = inbox.waiting(None) and not state.queue_held
+    has_content = state.messages or len(state.live) or inbox.count_in(Quota.MESSAGES) or inbox.count_in(Quota.REMINDERS)
+    if state.running or state.closed or starts_by_message or not has_content:
+        return Decided((), None)
+    return Decided((Started(),), None)
 
 
 def wakes_daemon(item: InboxItem) -> bool:
-    """Of all that may be accepted while a daemon idles, only an interrupt wakes it."""
+    """Whether accepting this item wakes an idle daemon; only an interrupt does."""
     return item.waits_in is Mode.INTERRUPT_IMMEDIATE

@@ -1,21 +1,27 @@
-"""One family of errors; each class carries its diagnostic code and the word the wires use for it.
+"""The errors: `ReminderError` if a request is refused, `StoreError` if the store fails.
 
-Grouped by who has to act: the caller mends the request, the caller learns that the state has moved on,
-or the caller waits.
+Each class has a diagnostic code, if there is one, and the word that protocols send as the reason. The classes are
+grouped by what the caller has to do: correct the request, accept that the state has changed, or wait.
 """
 
 import reprlib
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 SHOWN_CHARACTERS: Final = 80
-# A message that lists names stays one that can be read, and sent, however many there are.
 MESSAGE_CHARACTERS: Final = 500
-# An integer of so many bits has fewer digits than are shown; Python refuses to print one of thousands.
+
+# Larger integers are described, not printed, because Python refuses to print integers of thousands of digits.
 _SHOWN_BITS: Final = 3 * SHOWN_CHARACTERS
 
 
+# Quoting values in messages.
+
+
 class _Quote(reprlib.Repr):
-    """Goes by what a value is, where its parent goes by what the type is called; and it measures before it prints."""
+    """A `repr` that is short for every value and cannot fail.
+
+    `reprlib.Repr` chooses the method by the name of the type, and prints a long value before it cuts it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +29,7 @@ class _Quote(reprlib.Repr):
         self.maxother = SHOWN_CHARACTERS
 
     def repr1(self, x: object, level: int) -> str:
-        # The methods called are those of the built-in types: what a subclass made of them may fail.
+        # Call the methods of the built-in types, because the methods of a subclass may fail.
         match x:
             case str():
                 return repr(str.__getitem__(x, slice(SHOWN_CHARACTERS)))
@@ -41,17 +47,26 @@ _QUOTE: Final = _Quote()
 
 
 def shown(value: object) -> str:
-    """A value as an error message quotes it: on one line of ASCII, and short whatever was sent."""
+    """The value as an error message quotes it: at most 80 characters of ASCII on one line."""
     quoted = _QUOTE.repr(value)[: SHOWN_CHARACTERS + 1]
     text = "".join(letter if " " <= letter <= "~" else ascii(letter)[1:-1] for letter in quoted)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
 
 
-class ReminderError(ValueError):
-    """Something was refused and nothing has changed.
+# Requests that are refused.
 
-    `code` is the diagnostic to look up with `sideband explain` (None where there is none), `reason` the word
-    sent to a peer; `field` and `value` name what was wrong (None where no single field is to blame).
+_ErrorT = TypeVar("_ErrorT", bound=Exception)
+
+
+def _rebuild(kind: type[_ErrorT], *args: object) -> _ErrorT:
+    return kind.__new__(kind, *args)
+
+
+class ReminderError(ValueError):
+    """A request was refused, and it has changed nothing.
+
+    `code` is the diagnostic that `sideband explain` describes; None if there is none. `reason` is the word that
+    protocols send. `field` and `value` name what was wrong; both are None if it is not a single field.
     """
 
     code: ClassVar[str | None] = None
@@ -64,33 +79,29 @@ class ReminderError(ValueError):
         self.value = value
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Copied and pickled as it stands: most of the family make their message themselves, from other arguments.
-        return _as_it_was, (type(self), *self.args), self.__dict__
+        # The default would call `__init__` with the message, but most subclasses have other parameters.
+        return _rebuild, (type(self), *self.args), self.__dict__
 
 
-def _as_it_was(kind: type[ReminderError], *args: object) -> ReminderError:
-    return kind.__new__(kind, *args)
-
-
-# The request is at fault: the caller mends it.
+# The request is wrong: the caller corrects it.
 
 
 class UnknownOption(ReminderError):
-    """A key no such producer may set."""
+    """The surface has no such option."""
 
     code = "HARN-RMD-001"
     reason = "unknown_option"
 
 
 class InvalidOption(ReminderError):
-    """A known key with a value a strict producer may not give it."""
+    """An option has a value of the wrong type or range."""
 
     code = "HARN-RMD-001"
     reason = "invalid_option"
 
 
 class InvalidReminder(ReminderError):
-    """A payload from a bridge that is not a reminder."""
+    """A payload that came over a protocol is not a valid reminder."""
 
     code = "HARN-RMD-002"
     reason = "invalid_reminder"
@@ -109,7 +120,7 @@ class UnknownPropagate(ReminderError):
 
 
 class MalformedProviderResult(ReminderError):
-    """A provider returned something that looks like a reminder and is none."""
+    """A provider returned something that is not a valid reminder."""
 
     code = "HARN-RMD-006"
     reason = "malformed_provider_result"
@@ -121,7 +132,8 @@ class TooManyProviders(ReminderError):
 
     def __init__(self, ids: tuple[str, ...], limit: int) -> None:
         super().__init__(
-            f"{len(ids)} providers beyond the canonical ones are enabled, at most {limit} may be: {', '.join(ids)}",
+            f"{len(ids)} providers are enabled besides the canonical ones, the limit is {limit}; "
+            f"disable some of {', '.join(ids)}",
             field="providers",
             value=ids,
         )
@@ -133,7 +145,8 @@ class UnsupportedHookEvent(ReminderError):
 
     def __init__(self, event: str) -> None:
         super().__init__(
-            f"a hook on {event!r} only observes and cannot add reminders",
+            f"a hook on {event!r} cannot add reminders, because it only observes another agent's run; "
+            "use a session, tool, step or persona hook",
             field="event",
             value=event,
         )
@@ -148,14 +161,14 @@ class IdempotencyConflict(ReminderError):
 
     def __init__(self, caller_id: str) -> None:
         super().__init__(
-            f"id {shown(caller_id)} was already used for something else; send a new id",
+            f"id {shown(caller_id)} was already used for another reminder; send a new id",
             field="id",
             value=caller_id,
         )
 
 
 class BodyTooLarge(ReminderError):
-    """Of a reminder that is its `body`, of a message its whole `content`."""
+    """The `body` of a reminder or the whole `content` of a message exceeds its limit."""
 
     reason = "body_too_large"
 
@@ -163,7 +176,7 @@ class BodyTooLarge(ReminderError):
         bounded = "from this source" if field == "body" else "in one message"
         super().__init__(
             f"{field} has {size:,} bytes in UTF-8, at most {limit:,} are accepted {bounded}; "
-            "shorten it, or put it into a file and say where that is",
+            "shorten it, or write it to a file and send the path",
             field=field,
             value=size,
         )
@@ -171,18 +184,18 @@ class BodyTooLarge(ReminderError):
 
 
 class NotPermitted(ReminderError):
-    """The operator alone may do this."""
+    """Only the operator may do this."""
 
     reason = "not_permitted"
 
 
 class NotInjectable(ReminderError):
-    """Text that merely came along (tool output, files, pages) never becomes a reminder."""
+    """Text from tool output, files or pages is not accepted as a reminder."""
 
     reason = "not_injectable"
 
 
-# The state has moved on, or the thing is not the caller's: both look the same from outside.
+# The state does not allow it. A caller cannot tell an item that does not exist from one that it does not own.
 
 
 class UnknownSession(ReminderError):
@@ -193,14 +206,14 @@ class UnknownReminder(ReminderError):
     reason = "unknown_reminder_id"
 
     def __init__(self, reminder_id: str) -> None:
-        super().__init__(f"no reminder {shown(reminder_id)} waits here", field="reminder_id", value=reminder_id)
+        super().__init__(f"no reminder with id {shown(reminder_id)} is queued", field="reminder_id", value=reminder_id)
 
 
 class UnknownMessage(ReminderError):
     reason = "unknown_message_id"
 
     def __init__(self, message_id: str) -> None:
-        super().__init__(f"no message {shown(message_id)} waits here", field="message_id", value=message_id)
+        super().__init__(f"no message with id {shown(message_id)} is queued", field="message_id", value=message_id)
 
 
 class AlreadyDelivered(ReminderError):
@@ -222,7 +235,7 @@ class NoRunningTurn(ReminderError):
 
     def __init__(self, mode: str) -> None:
         super().__init__(
-            f"no turn is running for {mode!r} to reach; send a prompt, or use 'queue'",
+            f"mode {mode!r} needs a running turn, and no turn is running; send a prompt, or use mode 'queue'",
             field="mode",
             value=mode,
         )
@@ -236,7 +249,7 @@ class SessionBusy(ReminderError):
     reason = "session_busy"
 
 
-# There is too much of it: the caller waits.
+# A limit is reached: the caller waits.
 
 
 class TooManyPending(ReminderError):
@@ -257,5 +270,116 @@ class RateLimited(ReminderError):
     reason = "rate_limited"
 
     def __init__(self, retry_after_ms: int) -> None:
-        super().__init__(f"too many at once from this source; try again in {retry_after_ms} ms")
+        super().__init__(f"this source sends too fast; try again in {retry_after_ms} ms")
         self.retry_after_ms = retry_after_ms
+
+
+# Failures of the store.
+
+
+class StoreError(Exception):
+    """The store failed; the request was not wrong."""
+
+    reason: ClassVar[str]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default would call `__init__` with the message, but some subclasses have other parameters.
+        return _rebuild, (type(self), *self.args), self.__dict__
+
+
+# The store cannot be opened until a person repairs or replaces it.
+
+
+class StoreRefused(StoreError):
+    """The store cannot be opened. It was not changed, and no empty store was created in its place."""
+
+    reason = "store_refused"
+
+
+class StoreDamaged(StoreRefused):
+    """The store holds something other than what was written to it."""
+
+    reason = "store_damaged"
+
+
+class StoreNewer(StoreRefused):
+    """The store was written by a newer version of Sideband."""
+
+    reason = "store_newer"
+
+
+# A commit failed; it may succeed later.
+
+
+class StoreUnavailable(StoreError):
+    """The disk is full or failed, the server cannot be reached, or another process locked the store for too long."""
+
+    reason = "store_unavailable"
+
+
+class OutcomeUnknown(StoreError):
+    """The server or the disk failed during a commit, and did not recover in time to find out whether it was made."""
+
+    reason = "outcome_unknown"
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"{place} failed during a commit, and whether it was made cannot be found out now; "
+            "read the journal when the store works again"
+        )
+
+
+class StoreClosed(StoreError):
+    """The store was used after it was closed."""
+
+    reason = "store_closed"
+
+    def __init__(self) -> None:
+        super().__init__("the store is closed; open it again")
+
+
+class NotStorable(StoreError):
+    """A value cannot be written to the journal."""
+
+    reason = "not_storable"
+
+
+# Another process has the session, or the position in the journal is no longer kept.
+
+
+class LeaseLost(StoreError):
+    """Another process runs the session now, or may do so; this run stops and commits nothing more.
+
+    `why` is the error that prevented the lease from being renewed; None means that another process holds the lease.
+    """
+
+    reason = "lease_lost"
+
+    def __init__(self, session_id: str, *, why: object = None) -> None:
+        super().__init__(
+            f"session {session_id!r} is run by another process now"
+            if why is None
+            else f"the lease on session {session_id!r} has lapsed, so another process may run it now: {why}"
+        )
+        self.session_id = session_id
+
+
+class CursorLost(StoreError):
+    """A subscriber was too slow and was cut off; it can resume after `seen`, the last sequence it got."""
+
+    reason = "cursor_lost"
+
+    def __init__(self, seen: int) -> None:
+        super().__init__(f"this subscriber was too slow; subscribe again with after={seen}")
+        self.seen = seen
+
+
+class CursorExpired(StoreError):
+    """Events after `after` were pruned; the journal is complete after `oldest`."""
+
+    reason = "cursor_expired"
+
+    def __init__(self, after: int, oldest: int) -> None:
+        super().__init__(f"events after {after} are no longer all kept; subscribe again with after={oldest}")
+        self.after = after
+        self.oldest = oldest

@@ -1,19 +1,84 @@
-"""What happened: the only way state changes, what the journal holds, and what recovery folds.
+"""The events of a session's journal, and the records they hold: inbox items and token usage.
 
-Journal events carry full values and are private. `topic` projects them onto what observers see, without bodies.
+The names of the classes and of their fields are the format on disk.
 """
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from sideband.core.items import QueuedMessage, QueuedReminder
 from sideband.core.ledger import Fragment, RequestHead
 from sideband.core.reminder import Reminder
-from sideband.core.seams import Seam
+from sideband.core.seams import INJECT_CLASS, InjectMode, Mode, Seam
 from sideband.core.trust import Grant, Provenance
-from sideband.core.usage import Usage
+
+# What events hold.
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens of a request; `prompt_tokens` counts the whole prompt, cached or not.
+
+    Of these, `cached_tokens` were read from the provider's cache and `written_tokens` were written to it.
+    """
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    written_tokens: int = 0
+    output_tokens: int = 0
+
+
+class QueuedReminder(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="kind", tag="reminder"
+):
+    """A reminder in the inbox. `caller_id` and `fingerprint` recognise an idempotent repeat of the request."""
+
+    reminder: Reminder
+    mode: Mode
+    provenance: Provenance
+    caller_id: str | None = None
+    fingerprint: str | None = None
+    deduped_count: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.reminder.id
+
+    @property
+    def waits_in(self) -> Mode | None:
+        return self.mode
+
+    @property
+    def effective(self) -> dict[str, Any]:
+        """The values of the fields that the sender's ceiling lowered."""
+        requested = self.provenance.requested
+        if not requested:
+            return {}
+        return {field: self.mode if field == "mode" else getattr(self.reminder, field) for field in requested}
+
+
+class QueuedMessage(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="kind", tag="user"
+):
+    """A user message in the inbox. Replacing it keeps its id and position and increments `revision`."""
+
+    message_id: str
+    content: tuple[dict[str, Any], ...]
+    mode: InjectMode
+    provenance: Provenance
+    revision: int = 1
+
+    @property
+    def id(self) -> str:
+        return self.message_id
+
+    @property
+    def waits_in(self) -> Mode | None:
+        """The mode in which seams drain it; None if it waits until the session is idle."""
+        return INJECT_CLASS[self.mode]
+
+
+InboxItem = QueuedReminder | QueuedMessage
 
 
 class ExpiryReason(StrEnum):
@@ -23,7 +88,7 @@ class ExpiryReason(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why an item ended without having been cleared, replaced or outlived."""
+    """Why an item was refused, or ended other than by expiry, clearing, dedupe or revocation."""
 
     INVALID = "invalid"
     CAPABILITY_MISMATCH = "capability_mismatch"
@@ -35,7 +100,7 @@ class DropReason(StrEnum):
 
 
 class Boundary(StrEnum):
-    """The lifecycle boundary at which a reminder ended, where it was not an ordinary turn."""
+    """The boundary at which a reminder ended, if that was not the end of a turn."""
 
     PRE_COMPACT = "pre_compact"
 
@@ -44,11 +109,10 @@ def _tag(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-# No cycle leads through an event, so that the garbage collector need not visit them, however long a journal is.
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="event", tag=_tag):
-    """What all journal events share: each is written under the name of its class.
+    """The base of all events. The tag on disk is the name of the class in snake_case.
 
-    What a field is by default is not written, of an event and of all that it holds: a default is for ever.
+    Fields with their default value are not written, so the defaults are part of the format and must never change.
     """
 
 
@@ -56,13 +120,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class Queued(Record, frozen=True, kw_only=True):
-    """Accepted, not yet drained."""
+    """A reminder was accepted into the inbox."""
 
     item: QueuedReminder
 
 
 class Injected(Record, frozen=True, kw_only=True):
-    """Live from now on; `seam` is where it was drained (None: put there by this process)."""
+    """A reminder became live. `seam` is where it was drained; None if it did not come from the inbox."""
 
     reminder: Reminder
     provenance: Provenance
@@ -70,7 +134,7 @@ class Injected(Record, frozen=True, kw_only=True):
 
 
 class Inherited(Record, frozen=True, kw_only=True):
-    """Live from now on, as a copy of what a parent had."""
+    """A copy of a parent's reminder became live in a sub-agent."""
 
     reminder: Reminder
     provenance: Provenance
@@ -78,7 +142,10 @@ class Inherited(Record, frozen=True, kw_only=True):
 
 
 class Fired(Record, frozen=True, kw_only=True):
-    """Readable in the request of a turn; final once that turn commits. `carried`: no bytes were added for it."""
+    """A reminder is shown in the request of a turn; this becomes final when the turn is committed.
+
+    `carried` means that its text was already part of the history, so the request got no new bytes.
+    """
 
     reminder_id: str
     turn: int
@@ -87,13 +154,15 @@ class Fired(Record, frozen=True, kw_only=True):
 
 
 class Deferred(Record, frozen=True, kw_only=True):
-    """Left out of the request of a turn by the budget."""
+    """The budget left a live reminder out of the request of a turn."""
 
     reminder_id: str
     turn: int
 
 
 class Deduped(Record, frozen=True, kw_only=True):
+    """A reminder was replaced by a newer one with the same dedupe key."""
+
     replaced_id: str
     replacing_id: str
     dedupe_key: str
@@ -101,6 +170,8 @@ class Deduped(Record, frozen=True, kw_only=True):
 
 
 class Expired(Record, frozen=True, kw_only=True):
+    """A reminder ended because of its TTL, a clear, or a compaction."""
+
     reminder_id: str
     reason: ExpiryReason
     turn: int
@@ -108,16 +179,16 @@ class Expired(Record, frozen=True, kw_only=True):
 
 
 class Revoked(Record, frozen=True, kw_only=True):
-    """Withdrawn from the inbox before any drain."""
+    """A queued reminder was withdrawn."""
 
     reminder_id: str
 
 
 class Dropped(Record, frozen=True, kw_only=True):
-    """`at_the_door`: never accepted; it says nothing of an accepted one of the same id.
+    """A reminder was refused or discarded.
 
-    Of many that one source was refused in a row there is one event; it says how many, and whose they were (None: not
-    told).
+    With `at_the_door` it was never accepted, so the event does not concern an accepted reminder with the same id.
+    Several refusals of one sender are one event with their `count`. `provenance` is None if the sender was not recorded.
     """
 
     reminder_id: str
@@ -128,7 +199,7 @@ class Dropped(Record, frozen=True, kw_only=True):
 
 
 class AuditRecorded(Record, frozen=True, kw_only=True):
-    """Kept for the record at loop exit; no request ever shows it."""
+    """An `audit_only` reminder was recorded at loop exit; no request ever shows it."""
 
     reminder: Reminder
     provenance: Provenance
@@ -136,7 +207,7 @@ class AuditRecorded(Record, frozen=True, kw_only=True):
 
 
 class ProviderEvaluated(Record, frozen=True, kw_only=True):
-    """`error` is the diagnostic of a provider that failed, `skipped` why what it returned was left out."""
+    """A provider ran. `error` is the message if it failed; `skipped` says why its reminders were left out."""
 
     provider_id: str
     event_name: str
@@ -149,11 +220,13 @@ class ProviderEvaluated(Record, frozen=True, kw_only=True):
 
 
 class InjectAccepted(Record, frozen=True, kw_only=True):
+    """A user message was accepted into the inbox."""
+
     item: QueuedMessage
 
 
 class InjectDelivered(Record, frozen=True, kw_only=True):
-    """Part of the conversation from now on; an audit-only one only of its record."""
+    """A user message was drained into the conversation; with `audit_only` it was only recorded."""
 
     message_id: str
     content: tuple[dict[str, Any], ...]
@@ -161,27 +234,29 @@ class InjectDelivered(Record, frozen=True, kw_only=True):
 
 
 class InjectRevoked(Record, frozen=True, kw_only=True):
-    """Withdrawn; `reason` says why where it was not its sender (the session closed)."""
+    """A queued message was withdrawn. `reason` is None if its sender or a controller revoked it."""
 
     message_id: str
     reason: DropReason | None = None
 
 
 class InjectReplaced(Record, frozen=True, kw_only=True):
+    """The content of a queued message was replaced."""
+
     message_id: str
     content: tuple[dict[str, Any], ...]
     revision: int
 
 
-# The session.
+# Turns.
 
 
 class RequestCommitted(Record, frozen=True, kw_only=True):
-    """The request of a turn is about to leave; what it shows and leaves out stands in the same commit.
+    """The request of a turn is about to be sent. The same commit holds its `Fired` and `Deferred` events.
 
-    `route` is what the request is made for, `fragments` what it carries beside the messages; a further attempt sends
-    the same, and does not repeat them here. `head` is what the route is, where that is not on record yet (None: it is,
-    or the model does not tell).
+    `route` names the model, profile, tools and system text; `fragments` is the reminder text in the request. A further
+    attempt sends the same request and does not repeat `fragments`. `head` describes the route; None if it was recorded
+    before or the model does not describe it.
     """
 
     turn: int
@@ -192,10 +267,7 @@ class RequestCommitted(Record, frozen=True, kw_only=True):
 
 
 class TurnCommitted(Record, frozen=True, kw_only=True):
-    """The turn counts; `reply` is the message that answered it, `usage` what that took.
-
-    None where only the lifecycle is kept.
-    """
+    """A turn got its reply. `reply` and `usage` are None if only the reminders are tracked, not the conversation."""
 
     turn: int
     reply: dict[str, Any] | None = None
@@ -203,15 +275,15 @@ class TurnCommitted(Record, frozen=True, kw_only=True):
 
 
 class TurnVoided(Record, frozen=True, kw_only=True):
-    """The open turn never happened; its number is used again."""
+    """The open request failed: nothing in it counts as shown, and the number of the turn is used again."""
 
     turn: int
 
 
 class Compacted(Record, frozen=True, kw_only=True):
-    """So many messages at the beginning were replaced; `messages` is what the conversation goes on with.
+    """The first `archived_messages` messages were replaced; `messages` is the new conversation.
 
-    None where only the lifecycle is kept.
+    `messages` is None if only the reminders are tracked, not the conversation.
     """
 
     turn: int
@@ -219,12 +291,8 @@ class Compacted(Record, frozen=True, kw_only=True):
     messages: tuple[dict[str, Any], ...] | None = None
 
 
-# The status of a call that an interrupt kept from running.
-INTERRUPTED: Final = "interrupted"
-
-
 class ResultRecorded(Record, frozen=True, kw_only=True):
-    """A tool call has ended, in whatever way; `message` is what the model is told of it."""
+    """A tool call ended; `message` is the result that the model gets."""
 
     call_id: str
     status: str
@@ -232,7 +300,7 @@ class ResultRecorded(Record, frozen=True, kw_only=True):
 
 
 class Checkpoint(Record, frozen=True, kw_only=True):
-    """A drain that took something or skipped a tool batch."""
+    """A drain took items or skipped a tool batch."""
 
     turn: int
     seam: Seam
@@ -240,16 +308,19 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     dispatch_skipped: bool = False
 
 
+# The run and the session.
+
+
 class Started(Record, frozen=True, kw_only=True):
-    """A turn runs."""
+    """A run of the loop began."""
 
 
 class Idled(Record, frozen=True, kw_only=True):
-    """The closing drain took nothing: no turn runs."""
+    """The run ended and the session is idle, for example because the closing drain took nothing."""
 
 
 class Cancelled(Record, frozen=True, kw_only=True):
-    """The turn ended at a client's word; `hold_queue` keeps queued messages until its next one."""
+    """A client cancelled the turn; with `hold_queue`, queued messages wait until its next message."""
 
     hold_queue: bool = True
 
@@ -263,19 +334,19 @@ class PermissionReplied(Record, frozen=True, kw_only=True):
 
 
 class Granted(Record, frozen=True, kw_only=True):
-    """The operator raised a ceiling for one source."""
+    """The operator raised a ceiling for one producer."""
 
     grant: Grant
 
 
 class Equipped(Record, frozen=True, kw_only=True):
-    """A run begins with other hooks and providers than the last one: the ids of all that were registered for it."""
+    """A run began with other hooks and providers than the last one; `ids` lists all of them."""
 
     ids: tuple[str, ...]
 
 
 class Closed(Record, frozen=True, kw_only=True):
-    """Nothing is accepted from now on."""
+    """The session was closed; it accepts nothing more."""
 
 
 Event = (

@@ -1,4 +1,4 @@
-"""The events that hooks and providers hang on, and the providers that are always there."""
+"""The events that hooks and providers can be registered for, and the canonical providers."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -8,7 +8,7 @@ from sideband.core.errors import TooManyProviders, UnknownOption, UnsupportedHoo
 
 
 class SessionEvent(StrEnum):
-    """What happens to a session; a hook may answer with reminders."""
+    """An event of a session; a hook may return reminders."""
 
     SESSION_START = "session_start"
     SESSION_END = "session_end"
@@ -30,7 +30,7 @@ class SessionEvent(StrEnum):
 
 
 class WorkerEvent(StrEnum):
-    """What happens to a worker; a hook may only watch."""
+    """An event of a worker, which is another agent's run; a hook may observe it and cannot return reminders."""
 
     WORKER_SPAWNED = "worker_spawned"
     WORKER_PROGRESSED = "worker_progressed"
@@ -42,7 +42,7 @@ class WorkerEvent(StrEnum):
     WORKER_CANCELLED = "worker_cancelled"
 
 
-# A resumed worker is a session that goes on, so a provider has something to say to it.
+# A worker that resumes continues its own session, so a provider can add reminders to that session.
 PROVIDER_EVENTS: Final[tuple[SessionEvent | WorkerEvent, ...]] = (*SessionEvent, WorkerEvent.WORKER_RESUMED)
 
 CANONICAL_PROVIDERS: Final = (
@@ -55,39 +55,41 @@ CANONICAL_PROVIDERS: Final = (
     "workspace_anchor",
     "grounded_review",
 )
-# How many providers beside the canonical ones one loop may have.
+# The number of providers that one loop may have besides the canonical ones.
 MAX_OTHER_PROVIDERS: Final = 8
 
 
 def read_hook_event(value: object) -> SessionEvent | WorkerEvent:
-    """The event of this name that a hook may be registered for."""
-    return _read(value, (*SessionEvent, *WorkerEvent), by="hooks")
+    """The event with this name; `UnknownOption` if hooks have no such event."""
+    return _read_event(value, (*SessionEvent, *WorkerEvent), owner="hooks")
 
 
 def read_provider_event(value: object) -> SessionEvent | WorkerEvent:
-    """The event of this name that a provider may subscribe to."""
-    return _read(value, PROVIDER_EVENTS, by="providers")
+    """The event with this name; `UnknownOption` if providers cannot subscribe to it."""
+    return _read_event(value, PROVIDER_EVENTS, owner="providers")
 
 
 def refuse_worker_event(event: SessionEvent | WorkerEvent) -> None:
-    """A reminder that answers an event which can only be watched is an error."""
+    """Raise `UnsupportedHookEvent` for an event on which a hook cannot return reminders."""
     if isinstance(event, WorkerEvent):
         raise UnsupportedHookEvent(event.value)
 
 
 def refuse_too_many_providers(enabled: Iterable[str]) -> None:
-    """The canonical providers are not counted, nor is an id that comes twice."""
+    """Raise `TooManyProviders` if too many are enabled; canonical and repeated ids do not count."""
     others = tuple(dict.fromkeys(name for name in enabled if name not in CANONICAL_PROVIDERS))
     if len(others) > MAX_OTHER_PROVIDERS:
         raise TooManyProviders(others, MAX_OTHER_PROVIDERS)
 
 
-def _read(value: object, events: tuple[SessionEvent | WorkerEvent, ...], *, by: str) -> SessionEvent | WorkerEvent:
+def _read_event(
+    value: object, events: tuple[SessionEvent | WorkerEvent, ...], *, owner: str
+) -> SessionEvent | WorkerEvent:
     for event in events:
         if isinstance(value, str) and value == event:
             return event
-    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for an error message
 
     near = get_close_matches(value, [event.value for event in events], n=1) if isinstance(value, str) else []
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(events)}"
-    raise UnknownOption(f"{by} have no event {shown(value)}; {hint}", field="event", value=value)
+    hint = f"did you mean {near[0]!r}?" if near else f"the events are {', '.join(events)}"
+    raise UnknownOption(f"{owner} have no event {shown(value)}; {hint}", field="event", value=value)

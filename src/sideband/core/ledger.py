@@ -1,4 +1,4 @@
-"""What a session's requests have said beside its messages: each fragment of reminder text, and whether it still stands."""
+"""The ledger: the reminder text that a session's requests carried, and which of it is still in force."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -7,40 +7,39 @@ from typing import Any
 import msgspec
 
 
-class Scope(StrEnum):
-    """How long a fragment stands."""
+class Lifetime(StrEnum):
+    """How long a fragment stays in the requests of a session."""
 
     VOLATILE = "volatile"
-    """In one request only; while its reminder lives it is rendered again."""
+    """In one request only; it is rendered again for each request while its reminder is live."""
     KEPT = "kept"
-    """Part of the history from the reply on; it is never taken out, only withdrawn by a later line."""
+    """Part of the history after the reply. It is never removed; a later line withdraws it."""
     CLEARING = "clearing"
-    """Part of the history too, but the provider stops showing it by itself at the next user message."""
+    """Part of the history after the reply, but the provider hides it from the next user message on."""
 
 
 class Form(StrEnum):
-    """What carries a fragment."""
+    """The part of a request that carries a fragment."""
 
     TEXT = "text"
-    """More text in the open user turn, behind all it has."""
+    """Text at the end of the last user message."""
     RESULT = "result"
-    """More text in the last tool result."""
+    """Text at the end of the last tool result."""
     MESSAGE = "message"
     """A message of its own."""
 
 
-# No cycle leads through a fragment, so that the garbage collector need not visit them, however many there are.
 class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A piece of text that a request carried.
+    """A piece of reminder text in a request.
 
-    `anchor` is how many messages of the conversation stand before it. `handle` is the number under which a kept one is
-    withdrawn later (None: it needs no withdrawal); `withdraws` are the numbers that this one takes back.
+    `anchor` is the number of messages before it. `handle` is the number by which a later line withdraws a kept fragment;
+    None if it needs no withdrawal. `withdraws` lists the handles that this fragment withdraws.
     """
 
     anchor: int
     form: Form
     role: str
-    scope: Scope
+    scope: Lifetime
     text: str
     reminders: tuple[str, ...] = ()
     handle: int | None = None
@@ -48,9 +47,9 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What all requests of a route are made with, beside the conversation: with it any of them can be built again.
+    """What the requests of a route have in common; with the conversation, it suffices to build any of them again.
 
-    `model` is written `transport:model`, and `rendering` is what else its renderer was given, by name.
+    `model` has the form `transport:model`. `rendering` holds the other options of the renderer.
     """
 
     route: str
@@ -62,12 +61,12 @@ class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(msgspec.Struct, kw_only=True):
-    """The fragments that are part of the history, in their order, inside one window.
+    """The fragments that are part of the history of one window, in order.
 
-    A window ends with a compaction and with a change of route: another model, profile, tool or system text. `standing`
-    are the kept fragments that no later line has withdrawn, by reminder; `next_handle` is for the next kept one. `since`
-    is how many messages there were before the first answer of the window (None: it has none yet): whatever a model
-    thought before that, it thought behind another beginning.
+    A compaction or a change of route (model, profile, tools or system text) starts a new window. `standing` maps the id
+    of a reminder to its kept fragment, if no later line withdrew it. `next_handle` is the handle of the next kept
+    fragment. `since` is the number of messages in the first request of the window that got a reply; None if none has.
+    Replies before it were given to a prompt with another prefix.
     """
 
     route: str = ""
@@ -77,24 +76,27 @@ class Ledger(msgspec.Struct, kw_only=True):
     next_handle: int = 1
 
     def on(self, route: str) -> "Ledger":
-        """This ledger, or an empty one where the route is another."""
+        """This ledger, or an empty one if it belongs to another route."""
         return self if route == self.route else Ledger(route=route)
 
-    # Changing: only `apply` does.
+    # Only `apply` calls the methods that change a ledger.
 
     def join(self, route: str, fragments: Iterable[Fragment], messages: int) -> None:
-        """A reply was committed: what its request carried for good is history, behind so many messages."""
+        """A reply was committed: the fragments of its request become history, except volatile ones.
+
+        `messages` is the number of messages in the request.
+        """
         if route != self.route:
             self.clear()
             self.route = route
         if self.since is None:
             self.since = messages
         for fragment in fragments:
-            if fragment.scope is not Scope.VOLATILE:
+            if fragment.scope is not Lifetime.VOLATILE:
                 self._add(fragment)
 
     def clear(self) -> None:
-        """A new window begins."""
+        """Begin a new window."""
         self.route, self.since, self.fragments, self.standing, self.next_handle = "", None, [], {}, 1
 
     def _add(self, fragment: Fragment) -> None:

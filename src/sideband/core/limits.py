@@ -1,24 +1,57 @@
-"""How much of anything is accepted; all of it configurable, each overflow an explicit error."""
+"""Limits: how much a session accepts, and how fast. All are configurable; exceeding one is always an error."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
 
-from sideband.core.bounds import Bound
 from sideband.core.errors import InvalidOption, RateLimited, shown
-from sideband.core.trust import Trust
+from sideband.core.events import Dropped, DropReason
+from sideband.core.trust import Provenance, Trust
 
 KIB: Final = 1024
-EXACT: Final = 1e-9
-# Nobody spends more; beyond it a float no longer notices that one is gone.
-_LARGEST_BURST: Final = 2**53
+
+
+# Numbers in options.
+
+
+class Bound(NamedTuple):
+    """The range of a numeric option: at least `least`, or above it if `above`; an integer if `whole`."""
+
+    least: int
+    whole: bool = True
+    above: bool = False
+    optional: bool = False
+
+    def check(self, name: str, value: object, *, field: str | None = None) -> None:
+        """Raise `InvalidOption` if the value is out of range; `field` is the option if `name` is a part of it."""
+        if not self.admits(value):
+            raise InvalidOption(f"{name} must be {self}, not {shown(value)}", field=field or name, value=value)
+
+    def admits(self, value: object) -> bool:
+        if value is None:
+            return self.optional
+        if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
+            return False
+        # Refuses NaN, infinity, and integers that are too large to calculate with as floats.
+        if not self.whole and not abs(value) <= sys.float_info.max:
+            return False
+        return value > self.least if self.above else value >= self.least
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        bound = f"above {self.least}" if self.above else f"of at least {self.least}"
+        return f"{kind} {bound}{' or None' if self.optional else ''}"
+
+
+# Limits.
 
 _PER_SECOND: Final = Bound(0, whole=False, above=True)
 _BURST: Final = Bound(1)
-# What each number has to be: one that could be met by nothing at all is a mistake.
-_NUMBERS: Final[Mapping[str, Bound]] = MappingProxyType(
+
+_BOUNDS: Final[Mapping[str, Bound]] = MappingProxyType(
     {
         "tags": Bound(0),
         "tag_bytes": Bound(1),
@@ -32,14 +65,15 @@ _NUMBERS: Final[Mapping[str, Bound]] = MappingProxyType(
         "subscriber_events": Bound(1),
     }
 )
-# None: an entry is a rate.
-_BY_LEVEL: Final[Mapping[str, Bound | None]] = MappingProxyType(
+
+# The limits that have a value per trust level; None means that the value is a `Rate`.
+_BOUNDS_BY_LEVEL: Final[Mapping[str, Bound | None]] = MappingProxyType(
     {"body_bytes": Bound(1), "pending_per_source": Bound(0), "accept_rate": None}
 )
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """A sustained rate with a burst that may be spent at once."""
+    """A sustained rate, and the number of requests that may come at once."""
 
     per_second: float
     burst: int
@@ -50,10 +84,10 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one session accepts; a source without an entry in a mapping is bounded by the session alone.
+    """What one session accepts. A trust level without an entry in a mapping has no limit of that kind.
 
-    How many may be pending holds for user messages, for reminders, and for what is only recorded, each for itself;
-    interrupts have `reserved_for_interrupts` on top. `subscriber_events` is how far a subscriber of the store may fall
+    The pending limits count user messages, reminders and audit records separately; interrupts have
+    `reserved_for_interrupts` on top. `subscriber_events` is the number of events that a subscriber of the store may fall
     behind before it is cut off.
     """
 
@@ -80,23 +114,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     subscriber_events: int = 1_000
 
     def __post_init__(self) -> None:
-        for name, bound in _NUMBERS.items():
+        for name, bound in _BOUNDS.items():
             bound.check(name, getattr(self, name))
-        for name, entry in _BY_LEVEL.items():
-            _check_levels(name, getattr(self, name), entry)
+        for name, entry in _BOUNDS_BY_LEVEL.items():
+            _check_by_level(name, getattr(self, name), entry)
 
 
-def _check_levels(name: str, entries: object, bound: Bound | None) -> None:
-    """A key that is no level mostly bounds nothing, and nobody would notice."""
+def _check_by_level(name: str, entries: object, bound: Bound | None) -> None:
+    """Check values and keys; a key that is not a trust level would silently limit nothing."""
     if not isinstance(entries, Mapping):
         wanted = "a Rate" if bound is None else bound
         raise InvalidOption(
-            f"{name} must give levels of Trust each {wanted}, not be {shown(entries)}", field=name, value=entries
+            f"{name} must be a mapping from Trust to {wanted}, not {shown(entries)}", field=name, value=entries
         )
     for level, entry in entries.items():
         if not isinstance(level, Trust):
             raise InvalidOption(
-                f"a key of {name} must be a level, like Trust.PEER, not {shown(level)}", field=name, value=level
+                f"a key of {name} must be a trust level like Trust.PEER, not {shown(level)}", field=name, value=level
             )
         place = f"{name}[Trust.{level.name}]"
         if bound is not None:
@@ -108,19 +142,91 @@ def _check_levels(name: str, entries: object, bound: Bound | None) -> None:
 DEFAULT_LIMITS: Final = Limits()
 
 
+# The token bucket of one sender.
+
+# Above 2**53 a float cannot represent the subtraction of one token.
+_LARGEST_BURST: Final = 2**53
+_ROUNDING_ERROR: Final = 1e-9
+
+
 class Bucket(NamedTuple):
-    """What one source has left to spend, as of a moment; times are seconds of any one monotonic clock."""
+    """The tokens that a sender has left at a time; times are seconds of a monotonic clock."""
 
     tokens: float
     at: float
 
 
 def take(bucket: Bucket | None, rate: Rate, *, now: float) -> Bucket:
-    """Spend one token; None is a source never seen, which starts with a full burst."""
+    """Take one token, or raise `RateLimited`; None is a new sender, which starts with a full burst."""
     burst = float(min(rate.burst, _LARGEST_BURST))
     bucket = bucket or Bucket(burst, now)
     tokens = min(burst, bucket.tokens + max(0.0, now - bucket.at) * rate.per_second)
-    # A source that waited as long as it was told is served, though sums of times are not exact.
-    if tokens < 1 - EXACT:
+    # A sender that waited for `retry_after_ms` must be admitted in spite of rounding errors.
+    if tokens < 1 - _ROUNDING_ERROR:
         raise RateLimited(retry_after_ms=int((1 - tokens) / rate.per_second * 1000) + 1)
     return Bucket(max(0.0, tokens - 1), max(now, bucket.at))
+
+
+# The throttle.
+
+# The number of senders that a throttle remembers; beyond it, the one that has been silent longest is forgotten.
+MOST_SOURCES: Final = 1_024
+
+
+class _Source(NamedTuple):
+    """A sender's bucket, and the number of its refused requests that are not recorded yet."""
+
+    provenance: Provenance
+    bucket: Bucket
+    refused: int = 0
+
+
+class Throttle:
+    """Limits the rate of every sender and counts refusals; times are seconds of a monotonic clock."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, most_sources: int = MOST_SOURCES) -> None:
+        self._limits = limits
+        self._most_sources = most_sources
+        # Ordered by last use: the sender that has been silent longest is first.
+        self._sources: dict[str, _Source] = {}
+
+    def admit(self, provenance: Provenance, *, now: float) -> None:
+        """Take one of the sender's tokens, or raise `RateLimited`. A trust level without a rate is not limited."""
+        rate = self._limits.accept_rate.get(provenance.trust)
+        if rate is None:
+            return
+        known = self._sources.pop(provenance.sender, None)
+        source = known or _Source(provenance, Bucket(rate.burst, now))
+        try:
+            self._sources[provenance.sender] = source._replace(bucket=take(source.bucket, rate, now=now))
+        except RateLimited:
+            self._sources[provenance.sender] = source._replace(refused=source.refused + 1)
+            raise
+        finally:
+            while len(self._sources) > self._most_sources:
+                del self._sources[next(iter(self._sources))]
+
+    def take_refusals(self, new_id: Callable[[], str]) -> tuple[Dropped, ...]:
+        """One event for each sender with refusals since the last call, to be committed by the caller."""
+        refused = [source for source in self._sources.values() if source.refused]
+        for source in refused:
+            self._sources[source.provenance.sender] = source._replace(refused=0)
+        return tuple(
+            Dropped(
+                reminder_id=new_id(),
+                reason=DropReason.RATE_LIMITED,
+                at_the_door=True,
+                count=source.refused,
+                provenance=Provenance(
+                    trust=source.provenance.trust, principal=source.provenance.principal, via=source.provenance.via
+                ),
+            )
+            for source in refused
+        )
+
+    def restore_refusals(self, events: Iterable[Dropped]) -> None:
+        """Count these refusals again, because the commit that should have recorded them failed."""
+        for event in events:
+            source = None if event.provenance is None else self._sources.get(event.provenance.sender)
+            if source is not None:
+                self._sources[source.provenance.sender] = source._replace(refused=source.refused + event.count)

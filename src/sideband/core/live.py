@@ -1,4 +1,4 @@
-"""The live reminders of one session, indexed so that no operation depends on how many others there are."""
+"""The live reminders of one session, with indexes so that no lookup or change slows down as their number grows."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -9,12 +9,12 @@ from sideband.core.reminder import Reminder
 from sideband.core.trust import Provenance
 
 
-# No cycle leads through an item, so that the garbage collector need not visit them, however many there are.
 class LiveItem(msgspec.Struct, kw_only=True, gc=False):
-    """A live reminder and what its session knows of it.
+    """A live reminder and what the session tracks about it.
 
-    `first_turn` is the first committed turn that showed it (None: not yet shown, and then it cannot expire by TTL);
-    `last_turn` the last one that may (None: unknown yet, or never); `left_out` counts budget misses in a row.
+    `place` is its position in transcript order. `first_turn` is the first committed turn that showed it; None if no turn
+    has shown it, and then it cannot expire by TTL. `last_turn` is the last turn that may show it; None if it has no TTL
+    or was not shown yet. `left_out` counts how many turns in a row the budget left it out.
     """
 
     reminder: Reminder
@@ -30,7 +30,7 @@ class LiveItem(msgspec.Struct, kw_only=True, gc=False):
 
 
 class LiveDump(msgspec.Struct, frozen=True, kw_only=True):
-    """What an index is built from."""
+    """The live reminders as a snapshot holds them."""
 
     turn: int
     next_place: int
@@ -38,12 +38,12 @@ class LiveDump(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveIndex:
-    """Live reminders in transcript order; looked up by id, key, tag and last turn."""
+    """Live reminders in transcript order, indexed by id, dedupe key, tag and last turn."""
 
     def __init__(self, *, turn: int = 0) -> None:
         self.turn = turn
         """The number of the last committed turn."""
-        self._next_place = 0
+        self.next_place = 0
         self._by_id: dict[str, LiveItem] = {}
         self._by_key: dict[str, dict[str, LiveItem]] = {}
         self._by_tag: dict[str, dict[str, LiveItem]] = {}
@@ -64,32 +64,32 @@ class LiveIndex:
         return self._by_id.get(reminder_id)
 
     def with_key(self, dedupe_key: str) -> Collection[LiveItem]:
-        """Every live reminder of this key, in any namespace, oldest first."""
+        """Every live reminder with this dedupe key, in any namespace, oldest first."""
         return self._by_key.get(dedupe_key, {}).values()
 
     def with_tag(self, tag: str) -> Collection[LiveItem]:
         return self._by_tag.get(tag, {}).values()
 
     def due(self, turn: int) -> Collection[LiveItem]:
-        """Those whose last turn this is."""
+        """The reminders whose last turn is `turn`."""
         return self._by_last_turn.get(turn, {}).values()
 
     def remaining(self, item: LiveItem) -> int | None:
-        """In how many more turns it may be shown; None without a TTL."""
+        """The number of further turns that may show it; None without a TTL."""
         return item.reminder.ttl_turns if item.last_turn is None else item.last_turn - self.turn
 
     def current(self, item: LiveItem) -> Reminder:
-        """The record as an observer sees it now: its TTL is what remains."""
+        """The record with the remaining TTL, as observers see it."""
         remaining = self.remaining(item)
         if remaining == item.reminder.ttl_turns:
             return item.reminder
         return msgspec.structs.replace(item.reminder, ttl_turns=remaining)
 
-    # Changing: only `apply` does.
+    # Only `apply` calls the methods that change an index.
 
     def add(self, reminder: Reminder, provenance: Provenance) -> LiveItem:
-        item = LiveItem(reminder=reminder, provenance=provenance, place=self._next_place)
-        self._next_place += 1
+        item = LiveItem(reminder=reminder, provenance=provenance, place=self.next_place)
+        self.next_place += 1
         self._index(item)
         return item
 
@@ -111,7 +111,7 @@ class LiveIndex:
             _discard(self._by_last_turn, item.last_turn, reminder_id)
 
     def show(self, item: LiveItem, turn: int) -> None:
-        """A committed turn has shown it; the first one fixes the last."""
+        """A committed turn showed it. The first showing sets its last turn."""
         item.left_out = 0
         if item.first_turn is None:
             item.first_turn = turn
@@ -119,13 +119,13 @@ class LiveIndex:
                 self._set_last_turn(item, turn + item.reminder.ttl_turns - 1)
 
     def leave_out(self, item: LiveItem) -> None:
-        """A committed turn has gone by without it: that turn does not count."""
+        """The budget left it out of a committed turn, so it may be shown one turn longer."""
         item.left_out += 1
         if item.last_turn is not None:
             self._set_last_turn(item, item.last_turn + 1)
 
     def lower(self) -> None:
-        """A compaction costs every finite reminder that was shown one turn."""
+        """A compaction takes one turn from every reminder that has a TTL and was shown."""
         for item in tuple(self):
             if item.last_turn is not None:
                 self._set_last_turn(item, item.last_turn - 1)
@@ -139,12 +139,12 @@ class LiveIndex:
     # Snapshots.
 
     def dump(self) -> LiveDump:
-        return LiveDump(turn=self.turn, next_place=self._next_place, items=[*self])
+        return LiveDump(turn=self.turn, next_place=self.next_place, items=[*self])
 
     def load(self, dump: LiveDump) -> None:
-        """Into an index that is new."""
+        """Fill a new index from a snapshot."""
         self.turn = dump.turn
-        self._next_place = dump.next_place
+        self.next_place = dump.next_place
         for item in dump.items:
             self._index(item)
             if item.last_turn is not None:

@@ -1,4 +1,4 @@
-"""Secrets in what is shown, kept or passed on to observers; what a model is told is never masked."""
+"""Masking of secrets in logs, exports and the topic. Text that a model reads is never masked."""
 
 import re
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from typing import Any, Final
 MASK: Final = "[masked]"
 MAX_DEPTH: Final = 16
 
-# Keys of well-known makers, tokens, private keys, and whatever is plainly called a secret. Where ordinary names begin
-# alike (npm_config_cache), a key is told from them by its length and by letters of both kinds, or digits, among the
-# first of them. Nothing looks far ahead from within what another beginning has looked through: a text that only begins
-# like keys, over and over, costs no more.
+# API keys and tokens of well-known services, and private keys. Where a key shares its prefix with ordinary names
+# (npm_config_cache), the pattern also requires a minimum length and a mix of capitals, small letters or digits near the
+# start. Look-aheads are bounded and the long repeats are possessive, so that matching takes linear time even on a text
+# that repeats the start of a key.
 _KEYS: Final = r"""(?x)
     -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----[^-]*(?:-----END\ [A-Z ]*PRIVATE\ KEY-----)?
     | (?<=[Bb]earer\ )[A-Za-z0-9._~+/=-]{12,}
@@ -34,20 +34,20 @@ _KEYS: Final = r"""(?x)
 _NAMED: Final = (
     r"(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[\"']?\s{0,3}[=:]\s{0,3}[\"']?)([^\s\"',;&]{4,})"
 )
-# The password in an address, behind the name and the colon and up to the @ before the host; a path, a query or a
-# fragment has none.
+# The password of a URL: between the colon after the user name and the @ before the host. Stops at the path, the query
+# and the fragment, which hold no password.
 _IN_ADDRESS: Final = r"(://[^\s/?#:@\"'`<>]*:)[^\s/?#\"'`<>]+(?=@)"
 _NAMES: Final = r"(?i)password|passwd|secret|token|api_?key|access_?key|authorization"
 
 
-# When first needed: importing the library need not wait for it.
+# Compiled on first use, because compiling them would delay every import of the library.
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
 def mask_text(text: str) -> str:
-    """The text with every secret in it masked."""
+    """The text with every secret replaced by `MASK`."""
     without_keys = _compiled(_KEYS).sub(MASK, _compiled(_IN_ADDRESS).sub(_keep_name, text))
     return _compiled(_NAMED).sub(_keep_name, without_keys)
 
@@ -56,8 +56,11 @@ def _keep_name(found: re.Match[str]) -> str:
     return found[1] + MASK
 
 
-def mask(value: Any, *, depth: int = MAX_DEPTH) -> Any:  # noqa: ANN401 - whatever a payload holds
-    """A copy in which every text is masked, and every text that stands under the name of a secret altogether."""
+def mask(value: Any, *, depth: int = MAX_DEPTH) -> Any:  # noqa: ANN401 - any JSON value
+    """A copy with secrets masked in every string; a string under a key like `password` is masked as a whole.
+
+    Below `depth` levels, objects and arrays are masked as a whole.
+    """
     match value:
         case str():
             return mask_text(value)

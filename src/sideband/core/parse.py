@@ -1,17 +1,379 @@
-"""The one parser of reminder payloads: every producer's payload becomes a draft here, or an error with its code."""
+"""The one parser of reminder payloads.
 
-from sideband.core.draft import Draft
-from sideband.core.fields import read_fields
-from sideband.core.jsontext import read_object
+It reads a payload field by field, by the rules of the surface it came from (`surfaces.py`). Every error names the field,
+the value and a diagnostic code.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
+
+import msgspec
+
+from sideband.core.errors import InvalidOption, InvalidReminder, UnknownOption, UnknownPropagate, UnsupportedMode, shown
 from sideband.core.limits import DEFAULT_LIMITS, Limits
-from sideband.core.surfaces import Surface
+from sideband.core.reminder import MAX_TTL_TURNS, NO_CLAIMS, Draft, Propagate, Reminder, ReminderId, RoleHint, Source
+from sideband.core.seams import InjectMode, Mode
+from sideband.core.surfaces import CLAIMS, RULES, Case, Rules, Surface, spelled
+
+CALLER_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+# Control characters except \n, \r and \t; lone surrogates; and the marks that reorder text on a screen.
+HOSTILE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+
+MAX_CLAIM_BYTES: Final = 256
+
+INT64: Final = 2**63
+
+_WordT = TypeVar("_WordT", bound=StrEnum)
+
+
+# Payloads.
 
 
 def parse(payload: object, surface: Surface, *, limits: Limits = DEFAULT_LIMITS) -> Draft:
-    """Read `payload` by the rules of `surface`; a mistake raises the error that this surface answers with."""
-    return read_fields(payload, surface, limits)
+    """Read `payload` by the rules of `surface`, or raise the error that this surface has for the mistake."""
+    rules, fields = RULES[surface], _FIELDS[surface]
+    if not isinstance(payload, Mapping):
+        raise rules.invalid(f"a reminder must be an object, not {shown(payload)}", value=payload)
+    unknown = [key for key in payload if key not in fields]
+    if unknown and not rules.skips_unknown:
+        _refuse_unknown(unknown[0], surface)
+    given: dict[str, Any] = {}
+    for name, field in fields.items():
+        value = payload.get(name)
+        if value is not None:
+            given[field.name] = field.read(value, name, rules, limits)
+        elif field.required:
+            raise rules.invalid(f"{name} is required and missing", field=name)
+    meta = given.pop("_meta", NO_CLAIMS)
+    caller_id = given.pop("id", None) if "id" in rules.fields else _idempotency_key(meta, rules, limits)
+    return Draft(
+        caller_id=caller_id,
+        claims={field: given.pop(field) for field in CLAIMS if field in given},
+        meta=meta,
+        ignored=tuple(map(shown, unknown)),
+        **given,
+    )
+
+
+def _idempotency_key(meta: Mapping[str, Any], rules: Rules, limits: Limits) -> str | None:
+    """The caller's id on surfaces that have it in `_meta` and not in the record."""
+    ours = meta.get("sideband")
+    key = ours.get("idempotencyKey") if isinstance(ours, Mapping) else None
+    return None if key is None else _id(key, "_meta.sideband.idempotencyKey", rules, limits)
+
+
+def _refuse_unknown(key: object, surface: Surface) -> None:
+    rules = RULES[surface]
+    name = key if isinstance(key, str) else shown(key)
+    if key == "content" and rules.invalid is InvalidReminder:
+        raise InvalidReminder(
+            "a reminder has no 'content', which belongs to session/inject; send 'body'", field=name, value=name
+        )
+    other = {spelled(field, case): spelled(field, rules.case) for field in rules.fields for case in Case}
+    hint = f"did you mean {other[name]!r}?" if name in other else f"the options are {', '.join(_FIELDS[surface])}"
+    raise UnknownOption(f"{surface.value} has no option {shown(key)}; {hint}", field=name, value=key)
+
+
+# The fields.
+
+
+def _text(value: object, name: str, rules: Rules) -> str:
+    if not isinstance(value, str):
+        raise rules.invalid(f"{name} must be a string, not {shown(value)}", field=name, value=value)
+    hostile = HOSTILE.search(value)
+    if hostile:
+        raise rules.invalid(
+            f"{name} contains the character U+{ord(hostile.group()):04X} at {hostile.start()}, which is not accepted",
+            field=name,
+            value=value,
+        )
+    # The journal cannot encode a subclass of str.
+    return str.__str__(value)
+
+
+def _bounded(text: str, name: str, rules: Rules, *, most: int) -> str:
+    size = len(text.encode())
+    if size > most:
+        raise rules.invalid(
+            f"{name} has {size:,} bytes, at most {most} are accepted: {shown(text)}", field=name, value=text
+        )
+    return text
+
+
+def _body(value: object, name: str, rules: Rules, _limits: Limits) -> str:
+    body = _text(value, name, rules)
+    if not body.strip():
+        raise rules.invalid(f"{name} must not be blank, got {shown(body)}", field=name, value=body)
+    return body.strip() if rules.trims_body else body
+
+
+def _tags(value: object, name: str, rules: Rules, limits: Limits) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise rules.invalid(f"{name} must be a list of strings, not {shown(value)}", field=name, value=value)
+    if len(value) > limits.tags:
+        raise rules.invalid(
+            f"{name} has {len(value)} entries, at most {limits.tags} are accepted", field=name, value=value
+        )
+    tags: dict[str, None] = {}
+    for place, entry in enumerate(value):
+        spot = f"{name}[{place}]"
+        tag = _bounded(_text(entry, spot, rules).strip(), spot, rules, most=limits.tag_bytes)
+        if not tag:
+            raise rules.invalid(f"{spot} must not be blank, got {shown(entry)}", field=spot, value=entry)
+        tags[tag] = None
+    return tuple(tags)
+
+
+def _dedupe_key(value: object, name: str, rules: Rules, limits: Limits) -> str | None:
+    return _bounded(_text(value, name, rules).strip(), name, rules, most=limits.dedupe_key_bytes) or None
+
+
+def _int(value: object, name: str, rules: Rules) -> int:
+    if rules.integral_floats and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise rules.invalid(f"{name} must be a whole number, not {shown(value)}", field=name, value=value)
+    if not -INT64 <= value < INT64:
+        raise rules.invalid(f"{name} does not fit into a 64-bit integer", field=name, value=value)
+    return int(value)
+
+
+def _ttl_turns(value: object, name: str, rules: Rules, _limits: Limits) -> int:
+    ttl = _int(value, name, rules)
+    if not 1 <= ttl <= MAX_TTL_TURNS:
+        raise rules.invalid(f"{name} must be between 1 and {MAX_TTL_TURNS:,}, not {ttl}", field=name, value=value)
+    return ttl
+
+
+def _fired_at_turn(value: object, name: str, rules: Rules, _limits: Limits) -> int:
+    return _int(value, name, rules)
+
+
+def _preserve_on_compact(value: object, name: str, rules: Rules, _limits: Limits) -> bool:
+    if not isinstance(value, bool):
+        raise rules.invalid(f"{name} must be true or false, not {shown(value)}", field=name, value=value)
+    return value
+
+
+def _word(value: object, words: type[_WordT]) -> _WordT | None:
+    return words(value) if isinstance(value, str) and value in words.__members__.values() else None
+
+
+def _propagate(value: object, name: str, _rules: Rules, _limits: Limits) -> Propagate:
+    word = _word(value, Propagate)
+    if word is None:
+        raise UnknownPropagate(value, field=name)
+    return word
+
+
+def _role_hint(value: object, name: str, rules: Rules, _limits: Limits) -> RoleHint:
+    word = _word(value, RoleHint)
+    if word is None:
+        words = ", ".join(repr(hint.value) for hint in RoleHint)
+        raise rules.invalid(f"{name} must be one of {words}, not {shown(value)}", field=name, value=value)
+    return word
+
+
+def read_mode(value: object, name: str = "mode") -> Mode:
+    """The delivery mode of a reminder; any other value raises `UnsupportedMode`."""
+    word = _word(value, Mode)
+    if word is None:
+        is_old = isinstance(value, str) and value == "wait_for_completion"
+        hint = "; it was renamed to 'audit_only'" if is_old else ""
+        words = ", ".join(repr(mode.value) for mode in Mode)
+        raise UnsupportedMode(f"{name} must be one of {words}, not {shown(value)}{hint}", field=name, value=value)
+    return word
+
+
+def read_inject_mode(value: object, name: str = "mode") -> InjectMode:
+    """The delivery mode of a user message; any other value raises `UnsupportedMode`."""
+    word = _word(value, InjectMode)
+    if word is None:
+        words = ", ".join(repr(mode.value) for mode in InjectMode)
+        raise UnsupportedMode(f"{name} must be one of {words}, not {shown(value)}", field=name, value=value)
+    return word
+
+
+def _mode(value: object, name: str, rules: Rules, _limits: Limits) -> Mode:
+    return read_mode(_text(value, name, rules), name)
+
+
+def _id(value: object, name: str, rules: Rules, _limits: Limits) -> str:
+    caller_id = _text(value, name, rules)
+    if CALLER_ID.fullmatch(caller_id) is None:
+        raise rules.invalid(
+            f"{name} must be 1 to 128 letters, digits or '._:-', not {shown(value)}", field=name, value=value
+        )
+    return caller_id
+
+
+def _claim(value: object, name: str, rules: Rules, _limits: Limits) -> str:
+    return _bounded(_text(value, name, rules), name, rules, most=MAX_CLAIM_BYTES)
+
+
+def _meta(value: object, name: str, rules: Rules, limits: Limits) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise rules.invalid(f"{name} must be an object, not {shown(value)}", field=name, value=value)
+    if depth(value, limit=limits.meta_depth) > limits.meta_depth:
+        raise rules.invalid(f"{name} is nested more than {limits.meta_depth} levels deep", field=name, value=value)
+    try:
+        # Deterministic order fails for keys that cannot be sorted, as the fingerprint of the request would later.
+        size = len(msgspec.json.encode(value, order="deterministic"))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise rules.invalid(f"{name} cannot be written as JSON: {error}", field=name, value=value) from None
+    if size > limits.meta_bytes:
+        raise rules.invalid(
+            f"{name} has {size:,} bytes, at most {limits.meta_bytes:,} are accepted", field=name, value=value
+        )
+    return value
+
+
+def depth(value: object, *, limit: int) -> int:
+    """The nesting depth of `value`; counting stops at `limit` + 1."""
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        node, level = stack.pop()
+        if isinstance(node, Mapping | list | tuple):
+            deepest = max(deepest, level)
+            if level <= limit:
+                inner = node.values() if isinstance(node, Mapping) else node
+                stack.extend((child, level + 1) for child in inner)
+    return deepest
+
+
+_Reader = Callable[[object, str, Rules, Limits], object]
+
+_READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
+    {
+        "body": _body,
+        "tags": _tags,
+        "dedupe_key": _dedupe_key,
+        "ttl_turns": _ttl_turns,
+        "preserve_on_compact": _preserve_on_compact,
+        "propagate": _propagate,
+        "role_hint": _role_hint,
+        "mode": _mode,
+        "id": _id,
+        "source": _claim,
+        "fired_at_turn": _fired_at_turn,
+        "originating_agent_id": _claim,
+        "_meta": _meta,
+    }
+)
+
+
+class _Field(NamedTuple):
+    """How one surface reads a field."""
+
+    name: str
+    read: _Reader
+    required: bool
+
+
+def _fields(rules: Rules) -> Mapping[str, _Field]:
+    required = {"body", "id"} if rules.wants_id else {"body"}
+    return {spelled(name, rules.case): _Field(name, _READERS[name], name in required) for name in rules.fields}
+
+
+# The fields of each surface by their spelling there.
+_FIELDS: Final = MappingProxyType({surface: _fields(rules) for surface, rules in RULES.items()})
+
+
+# JSON text.
 
 
 def parse_json(text: bytes | str, surface: Surface, *, limits: Limits = DEFAULT_LIMITS) -> Draft:
-    """Read JSON text, in which a repeated key is also a mistake."""
-    return read_fields(read_object(text, max_bytes=limits.frame_bytes), surface, limits)
+    """Parse a reminder in JSON text; a repeated key is an error."""
+    return parse(read_object(text, max_bytes=limits.frame_bytes), surface, limits=limits)
+
+
+def read_object(text: bytes | str, *, max_bytes: int) -> dict[str, object]:
+    """The JSON object in `text`; refused if it is too large, not JSON, not an object, or repeats a key."""
+    raw = _utf8(text)
+    if len(raw) > max_bytes:
+        raise InvalidReminder(f"the payload has {len(raw):,} bytes, at most {max_bytes:,} are accepted")
+    try:
+        found = msgspec.json.decode(raw)
+        _refuse_repeated_keys(raw)
+    except RecursionError:
+        raise InvalidReminder("the payload is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidReminder(f"the payload is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidReminder(f"the payload must be an object, not {shown(found)}", value=found)
+    return found
+
+
+def _utf8(text: bytes | str) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidReminder("the payload contains a lone surrogate, which UTF-8 cannot encode") from None
+
+
+def _refuse_repeated_keys(raw: bytes) -> None:
+    import json  # noqa: PLC0415 - only needed to read JSON text
+
+    def check(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidReminder(f"key {shown(key)} occurs twice in one object", field=key, value=key)
+            seen.add(key)
+
+    json.loads(raw, object_pairs_hook=check)
+
+
+# Lenient reading, for `transcript_reminder_event`.
+
+
+def read_leniently(payload: object, *, new_id: Callable[[], str]) -> Reminder:
+    """Read a record from `payload`, with the default for every wrong or missing field.
+
+    A record without a body gets an empty one, and rendering drops it.
+    """
+    if not isinstance(payload, Mapping):
+        raise InvalidOption(f"a reminder must be an object, not {shown(payload)}", value=payload)
+    ttl = payload.get("ttl_turns")
+    fired_at_turn = payload.get("fired_at_turn")
+    return Reminder(
+        id=ReminderId(_lenient_text(payload.get("id")) or new_id()),
+        body=_lenient_text(payload.get("body")) or "",
+        tags=_lenient_tags(payload.get("tags")),
+        dedupe_key=(_lenient_text(payload.get("dedupe_key")) or "").strip() or None,
+        ttl_turns=ttl if _is_int(ttl) and 1 <= ttl <= MAX_TTL_TURNS else None,
+        preserve_on_compact=payload.get("preserve_on_compact") is True,
+        propagate=_word(payload.get("propagate"), Propagate) or Propagate.SESSION,
+        role_hint=_word(payload.get("role_hint"), RoleHint) or RoleHint.SYSTEM,
+        source=_word(payload.get("source"), Source) or Source.IN_PIPELINE,
+        fired_at_turn=fired_at_turn if _is_int(fired_at_turn) and -INT64 <= fired_at_turn < INT64 else 0,
+        originating_agent_id=_lenient_text(payload.get("originating_agent_id")) or None,
+    )
+
+
+def _lenient_text(value: object) -> str | None:
+    """The value if it is a string that UTF-8 can encode, else None."""
+    if not isinstance(value, str):
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return None
+    return value
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _lenient_tags(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        return ()
+    trimmed = ((_lenient_text(tag) or "").strip() for tag in value)
+    return tuple(dict.fromkeys(tag for tag in trimmed if tag))

@@ -1,35 +1,34 @@
-"""What a sub-agent is told of what its parent was told."""
+"""Propagation: which reminders a sub-agent gets from its parent."""
 
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 import msgspec
 
-from sideband.core.events import Event
-from sideband.core.inbox import InboxView
 from sideband.core.lifecycle import inherit
-from sideband.core.limits import DEFAULT_LIMITS, Limits
-from sideband.core.live import LiveIndex
+from sideband.core.limits import Limits
 from sideband.core.reminder import Propagate, Reminder, Source
+from sideband.core.state import Decided, SessionState
 from sideband.core.trust import Provenance, Trust
 
 
 class Handed(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a handoff's `reminder_propagation`: the record as it stands now, and what is known of it."""
+    """One entry of a handoff's `reminder_propagation`: the record as it stands now, and its provenance."""
 
     reminder: Reminder
     provenance: Provenance
 
 
 class Handoff(NamedTuple):
-    """What goes to the child, in transcript order, and the ids withheld because they have travelled far enough."""
+    """What goes to the child, in transcript order, and the ids that reached the hop limit."""
 
     reminder_propagation: tuple[Handed, ...]
     at_hop_limit: tuple[str, ...]
 
 
-def propagate(live: LiveIndex, *, agent_id: str, limits: Limits = DEFAULT_LIMITS) -> Handoff:
-    """`all` always travels, `session` only from where it began, `none` never."""
+def propagate(state: SessionState, *, agent_id: str, limits: Limits) -> Handoff:
+    """What a handoff carries: `all` always travels, `session` only from the agent it began in, `none` never."""
+    live = state.live
     handed: list[Handed] = []
     at_limit: list[str] = []
     for item in live:
@@ -56,44 +55,37 @@ def _travels(reminder: Reminder) -> bool:
 
 
 def seed_child(
-    live: LiveIndex,
-    handed: Iterable[Handed],
-    *,
-    sub_agent_id: str,
-    next_turn: int = 1,
-    hop: Trust = Trust.OPERATOR,
-    inbox: InboxView | None = None,
-) -> tuple[Event, ...]:
-    """The child's copies, before its first turn: same id, body and flags, never on a higher level than before.
+    state: SessionState, handed: Iterable[Handed], *, sub_agent_id: str, hop: Trust = Trust.OPERATOR
+) -> Decided[None]:
+    """Make the child's copies live before its first turn: same id, body and flags, never at a higher trust level.
 
-    `hop` is the level of the connection the handoff came over; in process it lowers nothing. `inbox` is that of a
-    child that was told something before (None: of a new one), and knows what has ended there.
+    `hop` is the trust level of the connection that the handoff came over; in process it lowers nothing.
     """
     arrivals: dict[Hashable, tuple[Reminder, Provenance]] = {}
     seen: set[str] = set()
     for entry in handed:
-        # A handoff that arrives again, or twice in one, brings nothing new.
-        if entry.reminder.id in seen or _is_known(entry.reminder.id, live, inbox):
+        # A handoff may arrive again, or hold a reminder twice.
+        if entry.reminder.id in seen or _is_known(state, entry.reminder.id):
             continue
         seen.add(entry.reminder.id)
-        copy = msgspec.structs.replace(entry.reminder, source=Source.INHERITED, fired_at_turn=next_turn)
+        copy = msgspec.structs.replace(entry.reminder, source=Source.INHERITED, fired_at_turn=state.next_turn)
         provenance = msgspec.structs.replace(
             entry.provenance,
             trust=max(entry.provenance.trust, hop),
             hops=entry.provenance.hops + 1,
         )
-        # A transcript put together by hand may hold a key twice; a session never does, and the newest wins.
+        # A transcript built by hand may hold a key twice, which a session never does; the newest wins.
         slot = copy.id if copy.dedupe_key is None else (provenance.namespace, copy.dedupe_key)
         arrivals.pop(slot, None)
         arrivals[slot] = copy, provenance
-    return tuple(
+    events = [
         event
         for copy, provenance in arrivals.values()
-        for event in inherit(live, copy, provenance, sub_agent_id=sub_agent_id)
-    )
+        for event in inherit(state, copy, provenance, sub_agent_id=sub_agent_id)
+    ]
+    return Decided(events, None)
 
 
-def _is_known(reminder_id: str, live: LiveIndex, inbox: InboxView | None) -> bool:
-    if reminder_id in live:
-        return True
-    return inbox is not None and (inbox.get(reminder_id) is not None or inbox.tombstone(reminder_id) is not None)
+def _is_known(state: SessionState, reminder_id: str) -> bool:
+    inbox = state.inbox
+    return reminder_id in state.live or inbox.get(reminder_id) is not None or inbox.tombstone(reminder_id) is not None

@@ -1,9 +1,14 @@
-"""The reminder record and its closed vocabularies."""
+"""The reminder record, the draft that a producer sends, and their closed vocabularies."""
 
+import hashlib
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NewType
+from types import MappingProxyType
+from typing import Any, Final, NewType
 
 import msgspec
+
+from sideband.core.seams import Mode
 
 ReminderId = NewType("ReminderId", str)
 
@@ -11,7 +16,7 @@ MAX_TTL_TURNS = 1_000_000
 
 
 class Propagate(StrEnum):
-    """How far a reminder travels into sub-agents."""
+    """Which sub-agents get a copy of a reminder: every generation, direct sub-agents, or none."""
 
     ALL = "all"
     SESSION = "session"
@@ -19,7 +24,7 @@ class Propagate(StrEnum):
 
 
 class RoleHint(StrEnum):
-    """The slot a producer would like; the route decides."""
+    """The place in a request that a producer asks for; the model's route decides."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"
@@ -28,7 +33,7 @@ class RoleHint(StrEnum):
 
 
 class Source(StrEnum):
-    """Which kind of producer a reminder came from."""
+    """The kind of producer that a reminder came from."""
 
     STDLIB_PROVIDER = "stdlib_provider"
     HOOK = "hook"
@@ -37,12 +42,11 @@ class Source(StrEnum):
     INHERITED = "inherited"
 
 
-# No cycle leads through a reminder, so that the garbage collector need not visit them, however many there are.
 class Reminder(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A typed, short-lived fact nobody typed.
+    """A typed, short-lived fact that no user typed. It is never a user message.
 
-    `ttl_turns=None` lives until cleared or compacted away; `dedupe_key=None` never replaces anything;
-    `originating_agent_id=None` means that this session is the first to have it.
+    A reminder with `ttl_turns=None` lives until it is cleared or a compaction ends it. With `dedupe_key=None` it
+    replaces no other reminder. `originating_agent_id=None` means that it was not inherited from another agent.
     """
 
     id: ReminderId
@@ -59,7 +63,86 @@ class Reminder(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
 
 
 def as_dict(reminder: Reminder) -> dict[str, Any]:
-    """The record with its own field names, as journals and transcripts show it; absent fields are left out."""
+    """The record under its snake_case field names, as transcripts show it; fields that are None are left out."""
     fields = msgspec.structs.asdict(reminder)
     fields["tags"] = list(reminder.tags)
     return {name: value for name, value in fields.items() if value is not None}
+
+
+NO_CLAIMS: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A parsed reminder that has no id yet.
+
+    `caller_id` is the id that the caller supplied, which is also its idempotency key; None means that the session
+    chooses the id. `claims` holds what the caller said about source, turn and originating agent; the session records
+    claims and does not rely on them. `meta` is the `_meta` object of the request. `ignored` lists unknown keys on a
+    surface that ignores them.
+    """
+
+    body: str
+    tags: tuple[str, ...] = ()
+    dedupe_key: str | None = None
+    ttl_turns: int | None = None
+    preserve_on_compact: bool = False
+    propagate: Propagate = Propagate.SESSION
+    role_hint: RoleHint = RoleHint.SYSTEM
+    mode: Mode = Mode.FINISH_STEP
+    caller_id: str | None = None
+    claims: Mapping[str, object] = NO_CLAIMS
+    meta: Mapping[str, object] = NO_CLAIMS
+    ignored: tuple[str, ...] = ()
+
+
+def in_name_of(draft: Draft, server: str) -> Draft:
+    """The draft with the server's name as a prefix of its id, because two servers may choose the same id."""
+    if draft.caller_id is None:
+        return draft
+    return msgspec.structs.replace(draft, caller_id=f"{server}:{draft.caller_id}")
+
+
+def mint(
+    draft: Draft,
+    *,
+    reminder_id: ReminderId,
+    source: Source,
+    fired_at_turn: int = 0,
+    originating_agent_id: str | None = None,
+) -> Reminder:
+    """Make the record of a draft. The fields that a producer cannot set are the parameters."""
+    return Reminder(
+        id=reminder_id,
+        body=draft.body,
+        tags=draft.tags,
+        dedupe_key=draft.dedupe_key,
+        ttl_turns=draft.ttl_turns,
+        preserve_on_compact=draft.preserve_on_compact,
+        propagate=draft.propagate,
+        role_hint=draft.role_hint,
+        source=source,
+        fired_at_turn=fired_at_turn,
+        originating_agent_id=originating_agent_id,
+    )
+
+
+def fingerprint(draft: Draft) -> str:
+    """A hash that is equal for equal requests, whatever the order of their keys; it recognises idempotent repeats.
+
+    `meta` is not part of it, because a retry may carry another trace id.
+    """
+    encoded = msgspec.json.encode(
+        [
+            draft.body,
+            draft.tags,
+            draft.dedupe_key,
+            draft.ttl_turns,
+            draft.preserve_on_compact,
+            draft.propagate,
+            draft.role_hint,
+            draft.mode,
+            dict(draft.claims),
+        ],
+        order="deterministic",
+    )
+    return hashlib.sha256(encoded).hexdigest()

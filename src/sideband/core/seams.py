@@ -1,4 +1,4 @@
-"""Where the loop may take items from the inbox, and which items each place takes."""
+"""Delivery modes, the seams of the agent loop, and which modes each seam drains."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,7 +15,7 @@ class Mode(StrEnum):
 
 
 class InjectMode(StrEnum):
-    """When an accepted user message is delivered; `finish_step` is another word for `steer`."""
+    """When an accepted user message is delivered; `finish_step` means the same as `steer`."""
 
     QUEUE = "queue"
     STEER = "steer"
@@ -25,7 +25,7 @@ class InjectMode(StrEnum):
 
 
 class Seam(StrEnum):
-    """A named point of the agent loop at which the inbox may be drained."""
+    """A named point of the agent loop where the inbox is drained."""
 
     ITERATION_START = "iteration_start"
     PRE_TOOL_DISPATCH = "pre_tool_dispatch"
@@ -38,7 +38,7 @@ class Seam(StrEnum):
     LOOP_EXIT = "loop_exit"
 
 
-# In the order in which a seam takes the classes; an empty row drains nothing.
+# What each seam drains, in this order.
 DRAINS: Final[Mapping[Seam, tuple[Mode, ...]]] = MappingProxyType(
     {
         Seam.ITERATION_START: (Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP),
@@ -53,7 +53,7 @@ DRAINS: Final[Mapping[Seam, tuple[Mode, ...]]] = MappingProxyType(
     }
 )
 
-# The class in which a user message waits; a queued one belongs to no seam: it starts a turn when the session is idle.
+# The mode in which a user message is drained. No seam drains a `queue` message: it starts a turn when the session is idle.
 INJECT_CLASS: Final[Mapping[InjectMode, Mode | None]] = MappingProxyType(
     {
         InjectMode.QUEUE: None,
@@ -64,7 +64,7 @@ INJECT_CLASS: Final[Mapping[InjectMode, Mode | None]] = MappingProxyType(
     }
 )
 
-# After this many skipped tool batches in a row interrupts wait like finish_step, so that tools get their turn.
+# After this many skipped tool batches in a row, interrupts are treated as `finish_step`, so that tools can run.
 MAX_SKIPPED_BATCHES: Final = 3
-# How often in a row a closing drain may buy one more iteration.
+# The number of iterations in a row that a closing drain may add.
 MAX_CLOSING_ITERATIONS: Final = 8

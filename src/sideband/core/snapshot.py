@@ -1,31 +1,30 @@
-"""A session's state as bytes, so that a long journal need not be folded from its beginning."""
+"""Snapshots: the state of a session as bytes, so that a store need not fold the whole journal to load it."""
 
 from typing import Any, Final
 
 import msgspec
 
+from sideband.core.inbox import InboxDump
 from sideband.core.ledger import Ledger, RequestHead
-from sideband.core.lifecycle import OpenRequest
 from sideband.core.live import LiveDump
-from sideband.core.state import Audited, SessionState
+from sideband.core.state import AuditRecord, OpenRequest, SessionState
 from sideband.core.trust import Grant
-from sideband.core.waiting import InboxDump
 
 VERSION: Final = 1
 
 
 class UnknownSnapshot(ValueError):
-    """These bytes are no snapshot, or not one of a version that is known here."""
+    """The bytes are not a snapshot, or have a version that this program cannot read."""
 
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Every field of the state under its own name; parts that have indexes as what these are built from."""
+    """Every field of the state under its own name; indexes are rebuilt from `inbox` and `live`."""
 
     version: int = VERSION
     inbox: InboxDump
     live: LiveDump
     ledger: Ledger
-    audit: list[Audited]
+    audit: list[AuditRecord]
     messages: list[dict[str, Any]]
     open_calls: dict[str, dict[str, Any]]
     request: OpenRequest | None
@@ -36,7 +35,7 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     window: int
     permissions: dict[str, None]
     grants: list[Grant]
-    # Neither is in a snapshot that was written before it was on record.
+    # Optional, because earlier versions of this format did not have them.
     equipped: tuple[str, ...] = ()
     head: RequestHead | None = None
 
@@ -50,20 +49,20 @@ _PLAIN: Final = tuple(name for name in _Snapshot.__struct_fields__ if name not i
 
 
 def encode(state: SessionState) -> bytes:
-    """All that the state knows from its events."""
+    """The state as bytes, without `attended`, which is not part of the journal."""
     plain = {name: getattr(state, name) for name in _PLAIN}
     return msgspec.json.encode(_Snapshot(inbox=state.inbox.dump(), live=state.live.dump(), **plain))
 
 
 def decode(data: bytes) -> SessionState:
-    """A state that every later event changes as it would have changed the one that was written."""
+    """The state that was encoded; `UnknownSnapshot` if the bytes cannot be read."""
     try:
         version = msgspec.json.decode(data, type=_Header).version
         if version != VERSION:
-            raise UnknownSnapshot(f"a snapshot of version {version} cannot be read here; {VERSION} can")
+            raise UnknownSnapshot(f"the snapshot has version {version}; this program reads version {VERSION}")
         read = msgspec.json.decode(data, type=_Snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnknownSnapshot(f"this is not a snapshot: {error}") from error
+        raise UnknownSnapshot(f"not a snapshot: {error}") from error
     state = SessionState()
     for name in _PLAIN:
         setattr(state, name, getattr(read, name))

@@ -1,72 +1,88 @@
-"""The state of one session, and `apply`: the only way it changes, live or when folding the journal."""
+"""The state of one session as plain data, and the shape of a decision.
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+A decision is a pure function `f(state, …) -> Decided(events, value)`. It reads the state and changes nothing; the store
+commits its events, and `sideband.core.apply` is the only code that changes a state.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from sideband.core.events import (
-    INTERRUPTED,
-    AuditRecorded,
-    Cancelled,
-    Checkpoint,
-    Closed,
-    Compacted,
-    Deduped,
-    Deferred,
-    Dropped,
-    Equipped,
-    Event,
-    Expired,
-    Fired,
-    Granted,
-    Idled,
-    Inherited,
-    InjectAccepted,
-    InjectDelivered,
-    Injected,
-    InjectReplaced,
-    InjectRevoked,
-    PermissionAsked,
-    PermissionReplied,
-    ProviderEvaluated,
-    Queued,
-    RequestCommitted,
-    ResultRecorded,
-    Revoked,
-    Started,
-    TurnCommitted,
-    TurnVoided,
-)
-from sideband.core.inbox import Fate
-from sideband.core.items import QueuedMessage
-from sideband.core.ledger import Ledger, RequestHead
-from sideband.core.lifecycle import OpenRequest
+from sideband.core.events import Event, InboxItem, QueuedReminder
+from sideband.core.inbox import Inbox
+from sideband.core.ledger import Fragment, Ledger, RequestHead
 from sideband.core.live import LiveIndex
 from sideband.core.reminder import Reminder
 from sideband.core.trust import Grant, Provenance
-from sideband.core.waiting import Inbox
+
+ValueT = TypeVar("ValueT")
+_ValueT_co = TypeVar("_ValueT_co", covariant=True)
 
 
-class Audited(msgspec.Struct, frozen=True, kw_only=True):
-    """A reminder that was only ever meant for the record."""
+class Decided(NamedTuple, Generic[_ValueT_co]):
+    """The events to commit and the value for the caller.
+
+    A store may decide on another thread, so `value` must hold no reference into the state.
+    """
+
+    events: Sequence[Event]
+    value: _ValueT_co
+
+
+class OpenRequest(msgspec.Struct, kw_only=True):
+    """A request that was committed and has no reply yet.
+
+    `settling` lists the reminders whose record changes when the reply is committed: those shown for the first time, and
+    those shown again after the budget had left them out. `messages` is the length of the conversation when the request
+    was committed; while the length is unchanged, the request can be sent again as it was.
+    """
+
+    turn: int
+    attempt: int = 1
+    route: str = ""
+    fragments: tuple[Fragment, ...] = ()
+    messages: int = 0
+    settling: dict[str, None] = {}
+    left_out: dict[str, None] = {}
+
+
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An `audit_only` reminder after it was recorded."""
 
     reminder: Reminder
     provenance: Provenance
 
 
-class SessionState:
-    """What a session knows; every field but one is rebuilt by folding its events.
+class Basis(NamedTuple):
+    """The parts of the state that a request is planned from.
 
-    That one is `attended`: whether somebody has the session on lease. The store says so before each decision; a session
-    that is `running` and not attended was left behind by a process that died.
+    A request is planned outside the commit and committed only if the session still has the same basis. Accepting an item
+    changes no part of it, so a flood of accepts causes no re-planning.
+    """
+
+    turn: int
+    window: int
+    messages: int
+    next_place: int
+    live: int
+    request: tuple[int, int] | None
+    route: str
+
+
+class SessionState:
+    """What a session knows. Every field except `attended` is rebuilt by folding the session's events.
+
+    `attended` says whether a process holds the session's lease; the store sets it before each decision. A session that is
+    `running` but not `attended` was left behind by a process that died.
     """
 
     def __init__(self) -> None:
         self.attended = False
         self.inbox = Inbox()
         self.live = LiveIndex()
-        self.audit: list[Audited] = []
+        self.audit: list[AuditRecord] = []
         self.messages: list[dict[str, Any]] = []
         self.open_calls: dict[str, dict[str, Any]] = {}
         self.request: OpenRequest | None = None
@@ -83,236 +99,68 @@ class SessionState:
 
     @property
     def next_turn(self) -> int:
-        """The number of the first request that can show what becomes live now."""
+        """The number of the first request that can show a reminder that becomes live now."""
         return (self.live.turn if self.request is None else self.request.turn) + 1
 
     @property
     def permission_open(self) -> bool:
         return bool(self.permissions)
 
-
-def fold(events: Iterable[Event], state: SessionState | None = None) -> SessionState:
-    """The state after these events."""
-    state = state or SessionState()
-    for event in events:
-        _CHANGES[type(event)](state, event)
-    return state
-
-
-def apply(state: SessionState, event: Event) -> None:
-    """Change the state by one event; what was decided and committed always applies."""
-    _CHANGES[type(event)](state, event)
-
-
-# Reminders.
-
-
-def _go_live(state: SessionState, event: Injected | Inherited) -> None:
-    state.inbox.deliver(event.reminder.id, event.provenance)
-    state.live.add(event.reminder, event.provenance)
-
-
-def _wait(state: SessionState, event: Queued) -> None:
-    state.inbox.add(event.item)
-
-
-def _replace(state: SessionState, event: Deduped) -> None:
-    _end(state, event.replaced_id)
-
-
-def _drop(state: SessionState, event: Dropped) -> None:
-    if not event.at_the_door:
-        _end(state, event.reminder_id)
-
-
-def _end(state: SessionState, item_id: str) -> None:
-    if state.inbox.get(item_id) is not None:
-        state.inbox.remove(item_id, Fate.WITHDRAWN)
-    else:
-        state.live.remove(item_id)
-
-
-def _expire(state: SessionState, event: Expired) -> None:
-    state.live.remove(event.reminder_id)
-
-
-def _revoke(state: SessionState, event: Revoked) -> None:
-    state.inbox.remove(event.reminder_id, Fate.WITHDRAWN)
-
-
-def _record_audit(state: SessionState, event: AuditRecorded) -> None:
-    state.inbox.remove(event.reminder.id, Fate.DELIVERED)
-    state.audit.append(Audited(reminder=event.reminder, provenance=event.provenance))
-
-
-# User messages.
-
-
-def _accept_message(state: SessionState, event: InjectAccepted) -> None:
-    state.inbox.add(event.item)
-    state.queue_held = False
-
-
-def _deliver_message(state: SessionState, event: InjectDelivered) -> None:
-    state.inbox.remove(event.message_id, Fate.DELIVERED)
-    if not event.audit_only:
-        state.messages.append({"role": "user", "content": list(event.content)})
-
-
-def _revoke_message(state: SessionState, event: InjectRevoked) -> None:
-    state.inbox.remove(event.message_id, Fate.WITHDRAWN)
-
-
-def _replace_message(state: SessionState, event: InjectReplaced) -> None:
-    waiting = state.inbox.get(event.message_id)
-    if isinstance(waiting, QueuedMessage):
-        state.inbox.exchange(msgspec.structs.replace(waiting, content=event.content, revision=event.revision))
-
-
-# Turns.
-
-
-def _open_request(state: SessionState, event: RequestCommitted) -> None:
-    if state.request is None or state.request.turn != event.turn:
-        state.request = OpenRequest(
-            turn=event.turn, route=event.route, fragments=event.fragments, messages=len(state.messages)
+    @property
+    def basis(self) -> Basis:
+        request, head = self.request, self.head
+        return Basis(
+            self.live.turn,
+            self.window,
+            len(self.messages),
+            self.live.next_place,
+            len(self.live),
+            None if request is None else (request.turn, request.attempt),
+            "" if head is None else head.route,
         )
-    state.request.attempt = event.attempt
-    if event.head is not None:
-        state.head = event.head
 
 
-def _show(state: SessionState, event: Fired) -> None:
-    item = state.live.get(event.reminder_id)
-    if state.request is not None and item is not None and (item.first_turn is None or item.left_out):
-        state.request.settling[event.reminder_id] = None
+Decision: TypeAlias = Callable[[SessionState], Decided[ValueT]]
 
 
-def _leave_out(state: SessionState, event: Deferred) -> None:
-    if state.request is not None:
-        state.request.left_out[event.reminder_id] = None
+# What callers are shown of a session.
 
 
-def _commit_turn(state: SessionState, event: TurnCommitted) -> None:
-    state.live.turn = event.turn
-    if state.request is not None:
-        _settle(state.live, state.request, event.turn)
-        state.ledger.join(state.request.route, state.request.fragments, state.request.messages)
-        state.request = None
-    if event.reply is not None:
-        state.messages.append(event.reply)
-        state.open_calls = {call["id"]: call for call in event.reply.get("tool_calls", ())}
+class PendingState(StrEnum):
+    QUEUED = "queued"
+    LIVE = "live"
 
 
-def _settle(live: LiveIndex, request: OpenRequest, turn: int) -> None:
-    for reminder_id in request.settling:
-        item = live.get(reminder_id)
-        if item is not None:
-            live.show(item, turn)
-    for reminder_id in request.left_out:
-        item = live.get(reminder_id)
-        if item is not None:
-            live.leave_out(item)
+class Pending(NamedTuple):
+    """A queued or live reminder as it stands now; `place` counts from 0 within its state."""
+
+    state: PendingState
+    place: int
+    reminder: Reminder
+    provenance: Provenance
 
 
-def _void_turn(state: SessionState, _event: TurnVoided) -> None:
-    state.request = None
+class Waiting(NamedTuple):
+    """An item of the inbox and its position in it, counted from 0; `kind` is `reminder` or `user`."""
+
+    position: int
+    kind: str
+    item: InboxItem
 
 
-def _compact(state: SessionState, event: Compacted) -> None:
-    state.live.lower()
-    state.window += 1
-    state.ledger.clear()
-    if event.messages is not None:
-        state.messages = list(event.messages)
+def pending(state: SessionState) -> tuple[Pending, ...]:
+    """Every queued and every live reminder."""
+    queued = [item for item in state.inbox.items() if isinstance(item, QueuedReminder)]
+    live = state.live
+    return (
+        *(Pending(PendingState.QUEUED, place, item.reminder, item.provenance) for place, item in enumerate(queued)),
+        *(Pending(PendingState.LIVE, place, live.current(item), item.provenance) for place, item in enumerate(live)),
+    )
 
 
-# The run.
-
-
-def _record_result(state: SessionState, event: ResultRecorded) -> None:
-    state.messages.append(event.message)
-    state.open_calls.pop(event.call_id, None)
-    # Tools ran: whatever interrupts had skipped in a row before, they have had their turn.
-    if event.status != INTERRUPTED:
-        state.skipped_batches = 0
-
-
-def _check(state: SessionState, event: Checkpoint) -> None:
-    state.skipped_batches += event.dispatch_skipped
-
-
-def _start(state: SessionState, _event: Started) -> None:
-    state.running = True
-    state.queue_held = False
-
-
-def _idle(state: SessionState, _event: Idled) -> None:
-    state.running = False
-    state.skipped_batches = 0
-
-
-def _cancel(state: SessionState, event: Cancelled) -> None:
-    state.running = False
-    state.skipped_batches = 0
-    state.queue_held = event.hold_queue
-    state.permissions.clear()
-
-
-def _ask(state: SessionState, event: PermissionAsked) -> None:
-    state.permissions[event.request_id] = None
-
-
-def _reply(state: SessionState, event: PermissionReplied) -> None:
-    state.permissions.pop(event.request_id, None)
-
-
-def _grant(state: SessionState, event: Granted) -> None:
-    state.grants.append(event.grant)
-
-
-def _equip(state: SessionState, event: Equipped) -> None:
-    state.equipped = event.ids
-
-
-def _close(state: SessionState, _event: Closed) -> None:
-    state.closed = True
-    state.running = False
-
-
-def _change_nothing(_state: SessionState, _event: ProviderEvaluated) -> None:
-    pass
-
-
-# Looked up by type: a long journal is folded in a tenth of the time that asking about one class after another takes.
-_CHANGES: Final[Mapping[type[Event], Callable[[SessionState, Any], None]]] = {
-    Queued: _wait,
-    Injected: _go_live,
-    Inherited: _go_live,
-    Fired: _show,
-    Deferred: _leave_out,
-    Deduped: _replace,
-    Expired: _expire,
-    Revoked: _revoke,
-    Dropped: _drop,
-    AuditRecorded: _record_audit,
-    ProviderEvaluated: _change_nothing,
-    InjectAccepted: _accept_message,
-    InjectDelivered: _deliver_message,
-    InjectRevoked: _revoke_message,
-    InjectReplaced: _replace_message,
-    RequestCommitted: _open_request,
-    TurnCommitted: _commit_turn,
-    TurnVoided: _void_turn,
-    Compacted: _compact,
-    ResultRecorded: _record_result,
-    Checkpoint: _check,
-    Started: _start,
-    Idled: _idle,
-    Cancelled: _cancel,
-    PermissionAsked: _ask,
-    PermissionReplied: _reply,
-    Granted: _grant,
-    Equipped: _equip,
-    Closed: _close,
-}
+def waiting(state: SessionState) -> tuple[Waiting, ...]:
+    """The inbox in acceptance order."""
+    return tuple(
+        Waiting(position, "reminder" if isinstance(item, QueuedReminder) else "user", item)
+        for position, item in enumerate(state.inbox.items())
+    )

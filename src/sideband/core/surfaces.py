@@ -1,4 +1,4 @@
-"""The producer surfaces: which keys each accepts, how strict it is, and which error it answers with."""
+"""The producer surfaces: which fields each accepts, how strictly it reads them, and which error it raises."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,11 +18,12 @@ LIFECYCLE: Final = (
     "propagate",
     "role_hint",
 )
+# What a caller may say about a reminder's origin; it is recorded and not relied on.
 CLAIMS: Final = ("source", "fired_at_turn", "originating_agent_id")
 
 
 class Surface(StrEnum):
-    """Where a reminder payload comes in."""
+    """A way to send a reminder to a session; the value is its name in error messages."""
 
     PIPELINE = "inject_reminder"
     SESSION = "Session.remind"
@@ -37,17 +38,18 @@ class Surface(StrEnum):
 
 
 class Case(StrEnum):
-    """How a surface spells the names of fields."""
+    """How a surface spells field names."""
 
     SNAKE = "snake"
     CAMEL = "camel"
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the validation table.
+    """How one surface validates a payload.
 
-    `invalid` answers a wrong value; `wants_id` makes the caller's id required; `skips_unknown` ignores and counts
-    unknown keys instead of refusing them; `integral_floats` reads 2.0 as 2, for carriers that only know doubles.
+    `invalid` is the error for a wrong value. `wants_id` makes the caller's id required. `skips_unknown` ignores and
+    counts unknown keys instead of refusing them. `integral_floats` reads 2.0 as 2, because some carriers (a protobuf
+    Struct) have no integers.
     """
 
     fields: tuple[str, ...] = LIFECYCLE
@@ -86,7 +88,7 @@ RULES: Final[Mapping[Surface, Rules]] = MappingProxyType(
 
 
 def spelled(field: str, case: Case) -> str:
-    """The name of a field as a surface writes it; `_meta` is itself everywhere."""
+    """The name of a field in the given case; `_meta` is the same in both."""
     if case is Case.SNAKE or field.startswith("_"):
         return field
     head, *rest = field.split("_")

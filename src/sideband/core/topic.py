@@ -1,4 +1,4 @@
-"""The public projection of journal events: what an observer of the lifecycle topic sees, never a body."""
+"""The lifecycle topic: what observers see of each journal event. It never contains the body of a reminder."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -29,8 +29,9 @@ from sideband.core.masking import mask
 from sideband.core.reminder import Reminder
 from sideband.core.trust import Provenance
 
-_CODE: Final = re.compile(r"^HARN-RMD-\d{3}")
 TOPIC: Final = "transcript.reminder.lifecycle"
+
+_CODE: Final = re.compile(r"^HARN-RMD-\d{3}")
 
 KINDS: Final[Mapping[type[Event], str]] = MappingProxyType(
     {
@@ -54,7 +55,7 @@ KINDS: Final[Mapping[type[Event], str]] = MappingProxyType(
 
 
 class Correlation(msgspec.Struct, frozen=True, kw_only=True):
-    """Which run an event belongs to; None where that is not known."""
+    """The run that an event belongs to; None for ids that are not known."""
 
     session_id: str | None = None
     task_id: str | None = None
@@ -69,7 +70,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def publish(event: Event, correlation: Correlation) -> Published | None:
-    """The record an observer sees of this event; None for what only recovery needs."""
+    """The topic's record of this event; None for an event that the topic does not have."""
     kind = KINDS.get(type(event))
     if kind is None:
         return None
@@ -157,15 +158,15 @@ def _boundary(event: Deduped | Expired) -> dict[str, Any]:
 
 
 def _dropped(event: Dropped) -> dict[str, Any]:
-    # Without this an observer would take a refused payload for the end of an accepted reminder of the same id.
-    door: dict[str, Any] = {"at_the_door": True} if event.at_the_door else {}
-    many = {"count": event.count} if event.count > 1 else {}
+    # Without the flag, an observer would take a refused payload for the end of an accepted reminder with the same id.
+    refused: dict[str, Any] = {"at_the_door": True} if event.at_the_door else {}
+    count = {"count": event.count} if event.count > 1 else {}
     origin = {} if event.provenance is None else _origin(event.provenance)
-    return {"reminder_id": event.reminder_id, "reason": event.reason.value, **door, **many, **origin}
+    return {"reminder_id": event.reminder_id, "reason": event.reason.value, **refused, **count, **origin}
 
 
 def _provider_evaluated(event: ProviderEvaluated) -> dict[str, Any]:
-    # The message may quote what the provider returned; the code says enough to look it up.
+    # Only the code: the message may quote what the provider returned.
     code = None if event.error is None else next(iter(_CODE.findall(event.error)), "failed")
     outcome = {"error": code, "skipped": event.skipped}
     return {

@@ -1,7 +1,7 @@
-"""A transcript as a value: durable messages beside the events that are not messages.
+"""Transcripts as values: the durable messages of a conversation, and its reminders as events.
 
-The functions here are the lifecycle's own decisions applied to a copy; none changes its input, none touches messages
-except compaction, and each returns the events a log would record.
+The functions apply the decisions of the lifecycle to a copy. None changes its input, only compaction changes messages,
+and each returns the events that a journal would record.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,22 +10,22 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from sideband.core.draft import mint
+from sideband.core.accept import Selector, check_body_size, clear
+from sideband.core.apply import fold
 from sideband.core.errors import InvalidOption, shown
-from sideband.core.events import Event
-from sideband.core.inbox import check_body_size
-from sideband.core.lenient import read_leniently
-from sideband.core.lifecycle import OpenRequest, Selector, clear, close_turn, compact, inject, plan_compaction
+from sideband.core.events import Compacted
+from sideband.core.lifecycle import go_live, plan_compaction
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.live import LiveIndex
-from sideband.core.parse import parse
+from sideband.core.messages import Message
+from sideband.core.parse import parse, read_leniently
 from sideband.core.propagation import Handoff, propagate
-from sideband.core.reminder import Reminder, ReminderId, Source, as_dict
-from sideband.core.state import SessionState, fold
+from sideband.core.reminder import Reminder, ReminderId, Source, as_dict, mint
+from sideband.core.state import Decided, OpenRequest, SessionState
 from sideband.core.surfaces import Surface
 from sideband.core.trust import IN_PROCESS, Trust
+from sideband.core.turn import close_turn
 
-Message: TypeAlias = dict[str, Any]
 NewId: TypeAlias = Callable[[], str]
 
 REMINDER_KIND: Final = "system_reminder"
@@ -33,14 +33,14 @@ DEFAULT_KEEP_LAST: Final = 8
 
 
 class Visibility(StrEnum):
-    """`internal` events are for the record only: no lifecycle rule ever touches them."""
+    """`internal` events are only a record; no lifecycle rule applies to them."""
 
     PUBLIC = "public"
     INTERNAL = "internal"
 
 
 class TranscriptEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a transcript; `reminder=None` is an event of another kind, which is carried along untouched."""
+    """One event of a transcript. With `reminder=None` it is of another kind and is kept unchanged."""
 
     id: str
     kind: str
@@ -50,7 +50,7 @@ class TranscriptEvent(msgspec.Struct, frozen=True, kw_only=True):
     reminder: Reminder | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The event as observers read it: the payload stands in `reminder` and, for generic readers, in `metadata`."""
+        """The event as observers read it; `metadata` repeats `reminder` for readers that know no reminders."""
         shape: dict[str, Any] = {
             "id": self.id,
             "kind": self.kind,
@@ -66,7 +66,7 @@ class TranscriptEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    """The durable messages of a conversation, and its events."""
+    """A conversation: its durable messages and its events."""
 
     messages: tuple[Message, ...] = ()
     events: tuple[TranscriptEvent, ...] = ()
@@ -94,21 +94,21 @@ def reminder_event(reminder: Reminder, *, event_id: str, visibility: Visibility 
 
 
 def transcript_reminder_event(payload: Mapping[str, object], *, new_id: NewId) -> TranscriptEvent:
-    """The event of a reminder-like mapping, leniently: what cannot be used becomes its default."""
+    """The event of a reminder-like mapping. A field with a wrong value gets its default instead of an error."""
     return reminder_event(read_leniently(payload, new_id=new_id), event_id=new_id())
 
 
-# Loading and unloading.
+# Between transcripts and states.
 
 
-def _loaded(transcript: Transcript, *, turn: int = 0, ages: Callable[[Reminder], bool]) -> SessionState:
-    """The transcript as a session state in which those that age have their TTL running."""
+def _load(transcript: Transcript, *, turn: int = 0, ages: Callable[[Reminder], bool]) -> SessionState:
+    """A session state with the transcript's reminders; those for which `ages` is true count as shown."""
     state = SessionState()
     state.live = LiveIndex(turn=turn)
     for reminder in transcript.reminders:
         if reminder.id in state.live:
             raise InvalidOption(
-                f"reminder {shown(reminder.id)} stands twice in the transcript", field="id", value=reminder.id
+                f"the transcript has two reminders with id {shown(reminder.id)}", field="id", value=reminder.id
             )
         item = state.live.add(reminder, IN_PROCESS)
         if ages(reminder):
@@ -120,14 +120,14 @@ def _never(_reminder: Reminder) -> bool:
     return False
 
 
-def _unloaded(
+def _unload(
     transcript: Transcript,
     state: SessionState,
     *,
     new_id: NewId | None = None,
     messages: Sequence[Message] | None = None,
 ) -> Transcript:
-    """The transcript with its reminders as the state has them now."""
+    """The transcript with the reminders that are live in the state, and their remaining TTLs."""
     live = {item.id: state.live.current(item) for item in state.live}
     events: list[TranscriptEvent] = []
     for event in transcript.events:
@@ -149,58 +149,62 @@ def _unloaded(
 
 
 class InjectedReminder(NamedTuple):
+    """The transcript with the new reminder, its id, and how many older ones of its key it replaced."""
+
     transcript: Transcript
     reminder_id: ReminderId
     deduped_count: int
-    events: tuple[Event, ...]
 
 
 def inject_reminder(
     transcript: Transcript, options: Mapping[str, object], *, new_id: NewId, limits: Limits = DEFAULT_LIMITS
-) -> InjectedReminder:
-    """A transcript that has the new reminder at its end and no older one of its key."""
+) -> Decided[InjectedReminder]:
+    """Append a reminder and remove the older ones with the same dedupe key."""
     draft = parse(options, Surface.PIPELINE, limits=limits)
     check_body_size(draft, Trust.OPERATOR, limits)
-    state = _loaded(transcript, ages=_never)
+    state = _load(transcript, ages=_never)
     reminder = mint(draft, reminder_id=ReminderId(new_id()), source=Source.IN_PIPELINE)
-    events = inject(state.live, reminder)
-    after = _unloaded(transcript, fold(events, state), new_id=new_id)
-    return InjectedReminder(after, reminder.id, len(events) - 1, events)
+    events = go_live(state, reminder, IN_PROCESS)
+    after = _unload(transcript, fold(events, state), new_id=new_id)
+    return Decided(events, InjectedReminder(after, reminder.id, len(events) - 1))
 
 
 class ClearedReminders(NamedTuple):
+    """The transcript without the reminders that matched, and how many those were."""
+
     transcript: Transcript
     removed_count: int
-    events: tuple[Event, ...]
 
 
-def clear_reminders(transcript: Transcript, selector: Selector) -> ClearedReminders:
-    """A transcript without the reminders that match every part of the selector."""
-    state = _loaded(transcript, ages=_never)
-    events = clear(state.live, selector)
-    return ClearedReminders(_unloaded(transcript, fold(events, state)), len(events), events)
+def clear_reminders(transcript: Transcript, selector: Selector) -> Decided[ClearedReminders]:
+    """Remove the reminders that match every part of the selector."""
+    state = _load(transcript, ages=_never)
+    events, removed = clear(state, selector, IN_PROCESS)
+    return Decided(events, ClearedReminders(_unload(transcript, fold(events, state)), removed))
 
 
 class EndedTurn(NamedTuple):
+    """The transcript one turn older, and the ids of the reminders whose last turn that was."""
+
     transcript: Transcript
     expired_ids: tuple[str, ...]
-    events: tuple[Event, ...]
 
 
-def end_turn(transcript: Transcript, turn: int) -> EndedTurn:
-    """The post-turn pass: what was there by this turn is one turn older, and ends when that was its last."""
+def end_turn(transcript: Transcript, turn: int) -> Decided[EndedTurn]:
+    """The post-turn pass: reminders with `fired_at_turn` up to `turn` age by one turn, and expire after their last."""
     if type(turn) is not int:
         raise InvalidOption(f"turn must be a whole number, not {shown(turn)}", field="turn", value=turn)
-    state = _loaded(transcript, turn=turn - 1, ages=lambda reminder: reminder.fired_at_turn <= turn)
-    events = close_turn(state.live, OpenRequest(turn=turn))[1:]
+    state = _load(transcript, turn=turn - 1, ages=lambda reminder: reminder.fired_at_turn <= turn)
+    state.request = OpenRequest(turn=turn)
+    events = tuple(close_turn(state, reply=None, usage=None).events[1:])
     expired = tuple(item.id for item in state.live.due(turn))
     state.live.turn = turn
-    return EndedTurn(_unloaded(transcript, fold(events, state)), expired, events)
+    return Decided(events, EndedTurn(_unload(transcript, fold(events, state)), expired))
 
 
 def propagate_reminders(transcript: Transcript, *, agent_id: str) -> Handoff:
-    """What a handoff from this transcript carries to a sub-agent."""
-    return propagate(_loaded(transcript, ages=_never).live, agent_id=agent_id)
+    """The reminders that a handoff from this transcript gives to a sub-agent."""
+    return propagate(_load(transcript, ages=_never), agent_id=agent_id, limits=DEFAULT_LIMITS)
 
 
 # Compaction.
@@ -217,11 +221,10 @@ CustomCompactor: TypeAlias = Callable[[Sequence[Message], Sequence[Reminder]], o
 
 
 class CompactedTranscript(NamedTuple):
-    """`archived_messages` is 0 where there was nothing to compact; then the transcript is the one that was given."""
+    """If there was nothing to compact, `archived_messages` is 0 and `transcript` is the one that was passed in."""
 
     transcript: Transcript
     archived_messages: int
-    events: tuple[Event, ...]
 
 
 def transcript_compact(
@@ -231,55 +234,57 @@ def transcript_compact(
     keep_last: int = DEFAULT_KEEP_LAST,
     summarizer: Summarizer | None = None,
     custom_compactor: CustomCompactor | None = None,
-) -> CompactedTranscript:
-    """A shorter transcript: a summary, the tail that was kept, and the reminders that asked to be preserved."""
+) -> Decided[CompactedTranscript]:
+    """Compact a transcript to a summary, its last messages, and the reminders with `preserve_on_compact`."""
     if type(keep_last) is not int or keep_last < 0:
         raise InvalidOption(
-            f"keep_last must be a whole number from 0 on, not {shown(keep_last)}", field="keep_last", value=keep_last
+            f"keep_last must be a whole number of at least 0, not {shown(keep_last)}",
+            field="keep_last",
+            value=keep_last,
         )
-    state = _loaded(transcript, ages=lambda _reminder: True)
-    plan = plan_compaction(state.live)
+    state = _load(transcript, ages=lambda _reminder: True)
+    plan = plan_compaction(state)
     if strategy == Strategy.CUSTOM:
-        messages = _custom(transcript, plan.survivors, custom_compactor)
+        messages = _compact_by(transcript, plan.survivors, custom_compactor)
         unchanged = messages == tuple(transcript.messages)
         archived = 0 if unchanged else max(1, len(transcript.messages) - len(messages))
     else:
         start = tail_start(transcript.messages, keep_last)
-        summary = _summary(transcript.messages[:start], strategy, summarizer)
+        summary = _summarize(transcript.messages[:start], strategy, summarizer)
         messages = (*summary, *transcript.messages[start:])
         archived = start
-    events = compact(state.live, plan, archived_messages=archived)
-    if not events:
-        return CompactedTranscript(transcript, 0, ())
-    return CompactedTranscript(_unloaded(transcript, fold(events, state), messages=messages), archived, events)
+    if not archived:
+        return Decided((), CompactedTranscript(transcript, 0))
+    events = (*plan.events, Compacted(turn=state.live.turn, archived_messages=archived))
+    return Decided(events, CompactedTranscript(_unload(transcript, fold(events, state), messages=messages), archived))
 
 
 def tail_start(messages: Sequence[Message], keep_last: int) -> int:
-    """Where the kept tail begins: it never begins with the result of a tool call that is not in it."""
+    """The index of the first message to keep; a tool result is never kept without its tool call."""
     start = max(0, len(messages) - keep_last)
     while 0 < start < len(messages) and messages[start].get("role") == "tool":
         start -= 1
     return start
 
 
-def _summary(archived: Sequence[Message], strategy: str, summarizer: Summarizer | None) -> tuple[Message, ...]:
+def _summarize(archived: Sequence[Message], strategy: str, summarizer: Summarizer | None) -> tuple[Message, ...]:
     if strategy not in (Strategy.SUMMARIZE, Strategy.KEEP_LAST):
         words = ", ".join(repr(word.value) for word in Strategy)
         raise InvalidOption(f"strategy must be one of {words}, not {shown(strategy)}", field="strategy", value=strategy)
     if strategy == Strategy.KEEP_LAST or not archived:
         return ()
     if summarizer is None:
-        raise InvalidOption("strategy 'summarize' needs a summarizer", field="summarizer")
+        raise InvalidOption("strategy 'summarize' needs a summarizer; pass summarizer=", field="summarizer")
     return ({"role": "system", "content": summarizer(archived)},)
 
 
-def _custom(
+def _compact_by(
     transcript: Transcript, survivors: Sequence[Reminder], compactor: CustomCompactor | None
 ) -> tuple[Message, ...]:
     if compactor is None:
-        raise InvalidOption("strategy 'custom' needs a custom_compactor", field="custom_compactor")
+        raise InvalidOption("strategy 'custom' needs a compactor; pass custom_compactor=", field="custom_compactor")
     result = compactor(transcript.messages, survivors)
-    # Reminder events in the result are ignored: what survives was decided before the compactor was asked.
+    # Reminder events in the result are ignored: the survivors were decided before the compactor ran.
     if isinstance(result, Transcript):
         return tuple(result.messages)
     if isinstance(result, Mapping):
@@ -287,7 +292,7 @@ def _custom(
     if isinstance(result, list | tuple) and all(isinstance(message, dict) for message in result):
         return tuple(result)
     raise InvalidOption(
-        f"a custom compactor must return a transcript or its messages, not {shown(result)}",
+        f"a custom compactor must return a transcript or a list of messages, not {shown(result)}",
         field="custom_compactor",
         value=result,
     )

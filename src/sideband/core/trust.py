@@ -1,7 +1,7 @@
-"""Who may say what with how much authority.
+"""Trust: which level a producer has, what each level may ask for, and what the operator may grant on top.
 
-The level comes from the authenticated connection, never from the payload. Hints above a source's ceiling are
-lowered, not refused, so that a conforming peer keeps working; what was asked for is kept beside what it got.
+The level comes from the channel that a producer uses, never from its payload. A value above the producer's ceiling is
+lowered and not refused, so that a conforming peer keeps working; the session records the value that was asked for.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,17 +11,18 @@ from typing import Any, Final, NamedTuple, TypeVar, assert_never
 
 import msgspec
 
-from sideband.core.draft import Draft
 from sideband.core.errors import InvalidOption, NotInjectable, shown
-from sideband.core.reminder import MAX_TTL_TURNS, Propagate, RoleHint
+from sideband.core.reminder import MAX_TTL_TURNS, Draft, Propagate, RoleHint
 from sideband.core.seams import Mode
 
-OWN: Final = "own"
 _Word = TypeVar("_Word", RoleHint, Mode, Propagate)
 
 
+# Levels.
+
+
 class Trust(IntEnum):
-    """A lower number is trusted more; levels only ever fall on the way."""
+    """A lower number is trusted more. When a reminder is handed on, its trust can fall and never rises."""
 
     OPERATOR = 0
     CONTROLLER = 1
@@ -30,56 +31,100 @@ class Trust(IntEnum):
     CONTENT = 4
 
 
-class Connection(StrEnum):
-    """How a producer reaches the session; the level follows from this and from nothing it says."""
+class Channel(StrEnum):
+    """How a producer reaches the session; this alone decides its level."""
 
     IN_PROCESS = "in_process"
     SESSION_CLIENT = "session_client"
-    OPERATOR_TOKEN = "operator_token"  # noqa: S105 - names a kind of connection
+    OPERATOR_TOKEN = "operator_token"  # noqa: S105 - names a channel, holds no secret
     TASK_OWNER = "task_owner"
     CONFIGURED_SERVER = "configured_server"
     CONTENT = "content"
 
 
-LEVELS: Final[Mapping[Connection, Trust]] = MappingProxyType(
+LEVELS: Final[Mapping[Channel, Trust]] = MappingProxyType(
     {
-        Connection.IN_PROCESS: Trust.OPERATOR,
-        Connection.SESSION_CLIENT: Trust.CONTROLLER,
-        Connection.OPERATOR_TOKEN: Trust.CONTROLLER,
-        Connection.TASK_OWNER: Trust.PEER,
-        Connection.CONFIGURED_SERVER: Trust.SERVER,
-        Connection.CONTENT: Trust.CONTENT,
+        Channel.IN_PROCESS: Trust.OPERATOR,
+        Channel.SESSION_CLIENT: Trust.CONTROLLER,
+        Channel.OPERATOR_TOKEN: Trust.CONTROLLER,
+        Channel.TASK_OWNER: Trust.PEER,
+        Channel.CONFIGURED_SERVER: Trust.SERVER,
+        Channel.CONTENT: Trust.CONTENT,
     }
 )
 
 
+# Provenance.
+
+# Operator and controller share this namespace.
+_OWN: Final = "own"
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Where a reminder or message came from; the session keeps it with the record.
+
+    `principal` is the name of the peer, server or client; None is this process. `provider_id` is the provider or hook,
+    `via` the protocol. `claims` holds what the caller said about the origin; it is recorded and not relied on.
+    `requested` holds the values that the ceiling lowered. `hops` counts handoffs to sub-agents.
+    """
+
+    trust: Trust = Trust.OPERATOR
+    principal: str | None = None
+    provider_id: str | None = None
+    via: str | None = None
+    claims: dict[str, Any] = {}
+    requested: dict[str, Any] = {}
+    hops: int = 0
+
+    @property
+    def sender(self) -> str:
+        """The owner of rate, pending count and ids. A peer and a server with the same name are two senders."""
+        return f"{self.trust.name.lower()}:{self.principal or ''}"
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of its dedupe keys; reminders in different namespaces never replace each other."""
+        return namespace(self.trust, self.principal)
+
+
+IN_PROCESS: Final = Provenance()
+
+
+def namespace(trust: Trust, principal: str | None) -> str:
+    """Operator and controller share one namespace; every other principal has its own."""
+    return _OWN if trust <= Trust.CONTROLLER else f"{trust.name.lower()}:{principal}"
+
+
+def may_touch(actor: Provenance, owner: Provenance) -> bool:
+    """Whether `actor` may clear, revoke or replace what `owner` sent.
+
+    Operator and controller may touch everything, any other producer only what it sent itself.
+    """
+    return actor.namespace in (_OWN, owner.namespace)
+
+
+# Ceilings.
+
+
 class TrustPolicy(StrEnum):
-    """`seed` lifts every ceiling on hints; size, rate and authentication always hold."""
+    """Whether ceilings apply. `seed` lifts all of them; limits on size and rate still hold, and so does authentication."""
 
     CEILINGS = "ceilings"
     SEED = "seed"
 
 
-class GrantField(StrEnum):
-    """What an operator may raise for one source."""
-
-    ROLE_HINT = "role_hint"
-    MODE = "mode"
-    PROPAGATE = "propagate"
-    PRESERVE_ON_COMPACT = "preserve_on_compact"
-    TTL_TURNS = "ttl_turns"
-
-
-# Each vocabulary from the word that asks for least to the one that asks for most: who may have one may have all below.
+# Each vocabulary in rising order. A producer that may use a value may use all values before it.
 ROLE_HINTS: Final = (RoleHint.USER_BLOCK, RoleHint.EPHEMERAL_CACHE, RoleHint.DEVELOPER, RoleHint.SYSTEM)
+
 MODES: Final = (Mode.AUDIT_ONLY, Mode.FINISH_STEP, Mode.INTERRUPT_IMMEDIATE)
+
 REACHES: Final = (Propagate.NONE, Propagate.SESSION, Propagate.ALL)
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
-    """The most a source gets. Each tuple rises, and its last entry is what a hint above it becomes.
+    """The most that a producer gets. A value that is not in a tuple becomes the last entry of the tuple.
 
-    `max_ttl=None` allows any TTL and none at all; otherwise a TTL is required and at most that.
+    With `max_ttl=None` a reminder may have any TTL or no TTL. Otherwise it always has one, of at most `max_ttl`.
     """
 
     role_hints: tuple[RoleHint, ...] = ROLE_HINTS
@@ -91,7 +136,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
 
 UNLIMITED: Final = Ceiling()
 
-# In-process code and the session's own client are not limited; content is not injectable at all.
+# `Trust.CONTENT` has no ceiling, because content is never accepted as a reminder.
 CEILINGS: Final[Mapping[Trust, Ceiling]] = MappingProxyType(
     {
         Trust.OPERATOR: UNLIMITED,
@@ -114,6 +159,19 @@ CEILINGS: Final[Mapping[Trust, Ceiling]] = MappingProxyType(
 )
 
 
+# Grants.
+
+
+class GrantField(StrEnum):
+    """A field whose ceiling an operator may raise for one producer."""
+
+    ROLE_HINT = "role_hint"
+    MODE = "mode"
+    PROPAGATE = "propagate"
+    PRESERVE_ON_COMPACT = "preserve_on_compact"
+    TTL_TURNS = "ttl_turns"
+
+
 def _is_ttl(value: object) -> bool:
     return value is None or (type(value) is int and 1 <= value <= MAX_TTL_TURNS)
 
@@ -130,9 +188,9 @@ _GRANTABLE: Final[Mapping[GrantField, Callable[[object], bool]]] = MappingProxyT
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """One field raised for one source by the operator; a TTL of None allows any, until=None never ends.
+    """The operator raises the ceiling of one field for one producer, identified by its level and its name.
 
-    A source is a level and a name: a peer and a server of one name are two.
+    `value=None` is a grant of any TTL. `until` is the end of the grant in milliseconds since the epoch; None never ends.
     """
 
     trust: Trust
@@ -143,51 +201,19 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.field not in tuple(GrantField):
-            raise InvalidOption(f"there is no {shown(self.field)} to grant", field="field", value=self.field)
+            fields = ", ".join(repr(field.value) for field in GrantField)
+            raise InvalidOption(
+                f"field must be one of {fields}, not {shown(self.field)}", field="field", value=self.field
+            )
         if not _GRANTABLE[self.field](self.value):
             raise InvalidOption(
-                f"{self.field} cannot be granted as {shown(self.value)}", field="value", value=self.value
+                f"{shown(self.value)} is not a value of {self.field}, so it cannot be granted",
+                field="value",
+                value=self.value,
             )
 
 
-# There is one for every reminder, and no cycle leads through it: the garbage collector need not visit them.
-class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What a session keeps beside a reminder: who it came from, on which level, and what it asked for.
-
-    `principal=None` is this process; `provider_id` names the provider or hook; `via` the bridge it came over;
-    `claims` is what the caller said of itself, kept and never believed; `hops` counts hand-overs to sub-agents.
-    """
-
-    trust: Trust = Trust.OPERATOR
-    principal: str | None = None
-    provider_id: str | None = None
-    via: str | None = None
-    claims: dict[str, Any] = {}
-    requested: dict[str, Any] = {}
-    hops: int = 0
-
-    @property
-    def sender(self) -> str:
-        """Whose limits and ids these are: a peer and a server of one name are two senders."""
-        return f"{self.trust.name.lower()}:{self.principal or ''}"
-
-    @property
-    def namespace(self) -> str:
-        """Where its dedupe keys live; sources in different namespaces never displace each other."""
-        return namespace(self.trust, self.principal)
-
-
-IN_PROCESS: Final = Provenance()
-
-
-def namespace(trust: Trust, principal: str | None) -> str:
-    """Operator and controller share one namespace; every other principal has its own."""
-    return OWN if trust <= Trust.CONTROLLER else f"{trust.name.lower()}:{principal}"
-
-
-def may_touch(actor: Provenance, owner: Provenance) -> bool:
-    """The session's own side may clear and revoke anything, everybody else only what is theirs."""
-    return actor.namespace in (OWN, owner.namespace)
+# What a producer gets.
 
 
 def ceiling_for(
@@ -197,51 +223,55 @@ def ceiling_for(
     policy: TrustPolicy = TrustPolicy.CEILINGS,
     now: int | None = None,
 ) -> Ceiling:
-    """What this source gets: its level's ceiling with the operator's grants on top.
+    """The ceiling of a producer's level, raised by the operator's grants.
 
-    `now` is compared with the end of grants that have one; without it only unending grants count.
+    `now`, in milliseconds since the epoch, is compared with the end of grants. Without it, only grants without an end
+    count.
     """
     if provenance.trust is Trust.CONTENT:
-        raise NotInjectable("text found in content is never a reminder; point at it and let the agent read it")
+        raise NotInjectable(
+            "text from tool output, files or pages is not accepted as a reminder; "
+            "name the place in a reminder of your own and let the agent read it"
+        )
     if policy is TrustPolicy.SEED:
         return UNLIMITED
     ceiling = CEILINGS[provenance.trust]
     for grant in grants:
-        if (grant.trust, grant.principal) == (provenance.trust, provenance.principal) and _in_force(grant, now):
-            ceiling = _raised(ceiling, grant)
+        if (grant.trust, grant.principal) == (provenance.trust, provenance.principal) and _is_in_force(grant, now):
+            ceiling = _raise_by(ceiling, grant)
     return ceiling
 
 
-def _in_force(grant: Grant, now: int | None) -> bool:
+def _is_in_force(grant: Grant, now: int | None) -> bool:
     return grant.until is None or (now is not None and now < grant.until)
 
 
-def _raised(ceiling: Ceiling, grant: Grant) -> Ceiling:
+def _raise_by(ceiling: Ceiling, grant: Grant) -> Ceiling:
     match grant.field:
         case GrantField.ROLE_HINT:
-            return msgspec.structs.replace(ceiling, role_hints=_higher(ceiling.role_hints, ROLE_HINTS, grant.value))
+            return msgspec.structs.replace(ceiling, role_hints=_higher_of(ceiling.role_hints, ROLE_HINTS, grant.value))
         case GrantField.MODE:
-            return msgspec.structs.replace(ceiling, modes=_higher(ceiling.modes, MODES, grant.value))
+            return msgspec.structs.replace(ceiling, modes=_higher_of(ceiling.modes, MODES, grant.value))
         case GrantField.PROPAGATE:
-            return msgspec.structs.replace(ceiling, propagate=_higher(ceiling.propagate, REACHES, grant.value))
+            return msgspec.structs.replace(ceiling, propagate=_higher_of(ceiling.propagate, REACHES, grant.value))
         case GrantField.PRESERVE_ON_COMPACT:
             return msgspec.structs.replace(ceiling, may_preserve=ceiling.may_preserve or grant.value is True)
         case GrantField.TTL_TURNS:
-            return msgspec.structs.replace(ceiling, max_ttl=_longer(ceiling.max_ttl, grant.value))
+            return msgspec.structs.replace(ceiling, max_ttl=_longer_of(ceiling.max_ttl, grant.value))
         case _:
             assert_never(grant.field)
 
 
-def _higher(kept: tuple[_Word, ...], words: tuple[_Word, ...], granted: object) -> tuple[_Word, ...]:
+def _higher_of(kept: tuple[_Word, ...], words: tuple[_Word, ...], granted: object) -> tuple[_Word, ...]:
     return max(kept, words[: words.index(granted) + 1], key=len)
 
 
-def _longer(most: int | None, granted: object) -> int | None:
+def _longer_of(most: int | None, granted: object) -> int | None:
     return max(most, granted) if most is not None and isinstance(granted, int) else None
 
 
 class Advertised(NamedTuple):
-    """What a caller is told it may ask for: exactly what it would get."""
+    """The values that a producer may ask for and would get unchanged."""
 
     role_hints: tuple[RoleHint, ...]
     modes: tuple[Mode, ...]
@@ -249,7 +279,7 @@ class Advertised(NamedTuple):
 
 
 def advertised(ceiling: Ceiling) -> Advertised:
-    """The words of each hint that this ceiling leaves as they are, in the order of the vocabulary."""
+    """The values of each field that a ceiling does not lower, in the order of the vocabulary."""
     return Advertised(
         tuple(hint for hint in RoleHint if hint in ceiling.role_hints),
         tuple(mode for mode in Mode if mode in ceiling.modes),
@@ -258,14 +288,14 @@ def advertised(ceiling: Ceiling) -> Advertised:
 
 
 class Clamped(NamedTuple):
-    """A draft within its ceiling, and the values it asked for where they were lowered."""
+    """A draft within its ceiling, and the requested values of the fields that were lowered."""
 
     draft: Draft
     requested: dict[str, Any]
 
 
 def clamp(draft: Draft, ceiling: Ceiling) -> Clamped:
-    """Lower every hint above the ceiling, and say which."""
+    """Lower every field that is above the ceiling."""
     effective: dict[str, object] = {
         "role_hint": draft.role_hint if draft.role_hint in ceiling.role_hints else ceiling.role_hints[-1],
         "mode": draft.mode if draft.mode in ceiling.modes else ceiling.modes[-1],

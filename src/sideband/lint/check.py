@@ -1,4 +1,4 @@
-"""The check of a set of files."""
+"""Check a set of files."""
 
 import re
 from codecs import BOM_UTF8
@@ -9,35 +9,31 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sideband.core.catalogue import Severity
-from sideband.core.diagnostics import diagnostic
+from sideband.core.diagnostics import Severity, diagnostic
 from sideband.core.errors import TooManyProviders
 from sideband.core.hookevents import CANONICAL_PROVIDERS, MAX_OTHER_PROVIDERS, refuse_too_many_providers
-from sideband.lint import data, python
+from sideband.lint.data import found_in_data, read_json, read_json_lines, read_toml
 from sideband.lint.files import MAX_BYTES, File, NotReadable, content, files_below
-from sideband.lint.found import Found, Model, Problem, ProviderChoice, ProviderId
-from sideband.lint.jsonsource import read_json, read_json_lines
-from sideband.lint.literals import START, Position, Unreadable
-from sideband.lint.pysource import Source
-from sideband.lint.routes import UnknownRoute, is_route
-from sideband.lint.rules import problems
-from sideband.lint.tomlsource import read_toml
+from sideband.lint.found import Found, LintProblem, NamedModel, ProviderChoice, ProviderId
+from sideband.lint.literals import START, Position, UnreadableSource
+from sideband.lint.python import PythonSource, found_in_python
+from sideband.lint.rules import UnknownRoute, is_route, problems
 
 UNREADABLE: Final = "SIDEBAND-100"
 NOTHING_IGNORED: Final[Mapping[int, frozenset[str]]] = MappingProxyType({})
 
-# A file without any of these words has nothing of ours; reading on would only find that out more slowly.
+# A file without any of these words uses no interface of Sideband, so it is not parsed.
 _MENTIONS: Final = re.compile(
     rb"remind|providers|propagate|register_(?:tool|step|persona|session)_hook"
     rb"|ttl_?turns|dedupe_?key|preserve_?on_?compact|role_?hint",
     re.IGNORECASE,
 )
-# A broken file that was only come across is somebody else's, unless it speaks of reminders.
+# An unreadable file in a folder is reported only if it mentions reminders; other unreadable files are ignored.
 _SPEAKS_OF_US: Final = re.compile(rb"remind", re.IGNORECASE)
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """One problem at one place; `key` is the option it is about, empty where it is about no single one."""
+class LintFinding(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """One problem at one position; `key` is the option concerned (empty: no single one)."""
 
     path: str
     line: int
@@ -49,9 +45,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check came to: `files` were looked at, `too_large` were not, `unreadable` says what failed and why."""
+    """The result of a check.
 
-    findings: tuple[Finding, ...]
+    `files` counts the files that were checked; `too_large` lists those that were not. `unreadable` holds a message for
+    each path that could not be read.
+    """
+
+    findings: tuple[LintFinding, ...]
     files: int = 1
     too_large: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
@@ -61,22 +61,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Reading(NamedTuple):
-    """What was found in one file, and the codes that it asks not to hear of, by line."""
+    """The uses in one file, and the codes that its comments silence, by line."""
 
     path: str
     found: tuple[Found, ...] = ()
-    broken: Unreadable | None = None
+    broken: UnreadableSource | None = None
     ignored: Mapping[int, frozenset[str]] = NOTHING_IGNORED
 
 
 def check(
     paths: Sequence[Path], *, model: str | None = None, select: Collection[str] = (), ignore: Collection[str] = ()
 ) -> Report:
-    """Look at these files, and at all in these folders, as one set.
+    """Check these files, and all files in these folders, as one set.
 
-    `model` takes the place of the models that the files name; `select` leaves only these codes, `ignore` all others.
+    `model` replaces the models that the files name. Only the codes in `select` are reported (empty: all codes), without
+    those in `ignore`.
     """
-    choice = _Choice.of(model=model, select=select, ignore=ignore)
+    choice = _Selection.of(model=model, select=select, ignore=ignore)
     readings: list[_Reading] = []
     too_large: list[str] = []
     unreadable: list[str] = []
@@ -91,7 +92,7 @@ def check(
         if raw is not None:
             readings.extend(_worth_reporting(file, raw))
         elif file.named:
-            broken = Unreadable(f"larger than {MAX_BYTES:,} bytes", START)
+            broken = UnreadableSource(f"larger than {MAX_BYTES:,} bytes", START)
             readings.append(_Reading(file.path.as_posix(), broken=broken))
         else:
             too_large.append(file.path.as_posix())
@@ -105,9 +106,9 @@ def _opened(found: File | NotReadable) -> tuple[File, bytes | None]:
     return found, content(found.path)
 
 
-def check_source(raw: bytes, path: PurePath, *, model: str | None = None) -> tuple[Finding, ...]:
-    """What is wrong with one file whose content is at hand; `path` says what kind of file it is."""
-    return _Choice.of(model=model).findings([_read(raw, path)])
+def check_source(raw: bytes, path: PurePath, *, model: str | None = None) -> tuple[LintFinding, ...]:
+    """Check the content of one file; the suffix of `path` tells its format."""
+    return _Selection.of(model=model).findings([_read(raw, path)])
 
 
 def _worth_reporting(file: File, raw: bytes) -> Iterator[_Reading]:
@@ -117,32 +118,32 @@ def _worth_reporting(file: File, raw: bytes) -> Iterator[_Reading]:
             yield reading
 
 
-# Reading.
+# Read.
 
 
 def _read(raw: bytes, path: PurePath) -> _Reading:
     name = path.as_posix()
     try:
         if path.suffix == ".py":
-            source = Source(raw)
-            return _Reading(name, tuple(python.found_in(source)), ignored=source.ignored())
+            source = PythonSource(raw)
+            return _Reading(name, tuple(found_in_python(source)), ignored=source.ignored())
         if path.suffix in {".jsonl", ".ndjson"}:
             return _read_lines(name, _text(raw))
         document = read_toml(_text(raw)) if path.suffix == ".toml" else read_json(_text(raw))
-        return _Reading(name, tuple(data.found_in(document)))
-    except Unreadable as error:
+        return _Reading(name, tuple(found_in_data(document)))
+    except UnreadableSource as error:
         return _Reading(name, broken=error)
 
 
 def _read_lines(name: str, text: str) -> _Reading:
-    """All lines that can be read, and the first that cannot."""
+    """Read every line; only the first unreadable one is reported."""
     found: list[Found] = []
-    broken: Unreadable | None = None
+    broken: UnreadableSource | None = None
     for line in read_json_lines(text):
-        if isinstance(line, Unreadable):
+        if isinstance(line, UnreadableSource):
             broken = broken or line
         else:
-            found.extend(data.found_in(line))
+            found.extend(found_in_data(line))
     return _Reading(name, tuple(found), broken)
 
 
@@ -153,21 +154,21 @@ def _text(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode()
         line = before.count("\n") + 1
-        raise Unreadable("not UTF-8", Position(line, len(before) - before.rfind("\n"))) from None
+        raise UnreadableSource("not UTF-8", Position(line, len(before) - before.rfind("\n"))) from None
 
 
-# Judging.
+# Report.
 
 
-class _Choice(NamedTuple):
-    """What the caller wants to hear of."""
+class _Selection(NamedTuple):
+    """What the caller wants reported, and for which model."""
 
     model: str | None
     select: frozenset[str]
     ignore: frozenset[str]
 
     @classmethod
-    def of(cls, *, model: str | None, select: Collection[str] = (), ignore: Collection[str] = ()) -> "_Choice":
+    def of(cls, *, model: str | None, select: Collection[str] = (), ignore: Collection[str] = ()) -> "_Selection":
         if model is not None and not is_route(model):
             raise UnknownRoute(model)
         return cls(
@@ -176,28 +177,28 @@ class _Choice(NamedTuple):
             frozenset(diagnostic(code).code for code in ignore),
         )
 
-    def findings(self, readings: Sequence[_Reading]) -> tuple[Finding, ...]:
-        found: set[Finding] = set()
+    def findings(self, readings: Sequence[_Reading]) -> tuple[LintFinding, ...]:
+        found: set[LintFinding] = set()
         by_path = {reading.path: reading for reading in readings}
         for path, problem in (*self._in_each(readings), *_too_many_providers(readings)):
-            hushed = by_path[path].ignored.get(problem.at.line, frozenset()) | self.ignore
-            if problem.code not in hushed and (not self.select or problem.code in self.select):
+            silenced = by_path[path].ignored.get(problem.at.line, frozenset()) | self.ignore
+            if problem.code not in silenced and (not self.select or problem.code in self.select):
                 found.add(_finding(path, problem))
         return tuple(sorted(found))
 
-    def _in_each(self, readings: Iterable[_Reading]) -> Iterator[tuple[str, Problem]]:
+    def _in_each(self, readings: Iterable[_Reading]) -> Iterator[tuple[str, LintProblem]]:
         for reading in readings:
             if reading.broken is not None:
-                yield reading.path, Problem(UNREADABLE, reading.broken.at, str(reading.broken))
-            named = tuple(found.name for found in reading.found if isinstance(found, Model))
+                yield reading.path, LintProblem(UNREADABLE, reading.broken.at, str(reading.broken))
+            named = tuple(found.name for found in reading.found if isinstance(found, NamedModel))
             models = named if self.model is None else (self.model,)
             for found in reading.found:
                 for problem in problems(found, models):
                     yield reading.path, problem
 
 
-def _finding(path: str, problem: Problem) -> Finding:
-    return Finding(
+def _finding(path: str, problem: LintProblem) -> LintFinding:
+    return LintFinding(
         path=path,
         line=problem.at.line,
         column=problem.at.column,
@@ -208,8 +209,11 @@ def _finding(path: str, problem: Problem) -> Finding:
     )
 
 
-def _too_many_providers(readings: Iterable[_Reading]) -> Iterator[tuple[str, Problem]]:
-    """Who registers is in force everywhere; who chooses, for one loop. Without any choice, the registrations count."""
+def _too_many_providers(readings: Iterable[_Reading]) -> Iterator[tuple[str, LintProblem]]:
+    """Check the number of providers per loop.
+
+    Registered providers run in every loop, chosen providers in one. Without any choice the registrations are counted.
+    """
     registered: dict[str, tuple[str, Position]] = {}
     choices: list[tuple[str, ProviderChoice]] = []
     for reading in readings:
@@ -237,5 +241,5 @@ def _refused(enabled: Iterable[str]) -> Iterator[TooManyProviders]:
         yield error
 
 
-def _provider_problem(error: TooManyProviders, at: Position) -> Problem:
-    return Problem(error.code, at, str(error).removeprefix(f"{error.code}: "), error.field)
+def _provider_problem(error: TooManyProviders, at: Position) -> LintProblem:
+    return LintProblem(error.code, at, str(error).removeprefix(f"{error.code}: "), error.field)

@@ -1,4 +1,4 @@
-"""The files to look at, and what is in them."""
+"""Find the files to check, and read them."""
 
 import os
 import stat
@@ -8,26 +8,26 @@ from typing import Final, NamedTuple
 
 SUFFIXES: Final = (".py", ".json", ".jsonl", ".ndjson", ".toml")
 SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "build", "dist"})
-# A reminder is a sentence; a file beyond this is data, and reading it would only cost time.
+# Larger files are data rather than source or configuration, and take long to read.
 MAX_BYTES: Final = 8 * 1024 * 1024
 
 
 class File(NamedTuple):
-    """A file to read; one that was `named` is expected to be of use, the others were only come across."""
+    """A file to read; `named` if the caller listed it, rather than a folder that contains it."""
 
     path: Path
     named: bool
 
 
 class NotReadable(Exception):
-    """A path that nothing can be read from; the message says why."""
+    """A path that cannot be read; the message gives the path and the reason."""
 
     def __init__(self, path: Path, why: object) -> None:
         super().__init__(f"{path}: {why}")
 
 
 def files_below(paths: Sequence[Path]) -> Iterator[File | NotReadable]:
-    """Each file once, in the order of `paths` and then by name."""
+    """Yield each file once, in the order of `paths`; the files of a folder by name."""
     seen: set[str] = set()
     for path in paths:
         for found in _files(path):
@@ -50,13 +50,13 @@ def _files(path: Path) -> Iterator[File | NotReadable]:
     elif not stat.S_ISREG(mode):
         yield NotReadable(path, "not a regular file")
     elif path.suffix not in SUFFIXES:
-        yield NotReadable(path, f"not of a kind that is checked, which are {' '.join(SUFFIXES)}")
+        yield NotReadable(path, f"files of this kind are not checked; the suffix must be one of {' '.join(SUFFIXES)}")
     else:
         yield File(path, named=True)
 
 
 def _walk(folder: Path) -> Iterator[File | NotReadable]:
-    # Links are not followed, so there is no way to walk in circles.
+    # Symbolic links are not followed, so the walk cannot loop.
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
@@ -74,7 +74,7 @@ def _walk(folder: Path) -> Iterator[File | NotReadable]:
 
 
 def content(path: Path) -> bytes | None:
-    """What is in the file; None where that is too much."""
+    """The content of the file, or None if it is larger than `MAX_BYTES`."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)

@@ -1,4 +1,4 @@
-"""Values as they stand in a file: what is written there, and where."""
+"""Values as they are written in a file, each with its position."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
@@ -6,12 +6,12 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 STAND_IN: Final = "x"
-# Deeper than anybody writes, and far from where a reader or `repr` would run out of stack.
+# Far deeper than hand-written files, and far from the depth at which a reader or `repr` exhausts the stack.
 MAX_DEPTH: Final = 100
 
 
-class Unreadable(ValueError):
-    """The file is not what its name says; the message says what is wrong, `at` where it is noticed."""
+class UnreadableSource(ValueError):
+    """The file does not have the format that its suffix promises; `at` is where the reader stopped."""
 
     def __init__(self, message: str, at: "Position") -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class Unreadable(ValueError):
 
 
 class Position(NamedTuple):
-    """Both count from one; columns count characters."""
+    """Line and column, both counted from one; columns count characters, not bytes."""
 
     line: int
     column: int
@@ -29,16 +29,16 @@ START: Final = Position(1, 1)
 
 
 class Scalar(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that is written out."""
+    """A literal value."""
 
     value: object
     at: Position
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that is only known when the program runs.
+    """A value that is known only when the program runs.
 
-    `text` is what of it is written out, with `{}` for the rest; `calls` names the functions that it calls.
+    `text` holds the literal parts of a string, with `{}` for the others; `calls` names the functions it calls.
     """
 
     at: Position
@@ -51,8 +51,8 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
     at: Position
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One key of a table; `at` is where the key stands. A key is a string everywhere but in Python."""
+class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of a table with its value; `at` is the position of the key. Keys other than strings occur only in Python."""
 
     key: object
     value: "Value"
@@ -60,14 +60,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """An object; `open` says that it may have more keys than are written; `repeated` are those that came once more."""
+    """An object; `open` if it may have keys that are not written out. `repeated` holds the second and later uses of a key."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[TableEntry, ...]
     at: Position
     open: bool = False
-    repeated: tuple[Entry, ...] = ()
+    repeated: tuple[TableEntry, ...] = ()
 
-    def get(self, key: object) -> Entry | None:
+    def get(self, key: object) -> TableEntry | None:
         return next((entry for entry in self.entries if entry.key == key), None)
 
     def value(self, key: object) -> "Value | None":
@@ -78,16 +78,15 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return self.get(key) is not None
 
     def without(self, *keys: str) -> "Table":
-        """The same table with these keys taken out."""
         return msgspec.structs.replace(self, entries=tuple(entry for entry in self.entries if entry.key not in keys))
 
 
 Value: TypeAlias = Scalar | Unknown | Array | Table
 
 
-def table_of(entries: list[Entry], at: Position, *, is_open: bool = False) -> Table:
-    """The table of these entries, in which the last of equal keys counts."""
-    last: dict[object, Entry] = {}
+def table_of(entries: list[TableEntry], at: Position, *, is_open: bool = False) -> Table:
+    """Build a table; of equal keys the last one counts."""
+    last: dict[object, TableEntry] = {}
     repeated = []
     for entry in entries:
         if entry.key in last:
@@ -97,7 +96,7 @@ def table_of(entries: list[Entry], at: Position, *, is_open: bool = False) -> Ta
 
 
 def plain(value: Value) -> object:
-    """The value itself; what is not known is a word that fits where text does."""
+    """The value without positions; an unknown value becomes a short string."""
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, Array):
@@ -108,12 +107,12 @@ def plain(value: Value) -> object:
 
 
 def text_of(value: Value | None) -> str | None:
-    """The string that is written there, if it is one."""
+    """The string literal, or None if the value is anything else."""
     return value.value if isinstance(value, Scalar) and isinstance(value.value, str) else None
 
 
 def tables_in(value: Value) -> Iterator[Table]:
-    """Every table in a value, the value included, in the order in which they begin."""
+    """Every table in a value, including the value itself, in the order in which they begin."""
     stack = [value]
     while stack:
         node = stack.pop()

@@ -1,26 +1,258 @@
-"""The uses of our interfaces in a Python module, recognised by name.
+"""Python files: read their literals as values with positions, and find the uses of Sideband's interfaces by name.
 
-Only what is written out is judged: names, calls and f-strings are values that nobody knows before the program runs.
+Only literals are checked. Names, calls and f-strings have values that are unknown before the program runs.
 """
 
 import ast
-from collections.abc import Iterator
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
 
+from sideband.core.diagnostics import UnknownDiagnostic, diagnostic
 from sideband.core.errors import ReminderError
 from sideband.core.hookevents import SessionEvent, WorkerEvent, read_hook_event
+from sideband.core.reminder import Propagate, RoleHint
+from sideband.core.seams import Mode
 from sideband.core.surfaces import LIFECYCLE, Surface
-from sideband.lint.found import Clearing, Found, HookEvent, Model, ProviderEvent, ProviderId, Spec
-from sideband.lint.literals import Array, Entry, Scalar, Table, Value, text_of
-from sideband.lint.pysource import Source, dotted
-from sideband.lint.shapes import effects, frame, looks_like_spec, method_surface, provider_choice, request
+from sideband.lint.found import (
+    ClearCall,
+    Found,
+    HookEvent,
+    NamedModel,
+    ProviderEvent,
+    ProviderId,
+    Spec,
+    effects,
+    frame,
+    looks_like_spec,
+    method_surface,
+    provider_choice,
+    request,
+)
+from sideband.lint.literals import (
+    MAX_DEPTH,
+    START,
+    Array,
+    Position,
+    Scalar,
+    Table,
+    TableEntry,
+    Unknown,
+    UnreadableSource,
+    Value,
+    table_of,
+    text_of,
+)
+
+# A member of these enumerations is read like the string that is its value.
+_VOCABULARIES: Final[Mapping[str, type[StrEnum]]] = MappingProxyType(
+    {words.__name__: words for words in (Propagate, RoleHint, Mode, SessionEvent, WorkerEvent)}
+)
+_IGNORE: Final = re.compile(r"#\s*sideband:\s*ignore\[([^\]]*)\]")
+_LINE_END: Final = re.compile(r"\r\n?")
+MAX_REPEATED_TEXT: Final = 1 << 20
+
+
+class PythonSource:
+    """A parsed module whose literals can be read as values with positions."""
+
+    def __init__(self, raw: bytes) -> None:
+        # The parser treats every kind of line ending as one line break.
+        self._text = _LINE_END.sub("\n", _decoded(raw))
+        self._lines = self._text.split("\n")
+        self.tree = _parsed(self._text)
+
+    def at(self, node: ast.expr | ast.stmt | ast.keyword) -> Position:
+        """Where a node begins; `ast` counts columns in bytes, a `Position` in characters."""
+        before = self._lines[node.lineno - 1].encode()[: node.col_offset]
+        return Position(node.lineno, len(before.decode(errors="replace")) + 1)
+
+    def ignored(self) -> Mapping[int, frozenset[str]]:
+        """The codes that comments silence, by line."""
+        return ignored_codes(self._text)
+
+    def value(self, node: ast.expr, *, depth: int = 0) -> Value:
+        """The value of an expression, as far as it is known without running the program."""
+        at = self.at(node)
+        if depth > MAX_DEPTH:
+            return Unknown(at=at)
+        match node:
+            case ast.Constant(value=value):
+                return Scalar(value=value, at=at)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                inner = (self.value(item, depth=depth + 1) for item in items if not isinstance(item, ast.Starred))
+                return Array(items=tuple(inner), at=at)
+            case ast.Set(elts=items):
+                return self._set(items, at, depth=depth)
+            case ast.Dict():
+                return self.table(node, depth=depth)
+            case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
+                return self.keywords(keywords, at, depth=depth)
+            case ast.Attribute() if (word := _word(node)) is not None:
+                return Scalar(value=word, at=at)
+            case ast.UnaryOp() | ast.BinOp():
+                return self._computed(node, at, depth=depth)
+            case _:
+                return self._unknown(node, at)
+
+    def keywords(self, keywords: list[ast.keyword], at: Position, *, depth: int = 0) -> Table:
+        """Keyword arguments as a table, which is open after an unknown `**`."""
+        entries: list[TableEntry] = []
+        is_open = False
+        for keyword in keywords:
+            value = self.value(keyword.value, depth=depth + 1)
+            if keyword.arg is not None:
+                entries.append(TableEntry(key=keyword.arg, value=value, at=self.at(keyword)))
+            elif isinstance(value, Table):
+                entries.extend(value.entries)
+                is_open = is_open or value.open
+            else:
+                is_open = True
+        return table_of(entries, at, is_open=is_open)
+
+    def table(self, node: ast.Dict, *, depth: int = 0) -> Table:
+        """A dict literal as a table, which is open after an unknown `**` or an unknown key."""
+        entries: list[TableEntry] = []
+        is_open = False
+        for key, written in zip(node.keys, node.values, strict=True):
+            value = self.value(written, depth=depth + 1)
+            name = None if key is None else self.value(key, depth=depth + 1)
+            if isinstance(name, Scalar):
+                entries.append(TableEntry(key=name.value, value=value, at=name.at))
+            elif key is None and isinstance(value, Table):
+                entries.extend(value.entries)
+                is_open = is_open or value.open
+            else:
+                is_open = True
+        # Repeated keys are not reported: Python accepts them, and other linters warn about them.
+        table = table_of(entries, self.at(node), is_open=is_open)
+        return Table(entries=table.entries, at=table.at, open=is_open)
+
+    def _set(self, items: list[ast.expr], at: Position, *, depth: int) -> Value:
+        inner = [self.value(item, depth=depth + 1) for item in items]
+        if all(isinstance(item, Scalar) for item in inner):
+            return Scalar(value=frozenset(item.value for item in inner if isinstance(item, Scalar)), at=at)
+        return Unknown(at=at)
+
+    def _computed(self, node: ast.UnaryOp | ast.BinOp, at: Position, *, depth: int) -> Value:
+        match node:
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+                return Scalar(value=-number, at=at)
+            case ast.BinOp(op=ast.Add()):
+                left, right = self.value(node.left, depth=depth + 1), self.value(node.right, depth=depth + 1)
+                match left, right:
+                    case Scalar(value=str() as head), Scalar(value=str() as tail):
+                        return Scalar(value=head + tail, at=at)
+            case ast.BinOp(op=ast.Mult(), left=ast.Constant(value=str() as text), right=ast.Constant(value=int() as n)):
+                if len(text) * n <= MAX_REPEATED_TEXT:
+                    return Scalar(value=text * n, at=at)
+        return self._unknown(node, at)
+
+    def _unknown(self, node: ast.expr, at: Position) -> Unknown:
+        calls = (dotted(call.func) for call in ast.walk(node) if isinstance(call, ast.Call))
+        return Unknown(at=at, text=_template(node, depth=0), calls=tuple(name for name in calls if name))
+
+
+def dotted(node: ast.expr) -> str:
+    """The dotted name of an expression, without anything before its first plain name; empty if there is no name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def _word(node: ast.Attribute) -> str | None:
+    words = _VOCABULARIES.get(dotted(node.value).rpartition(".")[2])
+    member = None if words is None else words.__members__.get(node.attr)
+    return None if member is None else member.value
+
+
+def _template(node: ast.expr, *, depth: int) -> str:
+    """The literal parts of a text that is built at run time, with `{}` for the others."""
+    if depth > MAX_DEPTH:
+        return "{}"
+    match node:
+        case ast.Constant(value=str() as text):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(_template(part, depth=depth + 1) for part in parts)
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return _template(left, depth=depth + 1) + _template(right, depth=depth + 1)
+        case ast.BinOp(op=ast.Mod(), left=left):
+            return _template(left, depth=depth + 1)
+        case ast.Call(func=ast.Attribute(attr="format", value=text)):
+            return _template(text, depth=depth + 1)
+        case _:
+            return "{}"
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        return raw.decode(encoding)
+    except (SyntaxError, LookupError, ValueError) as error:
+        raise UnreadableSource(f"not Python: {error}", START) from None
+
+
+def _parsed(text: str) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            # Invalid escape sequences are for other linters to report.
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        at = Position(error.lineno or 1, max(1, error.offset or 1))
+        raise UnreadableSource(f"not Python: {error.msg}", at) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UnreadableSource(f"not Python: {str(error) or 'nested too deeply'}", START) from None
+
+
+def ignored_codes(text: str) -> Mapping[int, frozenset[str]]:
+    """The codes that comments silence, by line; a comment alone on its line also applies to the next line."""
+    found: dict[int, frozenset[str]] = {}
+    for token in _comments(text):
+        match = _IGNORE.search(token.string)
+        if match is not None:
+            line, column = token.start
+            lines = (line,) if token.line[:column].strip() else (line, line + 1)
+            found |= {number: found.get(number, frozenset()) | frozenset(_codes(match[1])) for number in lines}
+    return found
+
+
+def _comments(text: str) -> Iterator[tokenize.TokenInfo]:
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token
+    except (tokenize.TokenError, SyntaxError):
+        # Comments after the place where tokenizing fails do not count.
+        return
+
+
+def _codes(listed: str) -> Iterator[str]:
+    for code in listed.split(","):
+        try:
+            yield diagnostic(code).code
+        except UnknownDiagnostic:
+            continue
+
+
+# Uses of the interfaces.
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 PACKAGE: Final = "sideband"
-# Names that other libraries could use for something else; with a dot in front they count only behind our module.
+# Other libraries may have methods of these names, so `x.inject_reminder` counts only if `x` is Sideband's module.
 PLAIN_NAMES: Final = frozenset({"inject_reminder", "clear_reminders", "transcript_reminder_event"})
 HOOKS: Final = frozenset(
     {"register_tool_hook", "register_step_hook", "register_persona_hook", "register_session_hook"},
@@ -31,8 +263,8 @@ REMIND: Final = "remind"
 TELLING_KEYS: Final = frozenset({"method", "reminders", "model"})
 
 
-def found_in(source: Source) -> Iterator[Found]:
-    """Everything of ours in a module."""
+def found_in_python(source: PythonSource) -> Iterator[Found]:
+    """Every use of an interface in a module."""
     module = _Module(source)
     for node in ast.walk(source.tree):
         match node:
@@ -45,9 +277,9 @@ def found_in(source: Source) -> Iterator[Found]:
 
 
 class _Module:
-    """A module, with what its names stand for."""
+    """A module with its functions and the names that it imports from Sideband."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PythonSource) -> None:
         self._source = source
         self._functions: dict[str, list[Function]] = {}
         self._imported: dict[str, str] = {}
@@ -61,7 +293,7 @@ class _Module:
                     self._imported |= {alias.asname or alias.name: alias.name for alias in names}
 
     def call(self, node: ast.Call) -> Iterator[Found]:
-        """What one call has to do with us."""
+        """The uses in one call."""
         match self._name(node.func):
             case "inject_reminder":
                 yield from self._inject(node)
@@ -78,22 +310,22 @@ class _Module:
                 yield from self._message(node)
         for keyword in node.keywords:
             if keyword.arg == "model" and (model := text_of(self._source.value(keyword.value))) is not None:
-                yield Model(name=model)
+                yield NamedModel(name=model)
             if keyword.arg == "reminders":
                 yield from _one(provider_choice(self._source.value(keyword.value)))
 
     def literal(self, node: ast.Dict) -> Iterator[Found]:
-        """What a dict that stands anywhere has to do with us."""
+        """The uses in a dict literal, wherever it is."""
         if not any(isinstance(key, ast.Constant) and key.value in TELLING_KEYS for key in node.keys):
             return
         table = self._source.table(node)
         yield from _one(frame(table))
         yield from _one(provider_choice(table.value("reminders")))
         model = text_of(table.value("model"))
-        yield from _one(None if model is None else Model(name=model))
+        yield from _one(None if model is None else NamedModel(name=model))
 
     def decorated(self, node: Function) -> Iterator[Found]:
-        """The effects of a function that a decorator registers."""
+        """The effects of a function that is registered by a decorator."""
         for decorator in node.decorator_list:
             call = decorator if isinstance(decorator, ast.Call) else None
             name = self._name(call.func if call else decorator)
@@ -103,7 +335,7 @@ class _Module:
                 yield from self._effects(_returned(node), Surface.PROVIDER, None)
 
     def _name(self, node: ast.expr) -> str | None:
-        """The function of ours that an expression names."""
+        """The name of the Sideband function that an expression refers to; None if it refers to something else."""
         if isinstance(node, ast.Name):
             original = self._imported.get(node.id)
             return original or (None if node.id in self._functions else node.id)
@@ -127,10 +359,10 @@ class _Module:
     def _clear(self, node: ast.Call) -> Iterator[Found]:
         selector = self._options(node, "selector")
         if isinstance(selector, Table):
-            yield Clearing(selector=msgspec.structs.replace(selector, at=self._source.at(node)))
+            yield ClearCall(selector=msgspec.structs.replace(selector, at=self._source.at(node)))
 
     def _options(self, node: ast.Call, name: str) -> Value | None:
-        """What a pure function is given: keywords, or one mapping; None where arguments are unpacked."""
+        """The options of a pure function, given as keywords or as one mapping; None if arguments are unpacked."""
         if any(isinstance(argument, ast.Starred) for argument in node.args):
             return None
         keywords = self._source.keywords(node.keywords, self._source.at(node))
@@ -151,7 +383,7 @@ class _Module:
                 options = msgspec.structs.replace(options, open=True)
             case [written, *_]:
                 body = self._source.value(written)
-                entry = Entry(key="body", value=body, at=body.at)
+                entry = TableEntry(key="body", value=body, at=body.at)
                 options = msgspec.structs.replace(options, entries=(entry, *options.entries))
         yield Spec(surface=Surface.SESSION, value=options, at=options.at)
 
@@ -177,7 +409,7 @@ class _Module:
             yield from self._effects(returned, Surface.PROVIDER, None)
 
     def _message(self, node: ast.Call) -> Iterator[Found]:
-        """A method of a protocol and its parameters as arguments of somebody's own function."""
+        """A protocol method and its parameters as arguments of any function: `send("session/remind", {...})`."""
         match node.args:
             case [ast.Constant(value=str() as method), ast.Dict() as written, *_]:
                 surface, params = method_surface(method), self._source.table(written)
@@ -187,7 +419,7 @@ class _Module:
     # Hooks and what they return.
 
     def _event_name(self, node: ast.Call) -> Scalar | None:
-        """The event that a hook is registered for; only hooks of a session have one to choose."""
+        """The event that a hook is registered for; only session hooks name one."""
         if self._name(node.func) != SESSION_HOOK:
             return None
         named = [keyword.value for keyword in node.keywords if keyword.arg == "event"]
@@ -202,7 +434,7 @@ class _Module:
             return None
 
     def _callbacks(self, node: ast.Call) -> Iterator[list[ast.expr]]:
-        """What each function returns that is handed to a registration, by itself or in a dict."""
+        """The return expressions of each function that is passed to a registration, directly or in a dict."""
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         for argument in arguments:
             if isinstance(argument, ast.Dict):
@@ -231,7 +463,7 @@ def _one(found: Found | None) -> Iterator[Found]:
 
 
 def _returned(function: Function) -> list[ast.expr]:
-    """What a function may return, without what the functions inside it return."""
+    """The expressions that a function may return, without those of the functions inside it."""
     found: list[ast.expr] = []
     pending: list[ast.AST] = list(reversed(function.body))
     while pending:
@@ -245,7 +477,7 @@ def _returned(function: Function) -> list[ast.expr]:
 
 
 def _alternatives(expression: ast.expr) -> Iterator[ast.expr]:
-    """The expressions that an expression may come to."""
+    """The expressions that an expression may evaluate to: both branches of a conditional, for example."""
     pending = [expression]
     while pending:
         match pending.pop():

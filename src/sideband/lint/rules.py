@@ -1,29 +1,30 @@
-"""From what was found to what is wrong with it; whether a reminder is accepted is asked of the parser itself."""
+"""The rules: what is wrong with each use of an interface.
+
+Whether a reminder is accepted is decided by calling the same parser as at run time.
+"""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from sideband.core.draft import Draft
+from sideband.core.accept import Selector, check_body_size
+from sideband.core.effects import unpack
 from sideband.core.errors import InvalidReminder, ReminderError, UnknownOption, shown
 from sideband.core.hookevents import read_hook_event, read_provider_event, refuse_worker_event
-from sideband.core.inbox import check_body_size
-from sideband.core.lifecycle import Selector
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.parse import parse
-from sideband.core.reminder import Propagate
+from sideband.core.reminder import Draft, Propagate, RoleHint
 from sideband.core.seams import Mode
 from sideband.core.surfaces import CLAIMS, RULES, Surface, spelled
 from sideband.core.trust import CEILINGS, Trust
-from sideband.lint.advice import body_problems
 from sideband.lint.found import (
-    Clearing,
+    ClearCall,
     Found,
     HookEvent,
-    Model,
+    LintProblem,
+    NamedModel,
     NotAnEffect,
-    Problem,
     ProviderChoice,
     ProviderEvent,
     ProviderId,
@@ -31,16 +32,19 @@ from sideband.lint.found import (
     Spec,
     WatchingHook,
 )
-from sideband.lint.literals import STAND_IN, Entry, Position, Scalar, Table, Unknown, plain
-from sideband.lint.routes import loses_hint
+from sideband.lint.literals import STAND_IN, Position, Scalar, Table, TableEntry, Unknown, plain
+from sideband.render.shapes import neutralise
 
 UNKEPT_HINT: Final = "HARN-RMD-003"
 UNENDING: Final = "HARN-RMD-004"
+SECRECY: Final = "SIDEBAND-101"
+VOLATILE: Final = "SIDEBAND-102"
+FRAMING: Final = "SIDEBAND-103"
 ENDLESS_FOR_ALL: Final = "SIDEBAND-104"
 WITHOUT_EFFECT: Final = "SIDEBAND-105"
 TOO_LARGE: Final = "SIDEBAND-106"
 
-# What each field may be, for where its value is not known or has been refused already.
+# A valid value for each field, used where the written value is unknown or has already been reported.
 STAND_INS: Final[Mapping[str, object]] = MappingProxyType(
     {
         "body": STAND_IN,
@@ -59,44 +63,43 @@ STAND_INS: Final[Mapping[str, object]] = MappingProxyType(
     }
 )
 _INSIDE: Final = re.compile(r"[.\[]")
-# How far a surface is trusted at best, where that is less than the session's own side.
+# The highest trust level that a surface can have; surfaces that are not listed can have the operator's.
 TRUST: Final[Mapping[Surface, Trust]] = MappingProxyType(
     {Surface.A2A: Trust.PEER, Surface.A2A_METADATA: Trust.PEER, Surface.MCP: Trust.SERVER}
 )
 
 
-def problems(found: Found, models: tuple[str, ...]) -> Iterator[Problem]:
-    """What is wrong with one thing that was found in a file that names these models."""
+def problems(found: Found, models: tuple[str, ...]) -> Iterator[LintProblem]:
+    """What is wrong with one use in a file that names these models."""
     match found:
         case Spec():
             yield from _spec_problems(found, models)
         case RepeatedKey(entry=entry):
-            error: ReminderError = InvalidReminder(f"key {shown(entry.key)} stands twice in one object")
+            error = InvalidReminder(f"key {shown(entry.key)} occurs twice in one object")
             yield _problem(error, entry.at, key=_name(entry.key))
-        case NotAnEffect(surface=surface, value=value, complaint=complaint):
-            error = RULES[surface].invalid(f"{complaint}, not {shown(plain(value))}")
-            yield _problem(error, value.at, key="effects")
+        case NotAnEffect(surface=surface, returned=returned, at=at):
+            yield from _refused(lambda: unpack(returned, surface), at)
         case WatchingHook(event=event, at=at):
             yield from _refused(lambda: refuse_worker_event(event), at)
         case HookEvent(name=name):
             yield from _refused(lambda: read_hook_event(name.value), name.at)
         case ProviderEvent(name=name):
             yield from _refused(lambda: read_provider_event(name.value), name.at)
-        case Clearing(selector=selector):
+        case ClearCall(selector=selector):
             yield from _clearing_problems(selector)
-        case ProviderId() | ProviderChoice() | Model():
-            # These mean something only together with the rest of the files.
+        case ProviderId() | ProviderChoice() | NamedModel():
+            # `check` judges these, together with those of the other files.
             return
         case _:
             assert_never(found)
 
 
-def _problem(error: ReminderError, at: Position, *, code: str = "", key: str | None = None) -> Problem:
+def _problem(error: ReminderError, at: Position, *, code: str = "", key: str | None = None) -> LintProblem:
     code = error.code or code
-    return Problem(code, at, str(error).removeprefix(f"{code}: "), key or error.field)
+    return LintProblem(code, at, str(error).removeprefix(f"{code}: "), key or error.field)
 
 
-def _refused(attempt: Callable[[], object], at: Position) -> Iterator[Problem]:
+def _refused(attempt: Callable[[], object], at: Position) -> Iterator[LintProblem]:
     try:
         attempt()
     except ReminderError as error:
@@ -107,12 +110,12 @@ def _name(key: object) -> str:
     return key if isinstance(key, str) else shown(key)
 
 
-def _clearing_problems(selector: Table) -> Iterator[Problem]:
+def _clearing_problems(selector: Table) -> Iterator[LintProblem]:
     known = Selector.__struct_fields__
     given = {}
     for entry in selector.entries:
         if entry.key not in known:
-            message = f"clear_reminders has no option {shown(entry.key)}; known are {', '.join(known)}"
+            message = f"clear_reminders has no option {shown(entry.key)}; the options are {', '.join(known)}"
             yield _problem(UnknownOption(message), entry.at, key=_name(entry.key))
         elif _is_given(entry):
             given[_name(entry.key)] = STAND_IN
@@ -120,14 +123,14 @@ def _clearing_problems(selector: Table) -> Iterator[Problem]:
         yield from _refused(lambda: Selector(**given), selector.at)
 
 
-def _is_given(entry: Entry | None) -> bool:
+def _is_given(entry: TableEntry | None) -> bool:
     return entry is not None and not (isinstance(entry.value, Scalar) and entry.value.value is None)
 
 
 # One reminder.
 
 
-def _spec_problems(spec: Spec, models: tuple[str, ...]) -> Iterator[Problem]:
+def _spec_problems(spec: Spec, models: tuple[str, ...]) -> Iterator[LintProblem]:
     if isinstance(spec.value, Unknown):
         return
     if not isinstance(spec.value, Table):
@@ -136,7 +139,7 @@ def _spec_problems(spec: Spec, models: tuple[str, ...]) -> Iterator[Problem]:
         return
     refusals = list(_refusals(spec, spec.value))
     yield from refusals
-    yield from _keys_passed_over(spec.value, spec.surface)
+    yield from _ignored_keys(spec.value, spec.surface)
     if not _says(_field(spec.value, spec.surface, "mode"), Mode.AUDIT_ONLY):
         yield from _lifetime_problems(spec, spec.value)
         yield from _hint_problems(spec.value, spec.surface, models)
@@ -146,16 +149,16 @@ def _spec_problems(spec: Spec, models: tuple[str, ...]) -> Iterator[Problem]:
         yield from _size_problems(spec, body)
 
 
-def _field(table: Table, surface: Surface, field: str) -> Entry | None:
+def _field(table: Table, surface: Surface, field: str) -> TableEntry | None:
     return table.get(spelled(field, RULES[surface].case))
 
 
-def _says(entry: Entry | None, word: str) -> bool:
+def _says(entry: TableEntry | None, word: str) -> bool:
     return entry is not None and isinstance(entry.value, Scalar) and entry.value.value == word
 
 
-def _refusals(spec: Spec, table: Table) -> Iterator[Problem]:
-    """Everything that the parser refuses: each field it names is put right, and the rest is tried again."""
+def _refusals(spec: Spec, table: Table) -> Iterator[LintProblem]:
+    """Everything that the parser refuses: after each error the field is replaced by a valid value, and parsed again."""
     rules = RULES[spec.surface]
     stand_ins = {spelled(field, rules.case): STAND_INS[field] for field in rules.fields}
     payload = _payload(spec, table, stand_ins)
@@ -180,14 +183,14 @@ def _refusal(payload: object, surface: Surface) -> ReminderError | None:
 
 
 def _key(error: ReminderError) -> object:
-    """The key that an error is about; of a place inside its value, as in `tags[1]`, the beginning."""
+    """The key that an error is about: `tags` for an error in `tags[1]`."""
     if isinstance(error, UnknownOption):
         return error.value
     return None if error.field is None else _INSIDE.split(error.field)[0]
 
 
 def _payload(spec: Spec, table: Table, stand_ins: Mapping[str, object]) -> dict[object, object]:
-    """What the parser is asked about: the fields as written, and for what nobody knows something that passes."""
+    """The fields as they are written, with valid values in place of unknown ones."""
     payload = {
         entry.key: stand_ins.get(_name(entry.key), STAND_IN) if isinstance(entry.value, Unknown) else plain(entry.value)
         for entry in table.entries
@@ -197,40 +200,40 @@ def _payload(spec: Spec, table: Table, stand_ins: Mapping[str, object]) -> dict[
     return {**{key: stand_ins[key] for key in required}, **payload}
 
 
-def _as_ignored(refusal: Problem, error: ReminderError) -> Problem:
-    instead = "is passed over" if isinstance(error, UnknownOption) else "gives way to the default"
-    message = f"{refusal.key} {instead} in transcript_reminder_event: {refusal.message}"
+def _as_ignored(refusal: LintProblem, error: ReminderError) -> LintProblem:
+    instead = "ignores" if isinstance(error, UnknownOption) else "uses the default for"
+    message = f"transcript_reminder_event {instead} {refusal.key}: {refusal.message}"
     return refusal._replace(code=WITHOUT_EFFECT, message=message)
 
 
-def _keys_passed_over(table: Table, surface: Surface) -> Iterator[Problem]:
+def _ignored_keys(table: Table, surface: Surface) -> Iterator[LintProblem]:
     rules = RULES[surface]
     if rules.skips_unknown:
         known = [spelled(field, rules.case) for field in rules.fields]
         for entry in table.entries:
             if entry.key not in known:
-                message = f"{surface.value} passes over {shown(entry.key)}; known are {', '.join(known)}"
-                yield Problem(WITHOUT_EFFECT, entry.at, message, _name(entry.key))
+                message = f"{surface.value} ignores {shown(entry.key)}; the known keys are {', '.join(known)}"
+                yield LintProblem(WITHOUT_EFFECT, entry.at, message, _name(entry.key))
 
 
-def _lifetime_problems(spec: Spec, table: Table) -> Iterator[Problem]:
+def _lifetime_problems(spec: Spec, table: Table) -> Iterator[LintProblem]:
     surface = spec.surface
     if CEILINGS[_trust(surface)].max_ttl is not None:
-        return  # a source on this level gets a TTL whether it asks for one or not
+        return  # a TTL is set for every sender on this level
     ttl, keep = (spelled(field, RULES[surface].case) for field in ("ttl_turns", "preserve_on_compact"))
     if _is_given(table.get(ttl)) or table.open:
         return
     preserve = table.get(keep)
     if not _is_given(preserve) or _says_false(preserve):
-        message = f"without {ttl} only a compaction ends it; give it {ttl}, or set {keep} if it is to last"
-        yield Problem(UNENDING, preserve.at if preserve else spec.at, message, ttl)
+        message = f"without {ttl}, only a compaction ends this reminder; set {ttl}, or set {keep} if it should last"
+        yield LintProblem(UNENDING, preserve.at if preserve else spec.at, message, ttl)
     propagate = _field(table, surface, "propagate")
     if propagate is not None and _says(propagate, Propagate.ALL):
-        message = f"it goes to all sub-agents and never ends there; give it {ttl}"
-        yield Problem(ENDLESS_FOR_ALL, propagate.at, message, ttl)
+        message = f"this reminder goes to all sub-agents and never ends there; set {ttl}"
+        yield LintProblem(ENDLESS_FOR_ALL, propagate.at, message, ttl)
 
 
-def _says_false(entry: Entry | None) -> bool:
+def _says_false(entry: TableEntry | None) -> bool:
     return entry is not None and isinstance(entry.value, Scalar) and entry.value.value is False
 
 
@@ -238,17 +241,17 @@ def _trust(surface: Surface) -> Trust:
     return TRUST.get(surface, Trust.OPERATOR)
 
 
-def _hint_problems(table: Table, surface: Surface, models: tuple[str, ...]) -> Iterator[Problem]:
+def _hint_problems(table: Table, surface: Surface, models: tuple[str, ...]) -> Iterator[LintProblem]:
     hint = _field(table, surface, "role_hint")
     if surface in TRUST or hint is None or not isinstance(hint.value, Scalar):
         return
     model = loses_hint(hint.value.value, models)
     if model is not None:
-        message = f"{model} has no {shown(hint.value.value)}; the reminder will be shown in another shape"
-        yield Problem(UNKEPT_HINT, hint.at, message, _name(hint.key))
+        message = f"{model} does not support {shown(hint.value.value)}; the reminder will be rendered in another form"
+        yield LintProblem(UNKEPT_HINT, hint.at, message, _name(hint.key))
 
 
-def _size_problems(spec: Spec, body: Entry) -> Iterator[Problem]:
+def _size_problems(spec: Spec, body: TableEntry) -> Iterator[LintProblem]:
     if spec.lenient or not isinstance(body.value, Scalar) or not isinstance(body.value.value, str):
         return
     text = body.value.value.strip() if RULES[spec.surface].trims_body else body.value.value
@@ -256,3 +259,123 @@ def _size_problems(spec: Spec, body: Entry) -> Iterator[Problem]:
         check_body_size(Draft(body=text), _trust(spec.surface), DEFAULT_LIMITS)
     except ReminderError as error:
         yield _problem(error, body.at, code=TOO_LARGE)
+
+
+# Routes: which of them keep a role hint. A model is written `transport:model`.
+
+# Hints that only some wires can express; all other hints can be rendered on every wire.
+SHAPED_HINTS: Final = frozenset({RoleHint.USER_BLOCK, RoleHint.EPHEMERAL_CACHE})
+
+KEEPS_SHAPES: Final[Mapping[str, bool]] = MappingProxyType(
+    {
+        "anthropic": True,
+        "anthropic-bedrock": True,
+        "anthropic-foundry": True,
+        "anthropic-vertex": True,
+        "openai": False,
+        "openai-chat": False,
+        "google": False,
+        "openai-compatible": False,
+        "local": False,
+        "scripted": False,
+    }
+)
+
+# Transports whose model may be left empty, as in `local:`.
+NAMELESS: Final = frozenset({"local", "scripted"})
+
+
+class UnknownRoute(ValueError):
+    def __init__(self, model: str) -> None:
+        transports = ", ".join(KEEPS_SHAPES)
+        super().__init__(f"a model is written transport:model, not {model!a}; the transports are {transports}")
+
+
+def is_route(model: str) -> bool:
+    """Whether the name begins with a known transport; other names do not tell which wire is used."""
+    transport, colon, name = model.partition(":")
+    return bool(colon and (name or transport in NAMELESS)) and transport in KEEPS_SHAPES
+
+
+def loses_hint(hint: object, models: Iterable[str]) -> str | None:
+    """The first known model if no known model keeps the hint, else None."""
+    routes = [model for model in models if is_route(model)]
+    if hint not in SHAPED_HINTS or not routes or any(KEEPS_SHAPES[model.partition(":")[0]] for model in routes):
+        return None
+    return routes[0]
+
+
+# Advice about the text of a body.
+
+_NEVER: Final = r"(?:(?:do|must|should|shall|may|can)\s+not|cannot|(?:do|must|should|ca)n['\u2019]t|never|without)"
+_TELL: Final = (
+    r"(?:tell|telling|mention|mentioning|reveal|revealing|disclose|disclosing|inform|informing|notify|notifying"
+    r"|let|letting|say|saying|show|showing|share|sharing|admit|admitting|acknowledge|acknowledging)"
+)
+_PERSON: Final = r"(?:the\s+)?(?:end[\s-]?)?(?:users?|humans?|customers?)\b"
+_SECRECY: Final = re.compile(
+    # Never mention this to the user; don't let the user know; without telling the user.
+    rf"\b{_NEVER}\s+(?:ever\s+)?{_TELL}\b[^.;!?]{{0,60}}?\b{_PERSON}"
+    # Do not mention this reminder.
+    rf"|\b{_NEVER}\s+(?:ever\s+)?{_TELL}\s+(?:this|these|the)\s+(?:system\s+)?(?:reminder|message|notice|note|instruction)s?\b"
+    # Keep this hidden from the user; hide it from the user.
+    rf"|\b(?:keep|hide|conceal|withhold)\b[^.;!?]{{0,60}}?\bfrom\s+{_PERSON}"
+    r"|\bkeep\s+(?:this|it)\s+(?:a\s+)?secret\b",
+    re.IGNORECASE,
+)
+
+_VOLATILE: Final = re.compile(
+    r"(?<!\d)\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"  # a date with a time
+    r"|(?<![\w:.])\d{1,2}:\d{2}:\d{2}(?![\w:])"  # a time with seconds
+    r"|(?<![\w:.])\d{1,2}:\d{2}\s?(?:[ap]\.?m\b|UTC\b|GMT\b)"  # a time of day with AM, PM or a time zone
+    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"  # a UUID
+    r"|(?<![\w.-])1[6-9]\d{8}(?:\d{3})?(?![\w-])",  # seconds or milliseconds since 1970
+    re.IGNORECASE,
+)
+# Only the end of the dotted name is matched, because a module can be imported under any name.
+_VOLATILE_CALLS: Final = re.compile(
+    r"(?:^|\.)(?:datetime\.(?:now|utcnow|today)|date\.today|time\.(?:time|monotonic|perf_counter|strftime|ctime|asctime)"
+    r"|time_ns|utcnow|monotonic|monotonic_ns|perf_counter|perf_counter_ns|uuid[1-8]"
+    r"|token_(?:hex|urlsafe|bytes)|random\.\w+)$"
+)
+
+_PREFIX: Final = re.compile(r"^[ \t]*system reminder:", re.IGNORECASE | re.MULTILINE)
+_SHOWN: Final = 24
+
+
+def body_problems(body: TableEntry) -> Iterator[LintProblem]:
+    """Advice about the text of a body."""
+    match body.value:
+        case Scalar(value=str() as text):
+            calls: tuple[str, ...] = ()
+        case Unknown(text=text, calls=calls):
+            pass
+        case _:
+            return
+    key = str(body.key)
+    secret = _SECRECY.search(text)
+    if secret:
+        message = f"the body asks for secrecy: {_quoted(secret)}; state the fact instead"
+        yield LintProblem(SECRECY, body.at, message, key)
+    volatile = _VOLATILE.search(text)
+    call = next((name for name in calls if _VOLATILE_CALLS.search(name)), None)
+    if volatile or call:
+        what = _quoted(volatile) if volatile else f"{call}()"
+        yield LintProblem(VOLATILE, body.at, f"the body contains a value that changes every time: {what}", key)
+    frame = _frame(text)
+    if frame:
+        message = f"the body contains its own frame, {frame!a}; leave it out, because the renderer adds one"
+        yield LintProblem(FRAMING, body.at, message, key)
+
+
+def _frame(text: str) -> str:
+    """The beginning of the first frame in the text; empty if there is none."""
+    for index, (written, defused) in enumerate(zip(text, neutralise(text), strict=False)):
+        if written != defused:
+            return text[index : index + _SHOWN]
+    prefix = _PREFIX.search(text)
+    return prefix.group().strip() if prefix else ""
+
+
+def _quoted(match: re.Match[str]) -> str:
+    return ascii(" ".join(match.group().split()))

@@ -1,176 +1,156 @@
-"""The agent loop. Its seams are calls in reading order; every way of driving it passes them all."""
+"""The agent loop.
+
+An iteration drains `iteration_start`, runs one turn of the model, and dispatches the tool calls of the reply between
+`pre_tool_dispatch` and `post_tool_dispatch`. Then it drains `iteration_end`. After a reply without tool calls that is
+the closing drain: if it takes nothing, the session is idle in the same commit, and the next queued message starts a
+turn. Without one the run ends, or a daemon waits. The end of every run drains `loop_exit`.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 
-from sideband.core.failures import LeaseLost
+from sideband.core.errors import LeaseLost
 from sideband.core.hookevents import SessionEvent
+from sideband.core.messages import Reply, ToolCall, text_of
 from sideband.core.seams import MAX_CLOSING_ITERATIONS, Mode, Seam
-from sideband.loop.asking import Asker
-from sideband.loop.budget import Meter
+from sideband.loop.cancel import CancelScope, Deadlines, Ended
 from sideband.loop.compaction import AUTOMATIC_AT, compact
-from sideband.loop.dispatch import Dispatcher
-from sideband.loop.driving import Driven
-from sideband.loop.ending import Ending
-from sideband.loop.idling import Idler
-from sideband.loop.messages import text_of
-from sideband.loop.outcome import Outcome
-from sideband.loop.problems import Problem, Problems
-from sideband.loop.run import LoopEvent, LoopParts, LoopResult, LoopSettings, LoopStatus, Step
-from sideband.loop.scope import Alarm, Ended, Scope
-from sideband.loop.sending import Sender
-from sideband.loop.telling import Teller
-from sideband.loop.watching import noticed
-from sideband.ports import Reply
+from sideband.loop.conversation import Conversation
+from sideband.loop.daemon import DaemonIdle
+from sideband.loop.dispatch import CallOutcome, Dispatcher
+from sideband.loop.guard import Problem, Problems, file_changes
+from sideband.loop.hooks import HookRunner
+from sideband.loop.lease import HeldLease
+from sideband.loop.run import DrivenRun, LoopEvent, LoopResult, LoopStatus, Meter, RunOptions, Step
+from sideband.loop.turn import RequestSender, TurnRunner
+from sideband.ports import ModelError
 
 
-class AgentRun(Driven):
-    """One run of an agent. Await `finish()`, call `step()`, or iterate: it is the same run, and passes the same seams.
+class AgentRun(DrivenRun):
+    """One run of an agent: await `finish()`, call `step()`, or iterate over it. All three pass the same seams.
 
-    Until it is over, nothing else can run on its session. Whoever may leave it before that says `async with run:`, which
-    ends it where it stands; the session is idle after that, and its inbox is as it was.
+    Until the run is over, nothing else can run on its session. `async with run:` ends the run when the block is left;
+    the session is idle then, and its inbox is unchanged.
     """
 
-    def __init__(self, parts: LoopParts, settings: LoopSettings) -> None:
+    def __init__(self, talk: Conversation, options: RunOptions, lease: HeldLease | None = None) -> None:
         super().__init__()
-        self.settings = settings
-        self._parts, self._talk = parts, parts.talk
-        self._alarm = Alarm(keeps_timer=True)
-        self._scope = Scope(self._alarm)
+        self.options = options
+        self._talk = talk
+        self._lease = lease
+        self._deadlines = Deadlines(keeps_timer=True)
+        self._scope = CancelScope(self._deadlines)
         self._problems = Problems()
         report = self._problems.report
-        self.teller = Teller(
-            parts.talk,
-            parts.hooks,
-            parts.providers,
-            parts.around,
+        self.hooks = HookRunner(
+            talk,
+            options.hooks,
             report,
-            seconds=settings.hook_seconds,
+            providers=options.providers,
+            options=options.provider_options,
+            task=options.task,
+            context_window=options.model.context_window,
+            facts=options.facts,
+            anchor=options.anchor,
+            seconds=options.hook_seconds,
             scope=self._scope,
         )
         self._dispatcher = Dispatcher(
-            parts.talk,
-            parts.tools,
-            parts.hooks,
-            self.teller,
-            seconds=settings.tool_seconds,
+            talk,
+            options.tools,
+            self.hooks,
+            seconds=options.tool_seconds,
             scope=self._scope,
-            permission=parts.permission,
-            tenure=parts.tenure,
+            permission=options.permission,
+            lease=lease,
         )
-        sender = Sender(
-            parts.model,
-            parts.clock,
+        sender = RequestSender(
+            options.model,
+            options.clock,
             self._scope,
             report,
-            seconds=settings.model_seconds,
-            listener_seconds=settings.hook_seconds,
-            on_text=parts.on_text,
-            on_restart=parts.on_restart,
+            seconds=options.model_seconds,
+            listener_seconds=options.hook_seconds,
+            on_text=options.on_text,
+            on_restart=options.on_restart,
         )
-        self._asker = Asker(
-            parts.talk,
-            parts.model,
-            sender,
-            report,
-            system=settings.system,
-            tools=parts.schemas(),
-            tenure=parts.tenure,
+        schemas = [
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+            for tool in options.tools
+        ]
+        self._turns = TurnRunner(talk, options.model, sender, report, system=options.system, tools=schemas, lease=lease)
+        self._idle = DaemonIdle(talk, self.hooks, options.clock, wake_seconds=options.wake_seconds)
+        self._end = RunEnd(talk, self.hooks, lease, hold_queue=options.hold_queue_after_cancel)
+        self._meter = Meter(
+            max_turns=options.max_turns, max_tokens=options.max_tokens, context_window=options.context_window
         )
-        self._ending = Ending(parts.talk, self.teller, parts.tenure, hold_queue=settings.hold_queue_after_cancel)
-        self._idler = Idler(parts.talk, self.teller, parts.clock, wake_seconds=settings.wake_seconds)
-        self._meter = Meter(settings.budget, context_window=settings.context_window)
         self._status, self._text = LoopStatus.COMPLETED, ""
         self._suspended = self._stopped = False
-
-    # Ending it.
-
-    def cancel(self) -> None:
-        """End the turn, and with it the run; the inbox stays as it is."""
-        self._scope.end()
-        self._dispatcher.end()
-        self._idler.end()
-
-    def cancel_call(self, call_id: str) -> bool:
-        """Cancel one running tool call; its siblings and the run live on. False where no such call runs."""
-        return self._dispatcher.cancel_call(call_id)
-
-    def suspend(self) -> None:
-        """End the run after the step it is in, so that it can be resumed."""
-        self._suspended = True
-        self._idler.end()
-
-    def stop(self) -> None:
-        """Let a daemon end: at once where it is idle, else when it would become so."""
-        self._stopped = True
-        self._idler.end()
-
-    def _lose(self, lost: LeaseLost) -> None:
-        self._ending.lost = lost
-        self.cancel()
+        # Closing drains in a row that took something and so added an iteration.
+        self._closings = 0
 
     # The loop.
 
-    async def _play(self) -> AsyncGenerator[LoopEvent, None]:
-        talk, tell, closings = self._talk, self.teller.tell, 0
+    async def _loop(self) -> AsyncGenerator[LoopEvent, None]:
+        talk = self._talk
         await self._begin()
-        resting = not talk.state.running
-        while resting or self._may_go_on():
-            if not resting:
+        busy: bool | None = talk.state.running
+        while True:
+            if busy:
+                if not self._may_continue():
+                    return
                 await self._before_iteration()
                 await talk.drain(Seam.ITERATION_START)
-                reply = await self._asker.turn()
+                reply = await self._turns.run()
                 if self._pauses:
                     yield LoopEvent(Step.TURN, reply)
                 await self._after_turn(reply)
                 if reply.tool_calls:
-                    outcomes = await self._dispatch(reply)
+                    outcomes = await self._dispatch(reply.tool_calls)
                     if self._pauses:
                         yield LoopEvent(Step.TOOLS, outcomes)
-                    if not self._ends():
+                    if self._request_follows():
                         await talk.drain(Seam.POST_TOOL_DISPATCH)
                     await self._after_step(outcomes)
-                    if not self._ends():
+                    if self._request_follows():
                         await talk.drain(Seam.ITERATION_END)
-                    closings = 0
+                    self._closings = 0
                     continue
-                await tell(SessionEvent.POST_AGENT_TURN, turn=talk.state.live.turn, text=reply.text)
-                await self._after_step([])
-                await tell(SessionEvent.PRE_FINISH, text=reply.text)
-                late = await self._close(closings)
-                closings = closings + 1 if late else 0
-            while (goes_on := await self._next()) is None:
+                await self._close(reply)
+            while (busy := await self._has_work()) is None:
                 if self._pauses:
                     yield LoopEvent(Step.IDLE)
-                await self._idler.wait()
-            if not goes_on:
-                break
-            resting = False
+                await self._idle.wait()
+            if not busy:
+                return
 
     async def _begin(self) -> None:
         talk = self._talk
-        if self._parts.tenure is not None:
-            self._parts.tenure.keep(self._lose)
+        if self._lease is not None:
+            self._lease.keep(self._lose)
         first = talk.state.live.turn == 0 and not talk.state.messages
-        # What a process that died left open is told as unknown; only what does no harm twice is run again.
-        await talk.recover(may_repeat=self._dispatcher.may_repeat)
-        for missing in await talk.equip(self._parts.registered):
-            self.teller.report(Problem(missing, "it was registered when this session last ran, and is not now"))
+        # Calls that a dead process left open get the result "unknown"; only idempotent tools run again.
+        await talk.recover(repeatable=self._dispatcher.repeatable)
+        for missing in await talk.equip(self.options.registered):
+            self.hooks.report(
+                Problem(missing, "it was registered when this session last ran, and is not registered now")
+            )
         if talk.open_calls():
             await self._dispatcher.run(talk.open_calls())
         if first:
-            await self.teller.tell(SessionEvent.SESSION_START, task=self.settings.task, agent=self.settings.name)
-        # Who begins a run has said the word that a message held after a cancel waits for.
+            payload = {"task": self.options.task, "agent": self.options.name}
+            await self.hooks.notify(SessionEvent.SESSION_START, payload)
+        # Starting a run also delivers a message that was held back after a cancelled turn.
         delivered = await self._deliver_queued(even_held=True)
-        await self._personas("pre")
+        await self._call_personas("pre")
         if not delivered:
             await talk.wake()
 
-    def _ends(self) -> bool:
-        """Whether no request follows in this run: what one would show stays where its sender can take it back."""
-        return self._suspended or self._meter.spent is not None
+    def _request_follows(self) -> bool:
+        """Whether this run may send another request. If not, items stay in the inbox, where they can be revoked."""
+        return not self._suspended and self._meter.spent is None
 
-    def _may_go_on(self) -> bool:
-        """Whether another iteration follows; where none does, the status says why."""
+    def _may_continue(self) -> bool:
+        """Whether another iteration follows; if not, set the status to the reason."""
         if self._scope.ended:
             raise Ended
         if self._suspended:
@@ -185,64 +165,75 @@ class AgentRun(Driven):
         return False
 
     async def _before_iteration(self) -> None:
-        window = self._meter.context_window
+        options, window = self.options, self._meter.context_window
         if window and self._meter.prompt_tokens >= AUTOMATIC_AT * window:
             await self.compact()
-        if self._parts.watcher is not None:
-            for change in await noticed(self._parts.watcher, self.teller, seconds=self.settings.hook_seconds):
-                await self.teller.tell(SessionEvent.FILE_EDITED, path=change.path, kind=change.kind)
-        if self._parts.hooks.step:
+        if options.watcher is not None:
+            scope, seconds = self.hooks.scope, options.hook_seconds
+            for change in await file_changes(options.watcher, self.hooks.report, scope=scope, seconds=seconds):
+                await self.hooks.notify(SessionEvent.FILE_EDITED, {"path": change.path, "kind": change.kind})
+        if options.hooks.step:
             payload = {"turn": self._talk.state.next_turn}
-            await self.teller.ask_around("step", "pre", self._parts.hooks.step, payload)
+            await self.hooks.call_paired("step", "pre", options.hooks.step, payload)
 
     async def _after_turn(self, reply: Reply) -> None:
         self._text = reply.text
         self._meter.count(reply.usage)
-        if self.teller.hears(SessionEvent.POST_TURN):
-            await self.teller.tell(SessionEvent.POST_TURN, turn=self._talk.state.live.turn, text=reply.text)
+        if self.hooks.listens(SessionEvent.POST_TURN):
+            payload = {"turn": self._talk.state.live.turn, "text": reply.text}
+            await self.hooks.notify(SessionEvent.POST_TURN, payload)
         for payload in self._meter.crossed():
-            await self.teller.tell(SessionEvent.ON_BUDGET_THRESHOLD, **payload)
+            await self.hooks.notify(SessionEvent.ON_BUDGET_THRESHOLD, payload)
 
-    async def _dispatch(self, reply: Reply) -> list[Outcome]:
-        """What became of the calls; nothing where an interrupt came before them."""
-        calls = reply.tool_calls
-        if self._ends():
-            interrupted = await self._talk.skip(calls)
-        else:
+    async def _dispatch(self, calls: Sequence[ToolCall]) -> list[CallOutcome]:
+        """Run the calls and return their outcomes; none if an interrupt skipped the calls."""
+        if self._request_follows():
             interrupted = bool(await self._talk.drain(Seam.PRE_TOOL_DISPATCH, calls=calls))
+        else:
+            interrupted = await self._talk.skip(calls)
         return [] if interrupted else await self._dispatcher.run(calls)
 
-    async def _after_step(self, outcomes: Sequence[Outcome]) -> None:
-        if not (self._parts.hooks.step or self.teller.hears(SessionEvent.POST_STEP)):
+    async def _after_step(self, outcomes: Sequence[CallOutcome]) -> None:
+        step_hooks = self.options.hooks.step
+        if not (step_hooks or self.hooks.listens(SessionEvent.POST_STEP)):
             return
         results = [{"tool_name": outcome.call.name, "status": str(outcome.status)} for outcome in outcomes]
         payload = {"turn": self._talk.state.live.turn, "results": results}
-        await self.teller.pass_on(SessionEvent.POST_STEP, payload)
-        if self._parts.hooks.step:
-            await self.teller.ask_around("step", "post", self._parts.hooks.step, payload)
+        await self.hooks.notify(SessionEvent.POST_STEP, payload)
+        if step_hooks:
+            await self.hooks.call_paired("step", "post", step_hooks, payload)
 
-    async def _close(self, closings: int) -> bool:
-        """The closing drain, and whether it took something; one that has bought enough iterations in a row does not."""
-        if closings < MAX_CLOSING_ITERATIONS:
-            return not self._ends() and bool(await self._talk.drain(Seam.ITERATION_END, closing=True))
-        await self._talk.idle()
-        return False
+    async def _close(self, reply: Reply) -> None:
+        """End an iteration without tool calls with the closing drain; what it takes is shown in one more iteration.
 
-    async def _next(self) -> bool | None:
-        """Whether the run goes on: with what the closing drain took, a queued message, or what woke a daemon.
+        After `MAX_CLOSING_ITERATIONS` in a row, what is queued waits for the next prompt.
+        """
+        payload = {"turn": self._talk.state.live.turn, "text": reply.text}
+        await self.hooks.notify(SessionEvent.POST_AGENT_TURN, payload)
+        await self._after_step([])
+        await self.hooks.notify(SessionEvent.PRE_FINISH, {"text": reply.text})
+        taken = False
+        if self._closings >= MAX_CLOSING_ITERATIONS:
+            await self._talk.idle()
+        elif self._request_follows():
+            taken = bool(await self._talk.drain(Seam.ITERATION_END, closing=True))
+        self._closings = self._closings + 1 if taken else 0
 
-        None where a daemon waits for any of these.
+    async def _has_work(self) -> bool | None:
+        """Whether there is another iteration, or a reason to end the run that `_may_continue` will state.
+
+        The work is what the closing drain took, a queued message, or what woke a daemon. None: a daemon has to wait.
         """
         if self._scope.ended or self._suspended or self._talk.state.closed:
             return True
         if self._meter.spent is not None:
-            # Who is through is through; only with work left it is the budget that ends the run.
-            return self.settings.daemon or self._has_work()
+            # Without work the run is completed; only with work left has the budget ended it.
+            return self.options.daemon or self._is_anything_queued()
         if self._talk.state.running or await self._deliver_queued():
             return True
-        return None if self.settings.daemon and not self._stopped else False
+        return None if self.options.daemon and not self._stopped else False
 
-    def _has_work(self) -> bool:
+    def _is_anything_queued(self) -> bool:
         inbox, held = self._talk.state.inbox, self._talk.state.queue_held
         modes = (Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP, *(() if held else (None,)))
         return any(inbox.waiting(mode) for mode in modes)
@@ -250,43 +241,77 @@ class AgentRun(Driven):
     async def _deliver_queued(self, *, even_held: bool = False) -> bool:
         if not await self._talk.start_queued(even_held=even_held):
             return False
-        await self.teller.tell(SessionEvent.USER_PROMPT_SUBMIT, prompt=text_of(self._talk.state.messages[-1]))
+        prompt = text_of(self._talk.state.messages[-1])
+        await self.hooks.notify(SessionEvent.USER_PROMPT_SUBMIT, {"prompt": prompt})
         return True
 
-    # What else may happen.
+    async def _call_personas(self, side: str) -> None:
+        hooks = self.options.hooks.personas_matching(self.options.name)
+        await self.hooks.call_paired("persona", side, hooks, {"agent": self.options.name})
+
+    # Control.
 
     async def compact(self) -> int:
-        """Compact now, between two turns; how many messages were archived."""
-        if self._parts.compactor is None:
+        """Compact now, between two turns; return how many messages were archived."""
+        if self.options.compactor is None:
             return 0
-        seconds = self.settings.model_seconds
-        archived = await compact(self._talk, self._parts.compactor, self.teller, seconds=seconds)
+        seconds = self.options.model_seconds
+        archived = await compact(self._talk, self.options.compactor, self.hooks, seconds=seconds)
         if archived:
             self._meter.prompt_tokens = 0
         return archived
 
-    async def _personas(self, side: str) -> None:
-        hooks = self._parts.hooks.personas_matching(self.settings.name)
-        await self.teller.ask_around("persona", side, hooks, {"agent": self.settings.name})
+    def cancel(self) -> None:
+        """End the turn, and with it the run; the inbox stays as it is."""
+        self._scope.end()
+        self._dispatcher.end()
+        self._idle.end()
 
-    # How it ends.
+    def cancel_call(self, call_id: str) -> bool:
+        """Cancel one running tool call; the other calls and the run continue. Return False if no such call runs."""
+        return self._dispatcher.cancel_call(call_id)
+
+    def suspend(self) -> None:
+        """End the run after the current step, so that it can be resumed."""
+        self._suspended = True
+        self._idle.end()
+
+    def stop(self) -> None:
+        """End a daemon when it is idle: now, or when it becomes idle."""
+        self._stopped = True
+        self._idle.end()
+
+    def _lose(self, lost: LeaseLost) -> None:
+        self._end.lost = lost
+        self.cancel()
+
+    # The end.
 
     async def _conclude(self, why: Exception | None) -> LoopResult:
-        # Whoever ended the run has not ended those who are told of it.
-        self.teller.scope = self._scope.beside()
-        self._status = await self._ending.close(why, self._status)
-        if self._ending.lost is None:
-            await self._ending.release()
+        # A scope of their own, because hooks on the end of a run are called after a cancellation too.
+        self.hooks.scope = self._scope.sibling()
+        self._status = await self._end.close(why, self._status)
+        if self._end.lost is None:
+            await self._end.release()
         self.over = True
-        await self._personas("post")
-        await self.teller.tell(SessionEvent.POST_FINISH, status=self._status.value, text=self._text)
+        await self._call_personas("post")
+        payload = {"status": self._status.value, "text": self._text}
+        await self.hooks.notify(SessionEvent.POST_FINISH, payload)
         await self._release()
-        return self._result()
+        return LoopResult(
+            status=self._status,
+            text=self._text,
+            turns=self._meter.turns,
+            usage=self._meter.usage,
+            undelivered=tuple(self._talk.state.inbox.items()),
+            problems=self._problems.listed(),
+            error=self._end.error,
+        )
 
-    async def _settle(self, *, begun: bool) -> None:
+    async def _abandon(self, *, begun: bool) -> None:
         try:
             if begun and not self.over:
-                await self._ending.settle()
+                await self._end.settle()
         finally:
             try:
                 await self._release()
@@ -294,20 +319,61 @@ class AgentRun(Driven):
                 self.over = True
 
     async def _release(self) -> None:
-        self._alarm.off()
-        self.teller.scope = Scope()
-        # A run that has lost its lease keeps it until here: so that nothing it still says can be written down.
-        await self._ending.release()
-        if self._ending.lost is None:
+        self._deadlines.stop()
+        self.hooks.scope = CancelScope()
+        # A run that has lost its lease keeps the stale one until here, so that the store refuses its commits.
+        await self._end.release()
+        if self._end.lost is None:
             await self._talk.write_notes()
 
-    def _result(self) -> LoopResult:
-        return LoopResult(
-            status=self._status,
-            text=self._text,
-            turns=self._meter.turns,
-            usage=self._meter.usage,
-            undelivered=tuple(self._talk.state.inbox.items()),
-            problems=self._problems.told(),
-            error=self._ending.error,
-        )
+
+class RunEnd:
+    """Ends a run: leaves nothing open and frees the session. `error` is the model's final failure, if there was one.
+
+    After the lease was lost (`lost`) nothing more is written, because another process may run the session.
+    """
+
+    def __init__(self, talk: Conversation, hooks: HookRunner, lease: HeldLease | None, *, hold_queue: bool) -> None:
+        self._talk = talk
+        self._hooks = hooks
+        self._lease = lease
+        self._hold_queue = hold_queue
+        self.lost: LeaseLost | None = None
+        self.error: str | None = None
+
+    async def close(self, why: Exception | None, status: LoopStatus) -> LoopStatus:
+        """Settle the session; return the status that `why` stands for, or `status` if the run ended by itself."""
+        if isinstance(why, LeaseLost):
+            self.lost = why
+        try:
+            if self.lost is None:
+                status = await self._end_turn(why, status)
+                await self.settle()
+        except LeaseLost as error:
+            self.lost = error
+        if self.lost is None:
+            return status
+        self._hooks.report(Problem("lease", str(self.lost)))
+        return LoopStatus.LEASE_LOST
+
+    async def _end_turn(self, why: Exception | None, status: LoopStatus) -> LoopStatus:
+        if isinstance(why, Ended):
+            await self._talk.cancel(hold_queue=self._hold_queue)
+            return LoopStatus.CANCELLED
+        if isinstance(why, ModelError):
+            self.error = str(why)
+            await self._talk.void_turn()
+            await self._hooks.notify(SessionEvent.SESSION_ERROR, {"error": self.error})
+            return LoopStatus.FAILED
+        return status
+
+    async def settle(self) -> None:
+        """Make the session idle and drain `loop_exit`."""
+        if self.lost is None:
+            await self._talk.settle(hold_queue=self._hold_queue)
+            await self._talk.drain(Seam.LOOP_EXIT)
+
+    async def release(self) -> None:
+        """Release the lease; from then on another process may run the session."""
+        if self._lease is not None:
+            await self._lease.release()

@@ -1,4 +1,4 @@
-"""Compacting a running conversation: by whom, and what hooks and providers are told of it."""
+"""Compaction of a running conversation: the compactors, and the step that calls one with its hooks."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -8,16 +8,15 @@ import msgspec
 from sideband.core.errors import shown
 from sideband.core.hookevents import SessionEvent
 from sideband.core.lifecycle import plan_compaction
+from sideband.core.messages import Message, are_calls, is_content, text_of
 from sideband.core.reminder import Reminder
 from sideband.core.transcript import DEFAULT_KEEP_LAST, tail_start
 from sideband.loop.conversation import Conversation
-from sideband.loop.foreign import Failed, ask, read
-from sideband.loop.messages import are_calls, is_content, text_of
-from sideband.loop.problems import Problem, describe
-from sideband.loop.telling import Teller, blocks
-from sideband.ports import Compactor, Message
+from sideband.loop.guard import Problem, UserCodeFailed, call_guarded, describe, read_guarded
+from sideband.loop.hooks import HookRunner, blocks
+from sideband.ports import Compactor
 
-# Above this share of the context window a run compacts by itself, if it has a compactor.
+# A run with a compactor compacts by itself when a prompt has reached this share of the context window.
 AUTOMATIC_AT: Final = 0.90
 
 ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
@@ -26,7 +25,7 @@ Summarise = Callable[[Sequence[Message]], Awaitable[str]]
 
 
 class KeepLast:
-    """Drops all but the last messages, never parting a result from its call."""
+    """Keeps the last messages only, and never separates a tool result from its call."""
 
     def __init__(self, keep_last: int = DEFAULT_KEEP_LAST) -> None:
         self.keep_last = keep_last
@@ -36,7 +35,7 @@ class KeepLast:
 
 
 class Summarize:
-    """Replaces all but the last messages by a summary of them."""
+    """Replaces all but the last messages with a summary."""
 
     def __init__(self, summarise: Summarise, keep_last: int = DEFAULT_KEEP_LAST) -> None:
         self.summarise = summarise
@@ -51,59 +50,63 @@ class Summarize:
 
 
 class Custom:
-    """Asks a function of the user's, which is shown the surviving reminders too."""
+    """Calls a function of the user with the messages and the reminders that survive."""
 
     def __init__(self, compactor: Callable[[Sequence[Message], Sequence[Reminder]], Any]) -> None:
         self.compactor = compactor
 
     async def compact(self, messages: Sequence[Message], reminders: Sequence[Reminder]) -> Sequence[Message]:
-        # Like a hook it runs beside the loop if it is no coroutine; how long it may take is for the run to say.
-        result: Any = await ask(self.compactor, messages, reminders)
+        # The time limit is the run's, in `compact` below.
+        result: Any = await call_guarded(self.compactor, messages, reminders)
         if isinstance(result, Mapping):
             result = result.get("messages")
-        # A transcript's reminder events are ignored: what survives is decided here.
-        return _read(getattr(result, "messages", result))
+        # Reminder events in a returned transcript are ignored: which reminders survive is already decided.
+        return _read_messages(getattr(result, "messages", result))
 
 
-async def compact(talk: Conversation, compactor: Compactor, teller: Teller, *, seconds: float) -> int:
-    """How many messages were archived; 0 where a hook blocked it, it failed, or there was nothing to compact."""
+async def compact(talk: Conversation, compactor: Compactor, hooks: HookRunner, *, seconds: float) -> int:
+    """Compact and return how many messages were archived; 0 if nothing was compacted, a hook blocked it, or it failed."""
     before = tuple(talk.state.messages)
-    answers = await teller.tell(SessionEvent.PRE_COMPACT, messages=len(before), reminders=len(talk.state.live))
-    if any(map(blocks, answers)):
+    payload = {"messages": len(before), "reminders": len(talk.state.live)}
+    if any(map(blocks, await hooks.notify(SessionEvent.PRE_COMPACT, payload))):
         return 0
-    survivors = plan_compaction(talk.state.live).survivors
+    begun_at = talk.state.live.next_place
+    survivors = plan_compaction(talk.state).survivors
     try:
-        after = read(_read, await ask(compactor.compact, before, survivors, scope=teller.scope, seconds=seconds))
-    except Failed as error:
-        # The conversation goes on, longer than it should be.
-        teller.report(Problem("compactor", str(error)))
+        returned = await call_guarded(compactor.compact, before, survivors, scope=hooks.scope, seconds=seconds)
+        after = read_guarded(_read_messages, returned)
+    except UserCodeFailed as error:
+        # The run continues with the conversation as it is.
+        hooks.report(Problem("compactor", str(error)))
         return 0
-    archived = await talk.compact(before, after)
+    archived = await talk.compact(before, after, begun_at=begun_at)
     if archived:
-        await teller.tell(
-            SessionEvent.POST_COMPACT,
-            archived_messages=archived,
-            summary=_summary(before, after),
-            kept_messages=len(after),
-            preserved_reminders=len(talk.state.live),
-        )
+        done = {
+            "archived_messages": archived,
+            "summary": _summary(before, after),
+            "kept_messages": len(after),
+            "preserved_reminders": len(talk.state.live),
+        }
+        await hooks.notify(SessionEvent.POST_COMPACT, done)
     return archived
 
 
 def _kept_from(messages: Sequence[Message], keep_last: int) -> int:
-    """Where the kept tail begins. What came after the last reply is in it: no request has shown that yet."""
+    """Where the kept tail begins. Messages after the last reply are always kept: no request has shown them yet."""
     replies = (place for place, message in enumerate(messages) if message.get("role") == "assistant")
     return min(tail_start(messages, keep_last), max(replies, default=0))
 
 
-def _read(result: object) -> tuple[Message, ...]:
-    """What a compactor returned, if it is a conversation: nothing has changed yet, and a bad one never will."""
+def _read_messages(result: object) -> tuple[Message, ...]:
+    """Validate what a compactor returned, before anything is committed."""
     if not isinstance(result, list | tuple) or not all(map(_is_message, result)):
-        raise Failed(f"a compactor must return messages, not {shown(result)}")
+        raise UserCodeFailed(f"a compactor must return a list of messages, not {shown(result)}")
     try:
         msgspec.json.encode(result)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Failed(f"a compactor must return messages that a journal can hold: {describe(error)}") from error
+        raise UserCodeFailed(
+            f"a compactor must return messages that can be stored as JSON: {describe(error)}"
+        ) from error
     return tuple(result)
 
 
@@ -117,7 +120,7 @@ def _is_message(entry: object) -> bool:
 
 
 def _summary(before: Sequence[Message], after: Sequence[Message]) -> str | None:
-    """The text that stands for what was archived; None where there is none."""
+    """The summary that replaces the archived messages; None if the compactor wrote none."""
     if not after or after[0]["role"] != "system" or after[0] in before:
         return None
     return text_of(after[0])

@@ -1,4 +1,4 @@
-"""Receipts: for every tool call what it was, how it ended, and which reminders hooks added because of it."""
+"""Receipts of tool calls: the call, its status, and the reminders that hooks added around it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from sideband.core.reminder import Reminder
 
 
 class ReminderReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """A reminder that a hook added around a tool call; never its body."""
+    """A reminder that a hook added around a tool call, without its body."""
 
     hook_event: str
     session_id: str
@@ -31,7 +31,7 @@ class Audit(msgspec.Struct, kw_only=True):
 
 
 class ToolCallReceipt(msgspec.Struct, kw_only=True):
-    """One tool call; `status` is None while it runs."""
+    """One tool call, with masked arguments; `status` is None while it runs."""
 
     session_id: str
     tool_call_id: str
@@ -42,7 +42,7 @@ class ToolCallReceipt(msgspec.Struct, kw_only=True):
 
 
 class AuditLog:
-    """The receipts of the tool calls made while it is active, in the order in which they began."""
+    """The receipts of all tool calls made while the log is active, in the order in which the calls began."""
 
     def __init__(self) -> None:
         self.receipts: list[ToolCallReceipt] = []
@@ -68,14 +68,13 @@ def with_audit_log() -> Iterator[AuditLog]:
 
 
 def active_audit_log() -> AuditLog | None:
-    """The log to write to; None where nobody asked for receipts."""
+    """The log of the enclosing `with_audit_log()` block; None outside of one."""
     return _ACTIVE.get()
 
 
 def reminder_receipt(
     reminder: Reminder, *, hook_event: str, session_id: str, call_id: str, deduped_count: int
 ) -> ReminderReceipt:
-    """What a receipt says of a reminder."""
     return ReminderReceipt(
         hook_event=hook_event,
         session_id=session_id,

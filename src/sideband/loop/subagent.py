@@ -1,4 +1,4 @@
-"""Workers: agents that an agent starts, what they inherit, and how they pause and go on."""
+"""Sub-agents (workers): what a worker inherits from its parent, and how it is run, suspended and resumed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -11,25 +11,25 @@ import msgspec
 
 from sideband.core.errors import shown
 from sideband.core.hookevents import WorkerEvent
+from sideband.core.messages import text_of
 from sideband.core.propagation import Handed, propagate, seed_child
 from sideband.core.state import SessionState
 from sideband.loop.agent import AgentRun
 from sideband.loop.conversation import Conversation
-from sideband.loop.messages import text_of
-from sideband.loop.problems import Problem, describe
+from sideband.loop.guard import Problem, describe
+from sideband.loop.hooks import HookRunner
 from sideband.loop.run import LoopResult, LoopStatus, Step
-from sideband.loop.telling import Teller
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a parent hands to a child: its task, and the reminders that travel with it."""
+    """What a parent hands to a child: the task, and the reminders that propagate."""
 
     task: str
     reminder_propagation: tuple[Handed, ...] = ()
 
 
 class ResumeCause(StrEnum):
-    """Who let a worker go on."""
+    """What resumed a worker."""
 
     PARENT = "parent"
     TIMEOUT = "timeout"
@@ -38,7 +38,7 @@ class ResumeCause(StrEnum):
 
 
 class Resumption(msgspec.Struct, frozen=True, kw_only=True):
-    """How a suspended worker goes on; without `continue_transcript` it starts afresh, with a digest of what was."""
+    """How a suspended worker is resumed. Without `continue_transcript` its conversation is replaced with a digest."""
 
     cause: ResumeCause = ResumeCause.OPERATOR
     input: str | None = None
@@ -47,7 +47,7 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
     event_id: str | None = None
 
 
-_OUTCOMES: Final[Mapping[LoopStatus, WorkerEvent]] = MappingProxyType(
+_EVENT_OF_STATUS: Final[Mapping[LoopStatus, WorkerEvent]] = MappingProxyType(
     {
         LoopStatus.COMPLETED: WorkerEvent.WORKER_COMPLETED,
         LoopStatus.MAX_TURNS: WorkerEvent.WORKER_COMPLETED,
@@ -61,26 +61,18 @@ _OUTCOMES: Final[Mapping[LoopStatus, WorkerEvent]] = MappingProxyType(
 
 
 def envelope(parent: Conversation, task: str) -> Envelope:
-    """What the parent hands over now."""
-    handoff = propagate(parent.state.live, agent_id=parent.session_id, limits=parent.limits)
+    """The envelope for a child that is started now."""
+    handoff = propagate(parent.state, agent_id=parent.session_id, limits=parent.limits)
     return Envelope(task=task, reminder_propagation=handoff.reminder_propagation)
 
 
 async def receive(child: Conversation, handed: Envelope) -> None:
-    """The child has its copies before its first turn."""
-    await child.commit(
-        lambda state: seed_child(
-            state.live,
-            handed.reminder_propagation,
-            sub_agent_id=child.session_id,
-            next_turn=state.next_turn,
-            inbox=state.inbox,
-        )
-    )
+    """Make the propagated reminders live in the child, before its first turn."""
+    await child.commit(lambda state: seed_child(state, handed.reminder_propagation, sub_agent_id=child.session_id))
 
 
-class Phase(StrEnum):
-    """Where a worker is in its life."""
+class WorkerPhase(StrEnum):
+    """The phases in the life of a worker."""
 
     NEW = "new"
     WORKING = "working"
@@ -89,17 +81,17 @@ class Phase(StrEnum):
 
 
 class WrongPhase(Exception):
-    """A worker was asked for what it cannot do in its phase; nothing has changed."""
+    """A method of a worker was called in the wrong phase; nothing has changed."""
 
-    def __init__(self, name: str, phase: Phase, wanted: Phase) -> None:
-        super().__init__(f"worker {shown(name)} is {phase.value}, and only one that is {wanted.value} can do that")
+    def __init__(self, name: str, phase: WorkerPhase, wanted: WorkerPhase) -> None:
+        super().__init__(f"worker {shown(name)} is {phase.value}; this can only be done while it is {wanted.value}")
         self.phase = phase
 
 
 class Worker:
-    """A child of an agent; its parent's hooks are told of everything that becomes of it, and can only watch.
+    """A sub-agent. The hooks of its parent observe its worker events; they cannot decide anything.
 
-    `begin` makes the child's next run, with a prompt or without.
+    `begin` starts the next run of the child, with a prompt or without one.
     """
 
     def __init__(
@@ -108,8 +100,8 @@ class Worker:
         task: str,
         child: Conversation,
         *,
-        parent_teller: Teller,
-        child_teller: Teller,
+        parent_hooks: HookRunner,
+        child_hooks: HookRunner,
         begin: Callable[[str | None], Awaitable[AgentRun]],
         problems: list[Problem],
     ) -> None:
@@ -117,74 +109,75 @@ class Worker:
         self.task = task
         self.problems = problems
         self.child = child
-        self.phase = Phase.NEW
-        self._parent_teller = parent_teller
-        self._child_teller = child_teller
+        self.phase = WorkerPhase.NEW
+        self._parent_hooks = parent_hooks
+        self._child_hooks = child_hooks
         self._begin = begin
         self._run: AgentRun | None = None
         self._reason: str | None = None
-        # Asked for, perhaps before there is a run to ask.
-        self._pausing = self._ending = False
+        # `suspend` and `cancel` may be called before there is a run.
+        self._suspending = self._cancelling = False
 
     async def work(self) -> LoopResult:
-        """Run until it ends or is suspended."""
-        self._leave(Phase.NEW)
-        async with self._watched():
-            await self._tell(WorkerEvent.WORKER_SPAWNED, task=self.task)
+        """Run the worker until it ends or is suspended."""
+        self._leave(WorkerPhase.NEW)
+        async with self._reporting_failure():
+            await self._notify(WorkerEvent.WORKER_SPAWNED, {"task": self.task})
             async with await self._begin(self.task) as run:
                 return await self._drive(run)
 
     async def resume(self, resumption: Resumption) -> LoopResult:
-        """Let a suspended one go on; what it is told of the pause is shown by its first request."""
-        self._leave(Phase.SUSPENDED)
+        """Resume a suspended worker; its first request shows the reminders about the pause."""
+        self._leave(WorkerPhase.SUSPENDED)
         try:
             begun = await self._begin(resumption.input)
         except BaseException:
-            # Nothing was told and nothing has changed: it can be resumed later.
-            self.phase = Phase.SUSPENDED
+            # No hook was called and nothing has changed, so the worker can still be resumed.
+            self.phase = WorkerPhase.SUSPENDED
             raise
-        async with self._watched(), begun as run:
-            await self._welcome(resumption)
+        async with self._reporting_failure(), begun as run:
+            await self._announce_resumption(resumption)
             return await self._drive(run)
 
     def suspend(self, reason: str | None = None) -> None:
-        """Let it pause after the step it is in; one that has not begun pauses before its first."""
-        if self.phase not in (Phase.NEW, Phase.WORKING):
+        """Suspend the worker after its current step, or before its first one."""
+        if self.phase not in (WorkerPhase.NEW, WorkerPhase.WORKING):
             return
-        self._reason, self._pausing = reason, True
+        self._reason, self._suspending = reason, True
         if self._run is not None:
             self._run.suspend()
 
     def cancel(self) -> None:
-        """End its turn; one that is not at work ends where it would begin or go on."""
-        self._ending = True
+        """Cancel the worker's turn; a worker that is not running is cancelled when it is started or resumed."""
+        self._cancelling = True
         if self._run is not None:
             self._run.cancel()
 
-    def _leave(self, phase: Phase) -> None:
+    def _leave(self, phase: WorkerPhase) -> None:
         if self.phase is not phase:
             raise WrongPhase(self.name, self.phase, phase)
-        self.phase, self._run = Phase.WORKING, None
+        self.phase, self._run = WorkerPhase.WORKING, None
 
     @asynccontextmanager
-    async def _watched(self) -> AsyncIterator[None]:
-        """However the work ends, the parent hears of it, once the child has come to rest."""
+    async def _reporting_failure(self) -> AsyncIterator[None]:
+        """Report an exception to the hooks of the parent, after the child has become idle."""
         try:
             yield
         except asyncio.CancelledError:
-            await self._end(WorkerEvent.WORKER_CANCELLED, status=LoopStatus.CANCELLED.value)
+            await self._end(WorkerEvent.WORKER_CANCELLED, {"status": LoopStatus.CANCELLED.value})
             raise
         except Exception as error:
-            await self._end(WorkerEvent.WORKER_FAILED, status=LoopStatus.FAILED.value, error=describe(error))
+            payload = {"status": LoopStatus.FAILED.value, "error": describe(error)}
+            await self._end(WorkerEvent.WORKER_FAILED, payload)
             raise
 
-    async def _end(self, event: WorkerEvent, **payload: Any) -> None:  # noqa: ANN401 - the event's own
-        # One that had its end already was only interrupted in telling it.
-        if self.phase is Phase.WORKING:
-            self.phase = Phase.ENDED
-            await self._tell(event, **payload)
+    async def _end(self, event: WorkerEvent, payload: dict[str, Any]) -> None:
+        # In any other phase the end was already reported, and only a hook on it was interrupted.
+        if self.phase is WorkerPhase.WORKING:
+            self.phase = WorkerPhase.ENDED
+            await self._notify(event, payload)
 
-    async def _welcome(self, resumption: Resumption) -> None:
+    async def _announce_resumption(self, resumption: Resumption) -> None:
         payload: dict[str, Any] = {
             "suspended_turn": self.child.state.live.turn,
             "reason": self._reason,
@@ -192,32 +185,35 @@ class Worker:
         }
         if not resumption.continue_transcript:
             payload["digest"] = digest(self.child.state)
-            await self.child.compact(tuple(self.child.state.messages), ())
-        await self._child_teller.tell(WorkerEvent.WORKER_RESUMED, **payload)
-        await self._tell(WorkerEvent.WORKER_RESUMED, reason=self._reason, cause=resumption.cause.value)
+            await self.child.compact(tuple(self.child.state.messages), (), begun_at=self.child.state.live.next_place)
+        await self._child_hooks.notify(WorkerEvent.WORKER_RESUMED, payload)
+        cause = resumption.cause.value
+        await self._notify(WorkerEvent.WORKER_RESUMED, {"reason": self._reason, "cause": cause})
 
     async def _drive(self, run: AgentRun) -> LoopResult:
         self._run = run
-        if self._pausing:
+        if self._suspending:
             run.suspend()
-        if self._ending:
+        if self._cancelling:
             run.cancel()
         while (event := await run.step()) is not None:
             if event.name is Step.TURN:
-                await self._tell(WorkerEvent.WORKER_PROGRESSED, text=event.value.text)
+                await self._notify(WorkerEvent.WORKER_PROGRESSED, {"text": event.value.text})
             elif event.name is Step.IDLE:
-                await self._tell(WorkerEvent.WORKER_WAITING_FOR_INPUT)
+                await self._notify(WorkerEvent.WORKER_WAITING_FOR_INPUT, {})
         result = await run.finish()
         suspended = result.status is LoopStatus.SUSPENDED
-        self.phase, self._pausing = Phase.SUSPENDED if suspended else Phase.ENDED, False
-        await self._tell(_OUTCOMES[result.status], status=result.status.value, text=result.text, error=result.error)
+        self.phase, self._suspending = WorkerPhase.SUSPENDED if suspended else WorkerPhase.ENDED, False
+        payload = {"status": result.status.value, "text": result.text, "error": result.error}
+        await self._notify(_EVENT_OF_STATUS[result.status], payload)
         return result
 
-    async def _tell(self, event: WorkerEvent, **payload: Any) -> None:  # noqa: ANN401 - the event's own
-        await self._parent_teller.tell(event, worker=self.name, worker_session_id=self.child.session_id, **payload)
+    async def _notify(self, event: WorkerEvent, payload: dict[str, Any]) -> None:
+        worker = {"worker": self.name, "worker_session_id": self.child.session_id}
+        await self._parent_hooks.notify(event, worker | payload)
 
 
 def digest(state: SessionState, *, messages: int = 4, characters: int = 400) -> str:
-    """The last messages in short, for a worker that goes on without them."""
+    """The beginnings of the last messages, for a worker that is resumed without its conversation."""
     lines = [f"{message['role']}: {text_of(message)[:characters]}" for message in state.messages[-messages:]]
     return "\n".join(lines)

@@ -8,18 +8,19 @@ import anthropic
 import msgspec
 from anthropic import AsyncAnthropic, AsyncStream, not_given
 
-from sideband.core.usage import Usage
-from sideband.models.arguments import read_arguments
+from sideband.core.events import Usage
+from sideband.core.messages import Reply, ToolCall
+from sideband.models.client import Endpoint
 from sideband.models.errors import COMMON_FAILURES, cut_off, lost, read_failure, refused, status_named, unanswered
-from sideband.models.rendered import Address, RenderedModel
-from sideband.models.speech import Speech, whole, whole_value
-from sideband.ports import ModelError, Reply, ToolCall
-from sideband.render.profile import Wire
+from sideband.models.rendered import RenderedModel
+from sideband.models.stream import TextStream, read_arguments, whole, whole_value
+from sideband.ports import ModelError
+from sideband.render.profiles import Wire
 from sideband.render.renderer import Rendered
 
 PATH: Final = "/v1/messages"
 
-# The texts that grow while a block arrives: kind of the delta, and the member of the block that it adds to.
+# The deltas that add text to a block, and the field that holds the added text.
 _GROWING: Final[Mapping[str, str]] = MappingProxyType(
     {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 )
@@ -28,22 +29,22 @@ _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
 class AnthropicModel(RenderedModel[AsyncAnthropic]):
-    """Claude, or whatever speaks its wire at `base_url`."""
+    """Claude, or another server at `base_url` that implements the Messages API."""
 
     SERVICE = "Anthropic"
     KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
     FAILURES = (anthropic.APIError, *COMMON_FAILURES)
 
     @staticmethod
-    async def _opened(address: Address) -> AsyncGenerator[AsyncAnthropic, None]:
-        timeout = not_given if address.seconds is None else address.seconds
+    async def _opened(endpoint: Endpoint) -> AsyncGenerator[AsyncAnthropic, None]:
+        timeout = not_given if endpoint.seconds is None else endpoint.seconds
         async with AsyncAnthropic(
-            api_key=address.api_key, base_url=address.base_url, timeout=timeout, max_retries=0
+            api_key=endpoint.api_key, base_url=endpoint.base_url, timeout=timeout, max_retries=0
         ) as client:
             yield client
 
-    async def _ask(self, client: AsyncAnthropic, rendered: Rendered, speech: Speech) -> Reply:
-        message = _Message(self._service, speech)
+    async def _ask(self, client: AsyncAnthropic, rendered: Rendered, text: TextStream) -> Reply:
+        message = _Message(self._service, text)
         async with await client.post(
             PATH,
             content=rendered.body,
@@ -54,7 +55,7 @@ class AnthropicModel(RenderedModel[AsyncAnthropic]):
         ) as stream:
             async for event in stream:
                 await message.take(msgspec.convert(event, _Event))
-        await speech.end()
+        await text.end()
         return message.reply()
 
     def _read(self, error: Exception) -> ModelError:
@@ -62,7 +63,7 @@ class AnthropicModel(RenderedModel[AsyncAnthropic]):
             case anthropic.APIConnectionError():
                 return lost(self._service, error.__cause__ or error)
             case anthropic.APIStatusError():
-                # In the middle of a reply the status is long gone: only the type of the error tells.
+                # An error event inside a stream arrives with status 200: only its type tells what failed.
                 status = error.status_code if error.response.is_error else status_named(error.type)
                 return refused(self._service, status, error.api_message or error.message, error.response.headers)
             case anthropic.APIError():
@@ -111,7 +112,7 @@ class _Call(msgspec.Struct):
 
 
 class _Block:
-    """A content block while it arrives."""
+    """Assembles one content block from its stream events."""
 
     def __init__(self, start: dict[str, Any]) -> None:
         self._start = start
@@ -126,7 +127,7 @@ class _Block:
             self._start["citations"] = [*(self._start.get("citations") or ()), delta.citation]
 
     def done(self, *, is_cut: bool) -> dict[str, Any]:
-        """The block as it is to be sent back; one that `is_cut` is the last of a reply that ended in the middle."""
+        """The block as the next request sends it back; `is_cut` if the reply ended in the middle of this block."""
         block = dict(self._start)
         if is_cut and block.get("type") == "tool_use":
             self._grown.setdefault("partial_json", [])
@@ -141,11 +142,11 @@ class _Block:
 
 
 class _Message:
-    """A reply while it arrives."""
+    """Assembles a reply from the events of a Messages stream."""
 
-    def __init__(self, service: str, speech: Speech) -> None:
+    def __init__(self, service: str, text: TextStream) -> None:
         self._service = service
-        self._speech = speech
+        self._text = text
         self._blocks: dict[int, _Block] = {}
         self._spent = _Spent()
         self._stop_reason: str | None = None
@@ -157,10 +158,10 @@ class _Message:
                 self._count(event.message.usage)
             case "content_block_start" if event.content_block is not None:
                 self._blocks[event.index] = _Block(event.content_block)
-                await self._speech.say(_text(event.content_block))
+                await self._text.add(_text(event.content_block))
             case "content_block_delta" if event.index in self._blocks:
                 self._blocks[event.index].grow(event.delta)
-                await self._speech.say(event.delta.text)
+                await self._text.add(event.delta.text)
             case "message_delta":
                 self._count(event.usage)
                 self._stop_reason = event.delta.stop_reason or self._stop_reason
@@ -168,7 +169,7 @@ class _Message:
                 self._stopped = True
 
     def _count(self, spent: _Spent) -> None:
-        # The counts are totals, and a later event leaves out what it does not change.
+        # Counts are running totals; a later event omits those that did not change.
         for name in msgspec.structs.asdict(spent):
             if (count := getattr(spent, name)) is not None:
                 setattr(self._spent, name, count)
@@ -177,7 +178,7 @@ class _Message:
         if not self._stopped:
             raise cut_off(self._service)
         if self._stop_reason == "refusal":
-            raise unanswered(self._service, "the model refused to go on")
+            raise unanswered(self._service, "the model refused to continue")
         last = max(self._blocks) if self._stop_reason in _CUT and self._blocks else None
         arrived = sorted(self._blocks.items())
         blocks = _returnable([block.done(is_cut=place == last) for place, block in arrived])
@@ -209,7 +210,7 @@ def _text(block: Mapping[str, Any]) -> str:
 
 
 def _returnable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks that a later request may hold: no empty text, and no thinking that led to nothing."""
+    """The blocks that the API accepts in a later request: no empty text, and no thinking at the end."""
     kept = [block for block in blocks if block.get("type") != "text" or block.get("text")]
     while kept and kept[-1].get("type") in ("thinking", "redacted_thinking"):
         kept.pop()

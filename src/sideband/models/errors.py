@@ -1,4 +1,4 @@
-"""What went wrong between a model and us, told as one kind of error that says whether to try again."""
+"""Translation of SDK and HTTP failures into `ModelError`, which says whether a retry can help."""
 
 import re
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ import msgspec
 
 from sideband.ports import ModelError
 
-# A message of a service is quoted in ours, as far as somebody would read it.
+# A service's message is quoted in ours up to this length; it may be the whole error page of a proxy.
 QUOTED_CHARACTERS: Final = 500
 
 _STATUS_DIGITS: Final = 3
-# Where services say after what time they may be asked again, and in which part of a second.
-_PATIENCE: Final[Mapping[str, float]] = MappingProxyType({"retry-after-ms": 1_000, "retry-after": 1})
+# The headers that say when to retry, and how many of their units make a second.
+_RETRY_HEADERS: Final[Mapping[str, float]] = MappingProxyType({"retry-after-ms": 1_000, "retry-after": 1})
 _NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
-# The words by which services name an error in the middle of a reply, when the status has already been sent.
+# Error names that services send in the middle of a stream, when the HTTP status has already been sent.
 STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
         "invalid_request_error": 400,
@@ -45,7 +45,7 @@ STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
     }
 )
 
-# What any client may raise while a reply arrives: the connection breaks, or what came is not what was to come.
+# What any SDK client may raise while a reply arrives: a broken connection, or data that is not a valid reply.
 COMMON_FAILURES: Final = (
     httpx2.TransportError,
     JSONDecodeError,
@@ -56,7 +56,7 @@ COMMON_FAILURES: Final = (
 
 
 def status_named(*words: object) -> int | None:
-    """The HTTP status that the first of these stands for, be it a number or a name; None where none is known."""
+    """The HTTP status of the first word that is a known error name or a status number, or None."""
     for word in words:
         status = STATUS_OF.get(word) if isinstance(word, str) and not word.isdecimal() else _number(word)
         if status is not None:
@@ -66,58 +66,57 @@ def status_named(*words: object) -> int | None:
 
 def _number(word: object) -> int | None:
     number = int(word) if isinstance(word, int) or (isinstance(word, str) and len(word) == _STATUS_DIGITS) else 0
-    return number if 400 <= number <= 599 else None  # noqa: PLR2004 - HTTP's own
+    return number if 400 <= number <= 599 else None  # noqa: PLR2004 - HTTP's error range
 
 
 def refused(
     service: str, status: int | None, message: object, headers: Mapping[str, str] = MappingProxyType({})
 ) -> ModelError:
-    """The service has answered that it cannot answer; in the headers it may say for how long."""
+    """The service answered with an error; its headers may say when to retry."""
     answered = f"{service} failed" if status is None else f"{service} answered {status}"
-    # It may be a whole page of some proxy.
     return ModelError(
         f"{answered}: {' '.join(str(message).split())[:QUOTED_CHARACTERS]}",
         status=status,
-        retry_after=_patience(headers),
+        retry_after=_retry_after(headers),
     )
 
 
-def _patience(headers: Mapping[str, str]) -> float | None:
-    """The seconds after which the service may be asked again, where it gives a number of them."""
-    for name, parts in _PATIENCE.items():
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds to wait before a retry; None if no header gives them as a number."""
+    for name, per_second in _RETRY_HEADERS.items():
         if _NUMBER.fullmatch(headers.get(name, "")):
-            return float(headers[name]) / parts
+            return float(headers[name]) / per_second
     return None
 
 
 def cut_off(service: str) -> ModelError:
-    """The reply ended in the middle."""
+    """The stream ended before the reply was complete."""
     return ModelError(f"the reply of {service} ended before it was complete", retryable=True)
 
 
 def unanswered(service: str, why: str) -> ModelError:
-    """The reply is complete, and there is nothing in it that could be kept."""
+    """The reply is complete but contains nothing usable."""
     return ModelError(f"{service} gave no answer: {why}")
 
 
 def lost(service: str, error: BaseException) -> ModelError:
-    """There is no connection, or no longer."""
+    """The connection could not be made, or broke."""
     if isinstance(error, httpx2.UnsupportedProtocol):
-        return ModelError(f"the address of {service} has to begin with http:// or https://")
+        return ModelError(f"the address of {service} must begin with http:// or https://")
     if isinstance(error, httpx2.LocalProtocolError):
-        # It quotes what could not be sent, and that may be the key.
-        return ModelError(f"{service} cannot be reached: no request could be written", retryable=True)
+        # The exception text quotes what could not be sent, possibly the API key.
+        return ModelError(f"{service} cannot be reached: the request could not be written", retryable=True)
     timed_out = isinstance(error, httpx2.TimeoutException)
-    what = "did not answer in time" if timed_out else "cannot be reached, or is no longer"
+    what = "did not answer in time" if timed_out else "cannot be reached, or the connection broke"
     return ModelError(f"{service} {what}: {str(error) or type(error).__name__}", retryable=True)
 
 
 def read_failure(service: str, error: Exception) -> ModelError:
-    """One of the `COMMON_FAILURES`, or whatever else a client raises at a reply that is none."""
+    """Translate one of `COMMON_FAILURES`, or another exception that a client raised for an invalid reply."""
     match error:
         case httpx2.TransportError():
             return lost(service, error)
         case JSONDecodeError() | UnicodeDecodeError():
             return cut_off(service)
         case _:
-            return ModelError(f"{service} sent something that is no reply: {' '.join(str(error).split())}")
+            return ModelError(f"{service} sent an invalid reply: {' '.join(str(error).split())}")

@@ -1,8 +1,8 @@
 """Models on the Gemini wire, through the official client.
 
-The client has no public call that takes a finished body. It does take an HTTP client, and builds each request with it:
-ours puts the rendered bytes in. What the client makes of its own arguments, one word, is made in a constant time and
-never sent; address, key, streaming and errors stay its own.
+The SDK has no public call that takes a finished body, but it accepts an HTTP client and builds every request with it.
+The HTTP client here replaces the body with the rendered bytes. The SDK gets a placeholder prompt, which is never sent;
+address, key, streaming and error handling remain the SDK's.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -15,30 +15,32 @@ from google.genai import errors, types
 from google.genai.client import AsyncClient
 from pydantic import ValidationError
 
-from sideband.core.usage import Usage
+from sideband.core.events import Usage
+from sideband.core.messages import Reply, ToolCall
+from sideband.models.client import Endpoint
 from sideband.models.errors import COMMON_FAILURES, cut_off, read_failure, refused, status_named, unanswered
-from sideband.models.rendered import Address, RenderedModel
-from sideband.models.speech import Speech, whole_value
-from sideband.ports import ModelError, Reply, ToolCall
-from sideband.render.profile import Wire
+from sideband.models.rendered import RenderedModel
+from sideband.models.stream import TextStream, whole_value
+from sideband.ports import ModelError
+from sideband.render.profiles import Wire
 from sideband.render.renderer import Rendered
 
 _PLACEHOLDER: Final = "."
 _FINISHED: Final = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
-# The loop calls the tools, and asks again: one request here is one request there.
+# The loop runs the tools and sends the next request, so the SDK must not: one call is exactly one request.
 _CONFIG: Final = types.GenerateContentConfig(
     automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True), automatic_continuation=False
 )
-# The body of the request that this task is sending.
+# The body of the request that the current task is sending.
 _BODY: Final[ContextVar[bytes]] = ContextVar("_BODY")
 
 
 class GeminiModel(RenderedModel[AsyncClient]):
-    """Gemini, or whatever speaks its wire at `base_url`."""
+    """Gemini, or another server at `base_url` that implements its API."""
 
     SERVICE = "Google"
     KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-    # The last ones are what it stumbles over in a reply, or in an error, that is not of its shape.
+    # The SDK raises the last three for a reply, or an error body, of an unexpected shape.
     FAILURES = (
         errors.APIError,
         errors.UnknownApiResponseError,
@@ -49,16 +51,16 @@ class GeminiModel(RenderedModel[AsyncClient]):
     )
 
     @staticmethod
-    async def _opened(address: Address) -> AsyncGenerator[AsyncClient, None]:
-        milliseconds = None if address.seconds is None else round(address.seconds * 1_000)
-        async with _Finished(follow_redirects=True) as http:
-            options = types.HttpOptions(base_url=address.base_url, timeout=milliseconds, httpx_async_client=http)
-            with genai.Client(enterprise=False, api_key=address.api_key, http_options=options) as client:
+    async def _opened(endpoint: Endpoint) -> AsyncGenerator[AsyncClient, None]:
+        milliseconds = None if endpoint.seconds is None else round(endpoint.seconds * 1_000)
+        async with _BodyClient(follow_redirects=True) as http:
+            options = types.HttpOptions(base_url=endpoint.base_url, timeout=milliseconds, httpx_async_client=http)
+            with genai.Client(enterprise=False, api_key=endpoint.api_key, http_options=options) as client:
                 async with client.aio as aio:
                     yield aio
 
-    async def _ask(self, client: AsyncClient, rendered: Rendered, speech: Speech) -> Reply:
-        content = _Content(self._service, speech)
+    async def _ask(self, client: AsyncClient, rendered: Rendered, text: TextStream) -> Reply:
+        content = _GeminiReply(self._service, text)
         token = _BODY.set(rendered.body)
         try:
             async for chunk in await client.models.generate_content_stream(
@@ -67,7 +69,7 @@ class GeminiModel(RenderedModel[AsyncClient]):
                 await content.take(chunk)
         finally:
             _BODY.reset(token)
-        await speech.end()
+        await text.end()
         return content.reply()
 
     def _read(self, error: Exception) -> ModelError:
@@ -81,19 +83,19 @@ class GeminiModel(RenderedModel[AsyncClient]):
                 return read_failure(self._service, error)
 
 
-class _Finished(httpx2.AsyncClient):
-    """Sends the bytes that are finished, whatever else is handed to it."""
+class _BodyClient(httpx2.AsyncClient):
+    """Replaces the body of every request with the rendered bytes."""
 
-    def build_request(self, *args: Any, **options: Any) -> httpx2.Request:  # noqa: ANN401 - those of its parent
+    def build_request(self, *args: Any, **options: Any) -> httpx2.Request:  # noqa: ANN401 - the signature of httpx2
         return super().build_request(*args, **(options | {"content": _BODY.get()}))
 
 
-class _Content:
-    """A reply while it arrives."""
+class _GeminiReply:
+    """Assembles a reply from the chunks of a Gemini stream."""
 
-    def __init__(self, service: str, speech: Speech) -> None:
+    def __init__(self, service: str, text: TextStream) -> None:
         self._service = service
-        self._speech = speech
+        self._text = text
         self._parts: list[dict[str, Any]] = []
         self._spent = types.GenerateContentResponseUsageMetadata()
         self._response_id = ""
@@ -110,11 +112,11 @@ class _Content:
                 self._finish_reason = candidate.finish_reason.value
             for part in (candidate.content.parts if candidate.content else None) or ():
                 if part.text and not part.thought:
-                    await self._speech.say(part.text)
+                    await self._text.add(part.text)
                 self._add(part.model_dump(mode="json", by_alias=True, exclude_none=True))
 
     def _add(self, part: dict[str, Any]) -> None:
-        # Text comes in pieces that are one part in truth. A signed part stays as it is: the signature is about it.
+        # Text arrives in pieces of one part, which are joined. A signed part is kept as it is: its signature covers it.
         last = self._parts[-1] if self._parts else {}
         if _is_text(part) and _is_text(last) and part.get("thought") == last.get("thought"):
             last["text"] += part["text"]
@@ -128,14 +130,14 @@ class _Content:
             raise cut_off(self._service)
         parts = [part for part in whole_value(self._parts) if part != {"text": ""}]
         calls = [part["functionCall"] for part in parts if "functionCall" in part]
-        if not (self._speech.text or calls or self._finish_reason in _FINISHED):
+        if not (self._text.text or calls or self._finish_reason in _FINISHED):
             raise unanswered(self._service, f"it stopped with {self._finish_reason}")
         for place, call in enumerate(calls, start=1):
-            # A result has to name its call, also where the service gave it no name.
+            # Every result must name its call, so a call without an id gets one.
             call.setdefault("id", f"{self._response_id or 'call'}-{place}")
             call.setdefault("args", {})
         return Reply(
-            text=self._speech.text,
+            text=self._text.text,
             tool_calls=tuple(ToolCall(id=call["id"], name=call.get("name", ""), args=call["args"]) for call in calls),
             usage=self._usage(),
             native={Wire.GEMINI.value: parts} if _says_more(parts) else None,
@@ -154,6 +156,6 @@ def _is_text(part: Mapping[str, Any]) -> bool:
 
 
 def _says_more(parts: list[dict[str, Any]]) -> bool:
-    """Whether the parts hold anything beside one text and the calls behind it."""
+    """Whether the parts hold anything other than one text followed by tool calls."""
     kinds = [tuple(part) for part in parts]
     return any(kind != ("functionCall",) for kind in kinds[kinds[:1] == [("text",)] :])

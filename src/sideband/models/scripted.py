@@ -1,4 +1,4 @@
-"""A model that plays a script: deterministic, offline, and as demanding of tools as a real one."""
+"""A model that answers from a script: deterministic and offline, with real tool calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,13 +6,15 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from sideband.core.lifecycle import Shown
-from sideband.core.usage import Usage
-from sideband.ports import Message, ModelError, OnText, Plan, Reply
+from sideband.core.events import Usage
+from sideband.core.messages import Message, Reply
+from sideband.core.turn import Shown
+from sideband.ports import ModelError, OnText
+from sideband.render.plan import Plan
 from sideband.render.shapes import tagged
 from sideband.render.view import RequestView
 
-# One line of a script: what to answer, how to fail, or a function of the request that decides.
+# One line of a script: a reply, an error to raise, or a function that chooses one for the request.
 Said: TypeAlias = Reply | str | ModelError
 Line: TypeAlias = Said | Callable[[RequestView], Said | Awaitable[Said]]
 
@@ -28,14 +30,14 @@ class ScriptedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """All that a reader of the request could read."""
+        """The system prompt, messages and reminders as one string."""
         return "\n".join([self.system, *(str(message["content"]) for message in self.messages), *self.reminders])
 
 
 class ScriptedModel:
-    """Answers with one line of the script after the other, and remembers every request it was sent.
+    """Answers each request with the next line of the script, and records every request in `requests`.
 
-    At the end of the script it answers `the_end`. Tokens are estimated, four characters each.
+    After the last line it answers `the_end`. Token counts are estimated at four characters per token.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class ScriptedModel:
         return self._context_window
 
     def plan(self, view: RequestView) -> Plan:
-        """All live reminders, at the end of the request."""
+        """Show all live reminders at the end of the request."""
         reminders = tuple(tagged(item.reminder, item.provenance) for item in view.live)
         request = ScriptedRequest(
             turn=view.turn,
@@ -70,13 +72,13 @@ class ScriptedModel:
         self._next += 1
         reply = await self._read(line, view)
         if on_text is not None and reply.text:
-            told = on_text(reply.text)
-            if isinstance(told, Awaitable):
-                await told
+            returned = on_text(reply.text)
+            if isinstance(returned, Awaitable):
+                await returned
         return reply
 
     async def _read(self, line: Line, view: RequestView) -> Reply:
-        # A model call is never over at once: whatever waits for the loop gets its turn here.
+        # A real model call always suspends, so let other tasks run here as well.
         await asyncio.sleep(0)
         said: Any = line(view) if callable(line) else line
         if isinstance(said, Awaitable):

@@ -1,4 +1,4 @@
-"""How a refusal is told to a peer: the number each protocol has for it, and the details that go with it."""
+"""How an error is reported to a peer: the code in each protocol, and the details that accompany it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,7 +8,7 @@ from sideband.core.errors import RateLimited, ReminderError
 
 
 class Refusal(NamedTuple):
-    """The code of a JSON-RPC error on ACP and on A2A, and the status of an HTTP response."""
+    """The JSON-RPC error codes on ACP and A2A, and the HTTP status."""
 
     acp: int
     a2a: int
@@ -20,7 +20,7 @@ _FORBIDDEN: Final = Refusal(-32602, -32602, 403)
 _UNKNOWN: Final = Refusal(-32002, -32001, 404)
 _TOO_LATE: Final = Refusal(-32010, -32004, 409)
 _TOO_MUCH: Final = Refusal(-32010, -32000, 429)
-# Mistakes in the code or configuration of this side: no peer can mend them by asking differently.
+# Errors in the code or configuration of this side, which a peer cannot fix by changing its request.
 _OUR_FAULT: Final = Refusal(-32603, -32603, 500)
 
 REFUSALS: Final[Mapping[str, Refusal]] = MappingProxyType(
@@ -50,7 +50,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = MappingProxyType(
     }
 )
 
-# The refusals that are about one id, with its name on the wires; None where only the answered method knows that.
+# The refusals that concern one id, with the name of its field; None if the name depends on the method.
 _ABOUT: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         "unknown_reminder_id": "reminderId",
@@ -64,19 +64,19 @@ _ABOUT: Final[Mapping[str, str | None]] = MappingProxyType(
 ERROR_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 A2A_DOMAIN: Final = "a2a-protocol.org"
 DOMAIN: Final = "sideband"
-# The names that A2A itself gives to its codes.
+# The reasons that A2A itself defines for its codes.
 _A2A_REASONS: Final[Mapping[int, str]] = MappingProxyType({-32001: "TASK_NOT_FOUND", -32004: "UNSUPPORTED_OPERATION"})
 
 
 def refusal(error: ReminderError) -> Refusal:
-    """What each protocol answers for this error."""
+    """The codes of this error in each protocol."""
     return REFUSALS[error.reason]
 
 
 def error_data(error: ReminderError, *, id_name: str = "id") -> dict[str, Any]:
-    """The `data` of a JSON-RPC error: the reason, and of code, field, id and waiting time what there is.
+    """The `data` of a JSON-RPC error: the reason, and if present the code, field, id and retry delay.
 
-    `id_name` is what the answered method calls the id it was asked about.
+    `id_name` is the parameter with the id in the method that is answered.
     """
     data: dict[str, Any] = {"reason": error.reason}
     if error.code is not None:
@@ -93,7 +93,7 @@ def error_data(error: ReminderError, *, id_name: str = "id") -> dict[str, Any]:
 
 
 def error_details(error: ReminderError, *, id_name: str = "id") -> list[dict[str, Any]]:
-    """The same as A2A wants it: a list of `google.rpc.ErrorInfo`, A2A's own first where its code has a name."""
+    """The details of an error as A2A defines them: a list of `google.rpc.ErrorInfo`, A2A's own reason first if any."""
     data = error_data(error, id_name=id_name)
     reason = data.pop("reason")
     ours = _error_info(reason.upper(), DOMAIN, {name: str(value) for name, value in data.items()})

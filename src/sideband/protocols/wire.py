@@ -1,7 +1,7 @@
-"""The record as the wires spell it, and the words and shapes that ACP, A2A and MCP have in common.
+"""The reminder record as peers see it, and the words and shapes that ACP, A2A and MCP share.
 
-Inside, names are snake_case and `source` tells the kinds of producers apart; outside, names are camelCase and
-`source` is one of five words that mean something to a peer. Nothing else translates between the two.
+Internally names are snake_case and `source` distinguishes all kinds of producers; on the wire names are camelCase and
+`source` is one of five words that are meaningful to a peer. Only this module translates between the two.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from sideband.core.seams import Mode
 
 
 class Via(StrEnum):
-    """The bridge a reminder came over."""
+    """The bridge over which a reminder arrived."""
 
     ACP = "acp"
     A2A = "a2a"
@@ -26,7 +26,7 @@ class Via(StrEnum):
 
 
 class SourceWord(StrEnum):
-    """Where a reminder came from, in the words a peer is told."""
+    """The origin of a reminder, in the words that peers see."""
 
     HOST = "host"
     PROVIDER = "provider"
@@ -44,41 +44,41 @@ OUTWARD: Final[Mapping[Source, SourceWord]] = MappingProxyType(
         Source.INHERITED: SourceWord.INHERITED,
     }
 )
-# Over these two it is the session's own client that speaks; over the others somebody it does not vouch for.
-OF_THE_HOST: Final[frozenset[str | None]] = frozenset({Via.ACP, Via.HTTP})
+# On these bridges the sender is the session's own client; on the others the client does not vouch for it.
+HOST_BRIDGES: Final[frozenset[str | None]] = frozenset({Via.ACP, Via.HTTP})
 
 
 def outward(source: Source, via: str | None = None) -> SourceWord:
-    """The word for `source` on every wire; `via` is the bridge it came over, None where that is not known."""
-    return SourceWord.HOST if source is Source.BRIDGE and via in OF_THE_HOST else OUTWARD[source]
+    """The word for `source` on every wire; `via` is the bridge it arrived over, or None if that is unknown."""
+    return SourceWord.HOST if source is Source.BRIDGE and via in HOST_BRIDGES else OUTWARD[source]
 
 
-# What a field means is said once, here; the generated schemas and types repeat it.
+# The descriptions of shared fields; the generated schemas and types repeat them.
 
-Body = Annotated[str, Meta(min_length=1, description="The text that the model gets to read.")]
+Body = Annotated[str, Meta(min_length=1, description="The text that the model reads.")]
 Tag = Annotated[str, Meta(min_length=1)]
-Tags = Annotated[tuple[Tag, ...], Meta(description="Labels to find, clear and audit it by.")]
-DedupeKey = Annotated[str, Meta(description="A newer reminder with the same key takes the place of this one.")]
+Tags = Annotated[tuple[Tag, ...], Meta(description="Labels for finding, clearing and auditing the reminder.")]
+DedupeKey = Annotated[str, Meta(description="A newer reminder with the same key replaces this one.")]
 TtlTurns = Annotated[
     int,
     Meta(
         ge=1,
         le=MAX_TTL_TURNS,
-        description="The number of turns it is shown in; without it, it stays until cleared or compacted away.",
+        description="The number of turns in which it is shown; if absent, it stays until cleared or compacted away.",
     ),
 ]
-PreserveOnCompact = Annotated[bool, Meta(description="Whether it outlives a compaction of the transcript.")]
+PreserveOnCompact = Annotated[bool, Meta(description="Whether it survives a compaction of the transcript.")]
 FiredAtTurn = Annotated[int, Meta(description="The number of the first request that could show it.")]
 CallerId = Annotated[
     str,
     Meta(
         pattern=r"^[A-Za-z0-9._:-]{1,128}$",
-        description="An id of the caller's choice: sent again with the same content, it adds nothing.",
+        description="An id chosen by the caller; a repeat with the same content has no further effect.",
     ),
 ]
 MintedId = Annotated[str, Meta(description="The reminder's id.")]
-Position = Annotated[int, Meta(ge=0, description="Its place in the order of delivery, from 0.")]
-DedupedCount = Annotated[int, Meta(ge=0, description="How many waiting reminders it took the place of.")]
+Position = Annotated[int, Meta(ge=0, description="Its position in the order of delivery, from 0.")]
+DedupedCount = Annotated[int, Meta(ge=0, description="How many waiting reminders it replaced.")]
 RemovedCount = Annotated[int, Meta(ge=0, description="How many reminders were withdrawn.")]
 PendingCount = Annotated[int, Meta(ge=0, description="How many rows follow.")]
 SelectedId = Annotated[str, Meta(description="Only the reminder with this id.")]
@@ -87,29 +87,31 @@ SelectedKey = Annotated[str, Meta(description="Only the reminder with this key."
 ANY_SELECTOR: Final[Mapping[str, object]] = MappingProxyType(
     {"anyOf": [{"required": ["id"]}, {"required": ["tag"]}, {"required": ["dedupeKey"]}]}
 )
-Extension = Annotated[dict[str, Any], Meta(description="Fields beyond the protocol; ours are below `sideband`.")]
+Extension = Annotated[
+    dict[str, Any], Meta(description="Fields beyond the protocol; those of Sideband are under `sideband`.")
+]
 
 
-# The `rename` of a struct whose names stay as they are.
+# The `rename` of a struct whose names stay in snake_case.
 SNAKE: Final[Mapping[str, str]] = MappingProxyType({})
 
-# A struct's `schema` adds to its generated JSON Schema what types cannot say.
+# A struct's `schema` adds to its generated JSON Schema what the types cannot express.
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a peer sends us: for what it leaves out it may also write null."""
+    """A message from a peer: an optional field may be absent or null."""
 
     schema: ClassVar[Mapping[str, object]] = MappingProxyType({})
 
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What we send: a field that would be null is left out."""
+    """A message to a peer: a field that would be null is omitted."""
 
     schema: ClassVar[Mapping[str, object]] = MappingProxyType({})
 
 
 class InjectedReminder(Inbound, frozen=True, kw_only=True):
-    """A reminder as a caller hands it in; the session adds the rest of the record."""
+    """A reminder as a caller submits it; the session adds the rest of the record."""
 
     body: Body
     tags: Tags | None = ()
@@ -123,35 +125,35 @@ class InjectedReminder(Inbound, frozen=True, kw_only=True):
 
 
 class Clamped(Outbound, frozen=True, kw_only=True):
-    """The hints that were lowered to what this caller may have; absent when none was."""
+    """The hints that were reduced to what this caller may use; absent if none was."""
 
-    requested: Annotated[dict[str, Any], Meta(description="What was asked for, by field.")] | None = None
-    effective: Annotated[dict[str, Any], Meta(description="What it became, by field.")] | None = None
+    requested: Annotated[dict[str, Any], Meta(description="The requested values, by field.")] | None = None
+    effective: Annotated[dict[str, Any], Meta(description="The effective values, by field.")] | None = None
 
 
 class ReplyMeta(Outbound, frozen=True, kw_only=True):
-    """What a reply says beyond the protocol."""
+    """The fields of a reply beyond the protocol."""
 
     sideband: Clamped | None = None
 
 
 class ReminderCapability(Outbound, frozen=True, kw_only=True):
-    """What the asking peer may do with reminders here."""
+    """What the requesting peer may do with reminders."""
 
     inject: Annotated[bool, Meta(description="Reminders are accepted.")]
-    emit: Annotated[bool, Meta(description="The life of reminders is reported.")]
+    emit: Annotated[bool, Meta(description="The lifecycle of reminders is reported.")]
     propagate: (
-        Annotated[tuple[Propagate, ...], Meta(description="The values that are kept; absent means `session` alone.")]
+        Annotated[tuple[Propagate, ...], Meta(description="The values that are honoured; absent means only `session`.")]
         | None
     ) = None
     role_hints: (
-        Annotated[tuple[RoleHint, ...], Meta(description="The hints that are kept; absent means `system` alone.")]
+        Annotated[tuple[RoleHint, ...], Meta(description="The hints that are honoured; absent means only `system`.")]
         | None
     ) = None
 
 
 class ReminderSpec(Outbound, frozen=True, kw_only=True):
-    """The whole record of a reminder as peers see it."""
+    """The complete record of a reminder as peers see it."""
 
     id: MintedId
     body: Body
@@ -163,13 +165,11 @@ class ReminderSpec(Outbound, frozen=True, kw_only=True):
     role_hint: RoleHint
     source: SourceWord
     fired_at_turn: FiredAtTurn
-    originating_agent_id: Annotated[str, Meta(description="The agent that had it first, if not this one.")] | None = (
-        None
-    )
+    originating_agent_id: Annotated[str, Meta(description="The agent that created it, if not this one.")] | None = None
 
 
 class ReminderRecord(Outbound, frozen=True, kw_only=True, rename=SNAKE):
-    """The whole record of a reminder with its own names and words, as journals and `_meta.harn.reminder` have it."""
+    """The complete record of a reminder in its internal form, as in journals and `_meta.harn.reminder`."""
 
     id: ReminderId
     body: str
@@ -188,17 +188,17 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def encode_camel(reminder: Reminder, *, via: str | None = None) -> bytes:
-    """The JSON of the record for a peer; what is None is left out."""
+    """The record for a peer as JSON; fields that are None are omitted."""
     return _encode(_spec(reminder, via))
 
 
 def to_camel(reminder: Reminder, *, via: str | None = None) -> dict[str, Any]:
-    """The same as an object, to be put into a message."""
+    """The record for a peer as an object, to be put into a message."""
     return _plain(_spec(reminder, via))
 
 
 def to_snake(reminder: Reminder) -> dict[str, Any]:
-    """The record under its own names; what is None is left out."""
+    """The record in its internal form; fields that are None are omitted."""
     return _plain(
         ReminderRecord(
             id=reminder.id,
@@ -234,6 +234,6 @@ def _spec(reminder: Reminder, via: str | None) -> ReminderSpec:
 
 def _plain(message: ReminderSpec | ReminderRecord) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(message)
-    # JSON knows no tuples, and what reads a message before it is written should see what JSON will say.
+    # JSON has no tuples; code that reads the message before it is encoded should see a list as well.
     plain["tags"] = list(plain["tags"])
     return plain

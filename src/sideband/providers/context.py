@@ -1,4 +1,4 @@
-"""What a provider is, and what it may look at."""
+"""What a provider is, and the context it is evaluated in."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -11,7 +11,7 @@ from sideband.recall.facts import FactBook
 
 
 class MountMode(StrEnum):
-    """What an agent may do below a mounted root."""
+    """What an agent may do in a mounted root."""
 
     READ_ONLY = "read_only"
     EXTEND = "extend"
@@ -24,7 +24,7 @@ class MountedRoot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceAnchor(msgspec.Struct, frozen=True, kw_only=True):
-    """The place a session works in, and what else is mounted beside it."""
+    """The primary path that a session works in, and further mounted roots."""
 
     primary: str
     roots: tuple[MountedRoot, ...] = ()
@@ -33,8 +33,8 @@ class WorkspaceAnchor(msgspec.Struct, frozen=True, kw_only=True):
 class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
     """One event as a provider sees it.
 
-    `payload` is the event's own, `options` those of the loop, `config` the provider's part of them. `profile` is what is
-    known of the model (its `context_window`); None for it, `facts` or `anchor` means that there is none.
+    `payload` belongs to the event, `options` to the loop, and `config` is the provider's own part of the options.
+    `profile` describes the model (its `context_window`). `profile`, `facts` and `anchor` are None if the loop has none.
     """
 
     event: str
@@ -53,9 +53,9 @@ Evaluate: TypeAlias = Callable[[ProviderContext], Any]
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """Looks at some events and may answer with reminders; a `canonical` one is pure and part of this library.
+    """A function that is called at some events and may return reminders; a `canonical` one is built in and pure.
 
-    `evaluate` returns None, a reminder's fields, `{"reminder": …}`, or a list of these.
+    `evaluate` returns None, the fields of a reminder, `{"reminder": …}`, or a list of these.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""One pass over the providers that subscribe to an event: what each returned, or how it failed."""
+"""Evaluation of the providers that subscribe to an event: what each returned, or how it failed."""
 
 from collections.abc import Awaitable, Coroutine, Sequence
 from functools import lru_cache
@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from sideband.core.draft import Draft
 from sideband.core.effects import read_effects
 from sideband.core.errors import MalformedProviderResult, ReminderError, shown
 from sideband.core.events import ProviderEvaluated
+from sideband.core.reminder import Draft
 from sideband.core.surfaces import Surface
 from sideband.providers.context import Provider, ProviderContext
 
@@ -18,7 +18,7 @@ OVER_BUDGET: Final = "budget"
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one provider: the event to note first, then the reminders to inject."""
+    """The outcome of one provider: the event to record first, then the reminders to inject."""
 
     provider_id: str
     drafts: tuple[Draft, ...] = ()
@@ -26,40 +26,40 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluate_one(provider: Provider, ctx: ProviderContext) -> Evaluation:
-    """Call one provider that needs no waiting for; whatever it raises is part of the evaluation."""
+    """Call one synchronous provider; an exception it raises becomes part of the evaluation."""
     try:
         returned = provider.evaluate(ctx)
         return silent(provider.id, ctx.event) if returned is None else read_result(provider.id, ctx.event, returned)
     except ReminderError as error:
         return failure(provider.id, ctx.event, str(error))
-    except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises concerns nobody but its provider
+    except Exception as error:  # noqa: BLE001 - an error in user code must affect only its own provider
         return failure(provider.id, ctx.event, f"the provider raised {shown(error)}")
 
 
 def read_result(provider_id: str, event: str, returned: object) -> Evaluation:
-    """What a provider returned, read; an awaitable has to be awaited before."""
+    """Parse what a provider returned; the caller must have awaited an awaitable before."""
     try:
-        drafts = read_effects(_at_hand(returned), Surface.PROVIDER).reminders
+        drafts = read_effects(_not_awaitable(returned), Surface.PROVIDER).reminders
     except ReminderError as error:
         return failure(provider_id, event, str(error))
     return _evaluation(provider_id, event, drafts)
 
 
-# By far the most evaluations come to nothing, and those of one provider on one event are all alike.
+# Most evaluations yield nothing, and those of one provider for one event are equal.
 @lru_cache(maxsize=256)
 def silent(provider_id: str, event: str) -> Evaluation:
-    """The evaluation of a provider that has nothing to say."""
+    """The evaluation of a provider that returned None."""
     return _evaluation(provider_id, event, ())
 
 
 def failure(provider_id: str, event: str, error: str) -> Evaluation:
     """The evaluation of a provider that failed."""
-    told = ProviderEvaluated(provider_id=provider_id, event_name=str(event), fired=False, error=error)
-    return Evaluation(provider_id=provider_id, event=told)
+    evaluated = ProviderEvaluated(provider_id=provider_id, event_name=str(event), fired=False, error=error)
+    return Evaluation(provider_id=provider_id, event=evaluated)
 
 
 def within_budget(evaluations: Sequence[Evaluation], *, budget_bytes: int = BUDGET_BYTES) -> tuple[Evaluation, ...]:
-    """The evaluations of one pass with the reminders that fit, the first come first; each that does not is reported."""
+    """Keep the reminders of one event that fit into the budget, in order; evaluations that lose some say so."""
     left = budget_bytes
     fitting: list[Evaluation] = []
     for evaluation in evaluations:
@@ -81,15 +81,15 @@ def within_budget(evaluations: Sequence[Evaluation], *, budget_bytes: int = BUDG
 
 
 def _evaluation(provider_id: str, event: str, drafts: tuple[Draft, ...], skipped: str | None = None) -> Evaluation:
-    told = ProviderEvaluated(provider_id=provider_id, event_name=str(event), fired=bool(drafts), skipped=skipped)
-    return Evaluation(provider_id=provider_id, drafts=drafts, event=told)
+    evaluated = ProviderEvaluated(provider_id=provider_id, event_name=str(event), fired=bool(drafts), skipped=skipped)
+    return Evaluation(provider_id=provider_id, drafts=drafts, event=evaluated)
 
 
-def _at_hand(returned: object) -> object:
+def _not_awaitable(returned: object) -> object:
     if not isinstance(returned, Awaitable):
         return returned
     if isinstance(returned, Coroutine):
-        # It will never run; without this the interpreter complains that nobody awaited it.
+        # Closing avoids the warning about a coroutine that was never awaited.
         returned.close()
     raise MalformedProviderResult(
         f"a provider that has to be awaited cannot be evaluated here: {shown(returned)}", value=returned

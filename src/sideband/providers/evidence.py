@@ -1,23 +1,157 @@
-"""Where in the payload of an event evidence stands, and where it must not be looked for.
+"""Where the payload of an event holds evidence of a failure, and where it must not be looked for.
 
-What a tool was given, what people and models said, and what a tool shows of files is no evidence of anything.
+The input of a tool, the words of people and models, and the content of files that a tool shows are no evidence: a file
+may contain any error message.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
 from sideband.core.hookevents import SessionEvent
-from sideband.providers.displays import command_of, only_repeats, shows_files
 
-# Bounds of what is looked at; a payload may contain itself, or share its parts.
+_WORD: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
+# A tool shows files if its name contains one of these words.
+DISPLAYING: Final = frozenset(
+    {
+        "browse",
+        "cat",
+        "display",
+        "fetch",
+        "find",
+        "glob",
+        "grep",
+        "head",
+        "less",
+        "list",
+        "lookup",
+        "ls",
+        "open",
+        "read",
+        "rg",
+        "search",
+        "show",
+        "tail",
+        "tree",
+        "view",
+    }
+)
+# Or one word of each of these two sets.
+GETTING: Final = frozenset({"download", "get", "load"})
+FILES: Final = frozenset(
+    {"content", "contents", "document", "documents", "file", "files", "page", "pages", "resource", "resources", "url"}
+)
+# Tools that repeat what they wrote, and tools that repeat what another model said.
+WRITING: Final = frozenset({"append", "apply", "create", "diff", "edit", "insert", "patch", "replace", "save", "write"})
+TALKING: Final = frozenset({"agent", "critic", "delegate", "judge", "reviewer", "subagent"})
+# The output of these tools is evidence.
+DIAGNOSING: Final = frozenset({"diagnostic", "diagnostics", "lints", "problems"})
+
+# Where a command line is split, and what may precede a program.
+_SEPARATOR: Final = r"&&|\|\|?|;|\n"
+_ASSIGNMENT: Final = r"[A-Za-z_]\w*="
+_PREFIXES: Final = frozenset({"command", "env", "nice", "sudo", "time"})
+# Programs without output of their own, which are ignored.
+_MOVES: Final = frozenset({"cd", "popd", "pushd", "set", "export"})
+PROGRAMS: Final = frozenset(
+    {
+        "ack",
+        "ag",
+        "awk",
+        "bat",
+        "cat",
+        "cut",
+        "diff",
+        "echo",
+        "egrep",
+        "fd",
+        "fgrep",
+        "file",
+        "find",
+        "grep",
+        "head",
+        "jq",
+        "less",
+        "ls",
+        "more",
+        "nl",
+        "printf",
+        "rg",
+        "sed",
+        "sort",
+        "stat",
+        "strings",
+        "tail",
+        "tree",
+        "uniq",
+        "wc",
+        "xxd",
+        "yq",
+        "zcat",
+        "zgrep",
+    }
+)
+GIT_VIEWS: Final = frozenset({"blame", "cat-file", "diff", "grep", "log", "show", "status"})
+
+
+def shows_files(tool: str, command: str = "") -> bool:
+    """Whether the output of this tool, or of the command it ran, only shows the content of files."""
+    words = _words(tool)
+    if words & DIAGNOSING:
+        return False
+    return bool(words & DISPLAYING or (words & GETTING and words & FILES)) or _only_displays(command)
+
+
+def only_repeats(tool: str) -> bool:
+    """Whether the text of this tool repeats what it wrote to a file, or what another model said."""
+    return bool(_words(tool) & (WRITING | TALKING))
+
+
+def command_of(args: Mapping[str, object]) -> str:
+    """The command line among the arguments of a tool, or an empty string."""
+    for name in ("command", "cmd", "script"):
+        match args.get(name):
+            case str() as line:
+                return line
+            case list() | tuple() as words:
+                return " ".join(word for word in words if isinstance(word, str))
+            case _:
+                continue
+    return ""
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in re.findall(_WORD, name))
+
+
+def _only_displays(command: str) -> bool:
+    programs = [program for part in re.split(_SEPARATOR, command) if (program := _program(part.split()))]
+    return bool(programs) and all(_displays(program) for program in programs)
+
+
+def _program(words: list[str]) -> tuple[str, str] | None:
+    """The program and its first argument in one part of a command line; None if it has no program of interest."""
+    while words and (words[0] in _PREFIXES or re.match(_ASSIGNMENT, words[0])):
+        words = words[1:]
+    if not words or words[0] in _MOVES:
+        return None
+    return words[0].rpartition("/")[2], words[1] if len(words) > 1 else ""
+
+
+def _displays(program: tuple[str, str]) -> bool:
+    name, argument = program
+    return name in PROGRAMS or (name == "git" and argument in GIT_VIEWS)
+
+
+# Bounds of the search; a payload may contain itself, or share its parts.
 MAX_DEPTH: Final = 8
 MAX_VALUES: Final = 4_000
 
-# Under these names tools give what they have to say.
+# The fields that hold the output of a tool.
 OUTPUTS: Final = ("result", "output", "stdout", "stderr", "text", "content")
-# Under these names they are given something, or a person or a model is quoted.
+# The fields that hold the input of a tool, or the words of a person or a model.
 INPUTS: Final = frozenset(
     {
         "args",
@@ -38,8 +172,8 @@ REPORTS: Final = ("tool_results", "results")
 SPEAKERS: Final = ("assistant", "developer", "system", "user")
 
 
-class Entry(NamedTuple):
-    """A value in a payload; `name` is the key it stands under, and empty for an item of a list."""
+class PayloadEntry(NamedTuple):
+    """A value in a payload; `name` is its key, or empty for an item of a list."""
 
     path: str
     name: str
@@ -47,9 +181,9 @@ class Entry(NamedTuple):
 
 
 class ToolReport(NamedTuple):
-    """What one call of a tool came to.
+    """The outcome of one tool call.
 
-    Of a tool that shows files nothing in `outputs` counts; of one that only repeats something the text does not.
+    If the tool shows files, its output does not count; if it only repeats something, its text does not count.
     """
 
     path: str
@@ -59,29 +193,29 @@ class ToolReport(NamedTuple):
     only_repeats: bool
 
     def at(self, name: str) -> str:
-        """Where a field of this report stands, for a reader: the tool, and the place in the payload."""
+        """The position of a field of this report for a reader: the tool, and the path in the payload."""
         return " ".join(part for part in (self.tool, _below(self.path, name)) if part)
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """All that the tool said, by name, except what it only shows."""
+        """The output texts of the tool with their paths; nothing if they are no evidence."""
         if self.shows_files or self.only_repeats:
             return
         room = iter(range(MAX_VALUES))
         for name in OUTPUTS:
-            for entry in _walk(Entry(name, name, self.fields.get(name)), MAX_DEPTH, room):
+            for entry in _walk(PayloadEntry(name, name, self.fields.get(name)), MAX_DEPTH, room):
                 if isinstance(entry.value, str):
                     yield entry.path, entry.value
 
 
 def fields_of(value: object) -> Mapping[str, object]:
-    """The fields of a mapping or a record; anything else has none."""
+    """The fields of a mapping or a record; empty for any other value."""
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.asdict(value)
     return value if isinstance(value, Mapping) else {}
 
 
 def tool_name(fields: Mapping[str, object]) -> str:
-    """The name of the tool that an event is about; empty where it is not given."""
+    """The name of the tool that an event is about, or an empty string."""
     tool = fields.get("tool")
     for name in (fields.get("tool_name"), fields_of(tool).get("name"), tool):
         if isinstance(name, str) and name.strip():
@@ -90,7 +224,7 @@ def tool_name(fields: Mapping[str, object]) -> str:
 
 
 def tool_reports(event: str, payload: Mapping[str, object]) -> tuple[ToolReport, ...]:
-    """The calls of tools that an event tells of."""
+    """The tool calls that an event reports."""
     reports = [_report("", payload)] if event == SessionEvent.POST_TOOL_USE else []
     for name in REPORTS:
         told = payload.get(name)
@@ -99,9 +233,9 @@ def tool_reports(event: str, payload: Mapping[str, object]) -> tuple[ToolReport,
     return tuple(reports)
 
 
-def entries(payload: Mapping[str, object]) -> Iterator[Entry]:
-    """Everything in a payload that may be evidence, but for the text of tools."""
-    return _walk(Entry("", "", payload), MAX_DEPTH, iter(range(MAX_VALUES)))
+def entries(payload: Mapping[str, object]) -> Iterator[PayloadEntry]:
+    """Every value in a payload that may be evidence, except the output texts of tools."""
+    return _walk(PayloadEntry("", "", payload), MAX_DEPTH, iter(range(MAX_VALUES)))
 
 
 def _report(path: str, fields: Mapping[str, object]) -> ToolReport:
@@ -115,7 +249,7 @@ def _report(path: str, fields: Mapping[str, object]) -> ToolReport:
     return ToolReport(path, tool, fields, shows_files(tool, command), only_repeats(tool))
 
 
-def _walk(entry: Entry, depth: int, room: Iterator[int]) -> Iterator[Entry]:
+def _walk(entry: PayloadEntry, depth: int, room: Iterator[int]) -> Iterator[PayloadEntry]:
     if entry.value is None or next(room, None) is None:
         return
     yield entry
@@ -123,7 +257,7 @@ def _walk(entry: Entry, depth: int, room: Iterator[int]) -> Iterator[Entry]:
         return
     if isinstance(entry.value, list | tuple):
         for index, item in enumerate(entry.value):
-            yield from _walk(Entry(f"{entry.path}[{index}]", "", item), depth - 1, room)
+            yield from _walk(PayloadEntry(f"{entry.path}[{index}]", "", item), depth - 1, room)
         return
     fields = fields_of(entry.value)
     if not fields or fields.get("role") in SPEAKERS:
@@ -131,7 +265,7 @@ def _walk(entry: Entry, depth: int, room: Iterator[int]) -> Iterator[Entry]:
     hidden = INPUTS | frozenset(OUTPUTS) if _report("", fields).shows_files else INPUTS
     for name, value in fields.items():
         if name not in hidden:
-            yield from _walk(Entry(_below(entry.path, name), name, value), depth - 1, room)
+            yield from _walk(PayloadEntry(_below(entry.path, name), name, value), depth - 1, room)
 
 
 def _below(path: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Findings that a payload states in its own structure: errors of tools, verdicts of verifiers, diagnostics."""
+"""Failures that a payload states in structured form: tool errors, verdicts of verifiers, diagnostics."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,32 +9,32 @@ from typing import Final
 import msgspec
 
 from sideband.core.errors import shown
-from sideband.providers.evidence import Entry, ToolReport, fields_of
-from sideband.providers.quoting import one_line
+from sideband.providers.evidence import PayloadEntry, ToolReport, fields_of
+from sideband.providers.quote import one_line
 from sideband.providers.settings import is_count, is_number
 
 SUMMARY_CHARACTERS: Final = 220
 PLACE_CHARACTERS: Final = 120
 
 
-class Finding(msgspec.Struct, frozen=True, order=True):
-    """Something that failed: who says so, where it is said, and what."""
+class ReviewFinding(msgspec.Struct, frozen=True, order=True):
+    """A failure: who reports it, where in the payload, and what failed."""
 
     source: str
     provenance: str
     summary: str
 
 
-def finding(source: str, provenance: str, summary: str) -> Finding:
-    """A finding with every part on one line and of bounded length."""
-    return Finding(
+def finding(source: str, provenance: str, summary: str) -> ReviewFinding:
+    """A finding whose parts are one line each, of bounded length."""
+    return ReviewFinding(
         one_line(source, most=PLACE_CHARACTERS),
         one_line(provenance, most=PLACE_CHARACTERS),
         one_line(summary, most=SUMMARY_CHARACTERS),
     )
 
 
-# Errors of tools.
+# Tool errors.
 
 FAILED_STATUS: Final = frozenset({"crashed", "error", "errored", "failed", "failure", "timed_out", "timeout"})
 NO_ERROR: Final = frozenset({"", "0", "false", "n/a", "nil", "no", "no error", "none", "null", "ok", "undefined"})
@@ -42,8 +42,8 @@ _EXIT_CODES: Final = ("exit_code", "exitCode", "returncode")
 _SAID: Final = ("message", "stderr", "text", "output", "stdout", "content", "result")
 
 
-def runtime_errors(payload: Mapping[str, object], reports: Sequence[ToolReport]) -> Iterator[Finding]:
-    """What the harness itself calls an error, with what it says about it."""
+def runtime_errors(payload: Mapping[str, object], reports: Sequence[ToolReport]) -> Iterator[ReviewFinding]:
+    """The tool calls that the event marks as failed, with their error messages."""
     for report in reports:
         said = _error_in(report.fields)
         if said is None and not report.shows_files:
@@ -64,13 +64,13 @@ def _error_in(fields: Mapping[str, object]) -> str | None:
         return None
     codes = _exit_codes(fields)
     if any(is_number(code) and code > 0 for code in codes):
-        # The program ran to its end. What it found wrong stands in its output, if it found anything.
+        # The program ran to completion: what it found wrong is in its output, if anything.
         return None
     return next((line for name in _SAID if (line := _line(fields.get(name), last=bool(codes)))), None)
 
 
 def _exit_codes(fields: Mapping[str, object]) -> tuple[object, ...]:
-    """How the program ended that a tool ran; nothing where it ran none."""
+    """The exit codes of the program that a tool ran; empty if it ran none."""
     told = (fields, fields_of(fields.get("data")), fields_of(fields.get("result")))
     return tuple(given[name] for given in told for name in _EXIT_CODES if name in given)
 
@@ -95,7 +95,7 @@ def _error_text(error: object) -> str | None:
 def _line(said: object, *, last: bool) -> str:
     """The line of a text, or of the first text in a list of blocks, that names the error.
 
-    That is the first; but below the output of a program stands last how it was ended.
+    That is the first line, but the last one (`last`) of a program's output, which says how the program ended.
     """
     if isinstance(said, list | tuple):
         return next((line for item in said if (line := _line(item, last=last))), "")
@@ -119,7 +119,7 @@ SIGNALS: Final = frozenset(
     }
 )
 ACCEPTED: Final = frozenset({"accept", "accepted", "ok", "pass", "passed", "succeeded", "success"})
-# Verdicts that have not been reached.
+# Values that mean that there is no verdict yet.
 OPEN: Final = frozenset({"", "n/a", "none", "not_run", "pending", "queued", "running", "skip", "skipped", "unknown"})
 _VERDICT: Final = ("signal", "verdict", "outcome", "decision", "status")
 _FLAG: Final = ("accepted", "passed", "ok", "success")
@@ -127,11 +127,11 @@ _FLAG: Final = ("accepted", "passed", "ok", "success")
 _WORD: Final = r"[\w/-]{1,32}"
 _REASON: Final = ("reason", "message", "summary", "detail", "details", "error")
 _NAME: Final = ("verifier", "name", "kind", "id")
-# A model's opinion is no evidence, by whatever name it is sent.
+# Words in the name of a verifier that mark it as a model, whose opinion is no evidence.
 _OPINION: Final = r"(?i:(?<![a-z])(?:llm|judge|critic|critique)(?![a-z]))"
 
 
-def verifier_signals(found: Iterable[Entry]) -> Iterator[Finding]:
+def verifier_signals(found: Iterable[PayloadEntry]) -> Iterator[ReviewFinding]:
     """Every verdict of a verifier that is not an acceptance."""
     for entry in found:
         if entry.name in SIGNALS:
@@ -140,7 +140,7 @@ def verifier_signals(found: Iterable[Entry]) -> Iterator[Finding]:
                 yield from _signal(item, entry.path)
 
 
-def _signal(item: object, path: str) -> Iterator[Finding]:
+def _signal(item: object, path: str) -> Iterator[ReviewFinding]:
     fields = {"verdict": item} if isinstance(item, str) else fields_of(item)
     refusal = _refusal(fields)
     who = " ".join(_text(fields, (name,)) for name in (*_NAME, "source"))
@@ -150,7 +150,7 @@ def _signal(item: object, path: str) -> Iterator[Finding]:
 
 
 def _refusal(fields: Mapping[str, object]) -> str:
-    """The verdict where it is reached and no acceptance, else nothing."""
+    """The verdict if it is a refusal, or an empty string."""
     verdict = _text(fields, _VERDICT).partition(":")[0].strip()
     if verdict:
         return "" if verdict.lower() in ACCEPTED | OPEN or not re.fullmatch(_WORD, verdict) else verdict
@@ -160,13 +160,13 @@ def _refusal(fields: Mapping[str, object]) -> str:
 # Diagnostics.
 
 
-class Severity(StrEnum):
+class DiagnosticSeverity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
 
 
 DIAGNOSTICS: Final = frozenset({"diagnostics", "errors", "issues", "problems"})
-# Under these names stands what is an error whatever it is called.
+# The content of these fields is an error whatever its severity.
 ALWAYS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "parse_error": "parse error",
@@ -177,7 +177,7 @@ ALWAYS: Final[Mapping[str, str]] = MappingProxyType(
         "undefined_names": "undefined name",
     }
 )
-# Codes of parse errors and of undefined names; what has one is an error whatever severity it is given.
+# Codes of parse errors and undefined names, which are errors whatever their severity.
 GRAVE_CODES: Final = frozenset(
     {
         "e0425",
@@ -201,24 +201,26 @@ GRAVE_CODES: Final = frozenset(
         "undefined-variable",
     }
 )
-_SEVERITIES: Final[Mapping[object, Severity]] = MappingProxyType(
+_SEVERITIES: Final[Mapping[object, DiagnosticSeverity]] = MappingProxyType(
     {
-        "critical": Severity.ERROR,
-        "error": Severity.ERROR,
-        "fatal": Severity.ERROR,
-        "warn": Severity.WARNING,
-        "warning": Severity.WARNING,
-        # The numbers of the language server protocol.
-        1: Severity.ERROR,
-        2: Severity.WARNING,
+        "critical": DiagnosticSeverity.ERROR,
+        "error": DiagnosticSeverity.ERROR,
+        "fatal": DiagnosticSeverity.ERROR,
+        "warn": DiagnosticSeverity.WARNING,
+        "warning": DiagnosticSeverity.WARNING,
+        # The numbers of the Language Server Protocol.
+        1: DiagnosticSeverity.ERROR,
+        2: DiagnosticSeverity.WARNING,
     }
 )
-# ESLint counts the other way round, and is known by the name it has for a code.
-_ESLINT: Final[Mapping[object, Severity]] = MappingProxyType({1: Severity.WARNING, 2: Severity.ERROR})
+# ESLint numbers severities the other way round; its diagnostics have a `ruleId`.
+_ESLINT: Final[Mapping[object, DiagnosticSeverity]] = MappingProxyType(
+    {1: DiagnosticSeverity.WARNING, 2: DiagnosticSeverity.ERROR}
+)
 
 
-def diagnostics(found: Iterable[Entry], *, include_warnings: bool) -> Iterator[Finding]:
-    """Every diagnostic that is an error, and on demand the warnings."""
+def diagnostics(found: Iterable[PayloadEntry], *, include_warnings: bool) -> Iterator[ReviewFinding]:
+    """Every diagnostic that is an error; warnings only with `include_warnings`."""
     for entry in found:
         items = entry.value if isinstance(entry.value, list | tuple) else (entry.value,)
         if entry.name in ALWAYS:
@@ -230,25 +232,27 @@ def diagnostics(found: Iterable[Entry], *, include_warnings: bool) -> Iterator[F
             for item in items:
                 fields = fields_of(item)
                 severity = _severity(fields)
-                if severity is Severity.ERROR or (include_warnings and severity is Severity.WARNING):
+                if severity is DiagnosticSeverity.ERROR or (
+                    include_warnings and severity is DiagnosticSeverity.WARNING
+                ):
                     yield from _diagnostic(fields, entry.path, severity)
 
 
-def _diagnostic(fields: Mapping[str, object], path: str, severity: Severity) -> Iterator[Finding]:
+def _diagnostic(fields: Mapping[str, object], path: str, severity: DiagnosticSeverity) -> Iterator[ReviewFinding]:
     source = _text(fields, ("source", "tool", "linter"))
     message = _message(fields)
     if message and not re.search(_OPINION, source):
         yield finding(source or "diagnostic", path, f"{severity.value}: {message}")
 
 
-def _severity(fields: Mapping[str, object]) -> Severity | None:
+def _severity(fields: Mapping[str, object]) -> DiagnosticSeverity | None:
     if _code(fields).lower().replace("_", "-") in GRAVE_CODES:
-        return Severity.ERROR
+        return DiagnosticSeverity.ERROR
     severities = _ESLINT if "ruleId" in fields else _SEVERITIES
     for name in ("severity", "level", "type"):
         value = fields.get(name)
         word = value.strip().lower() if isinstance(value, str) else value
-        # True is 1 to a mapping.
+        # True would look up 1, so bools are excluded.
         if (isinstance(word, str) or is_count(word)) and word in severities:
             return severities[word]
     return None
@@ -272,7 +276,7 @@ def _place(fields: Mapping[str, object]) -> str:
     path = _text(fields, ("file", "path", "filename", "filePath", "uri"))
     start = fields_of(fields_of(fields.get("range")).get("start"))
     location = fields_of(fields.get("location"))
-    # The language server protocol counts lines from 0, everybody else from 1.
+    # The Language Server Protocol counts lines from 0, all other formats from 1.
     zero_based = start.get("line")
     line = zero_based + 1 if is_count(zero_based) else fields.get("line") or location.get("row")
     return f"{path}:{line}" if path and is_count(line) else path

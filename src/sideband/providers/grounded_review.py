@@ -1,8 +1,9 @@
-"""Repeats what verifiers and the runtime report as failed, and nothing that anybody merely thinks."""
+"""`grounded_review`: repeats the failures that verifiers and the runtime report; opinions do not count."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -10,11 +11,10 @@ import msgspec
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.evidence import entries, tool_reports
-from sideband.providers.findings import Finding, diagnostics, finding, runtime_errors, verifier_signals
-from sideband.providers.quoting import packed
+from sideband.providers.findings import ReviewFinding, diagnostics, finding, runtime_errors, verifier_signals
+from sideband.providers.quote import packed
 from sideband.providers.settings import read_flag, read_number
-from sideband.providers.verifiers import scan
-from sideband.providers.wellness import went_well
+from sideband.providers.verifiers import may_report, scan
 
 ID: Final = "grounded_review"
 DEFAULT_FINDINGS: Final = 6
@@ -24,7 +24,7 @@ _DIGITS: Final = 16
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
-    """Fires when the event carries concrete evidence of a failure."""
+    """Fire when the event contains concrete evidence of a failure."""
     if not ctx.config and went_well(ctx.event, ctx.payload):
         return None
     most = int(read_number(ctx.config, "max_findings", "limit", default=DEFAULT_FINDINGS))
@@ -41,8 +41,8 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     }
 
 
-def _findings(ctx: ProviderContext) -> Iterator[Finding]:
-    """The surest first."""
+def _findings(ctx: ProviderContext) -> Iterator[ReviewFinding]:
+    """The findings, the most reliable first."""
     include_warnings = read_flag(ctx.config, "include_warnings", default=False)
     reports = tool_reports(ctx.event, ctx.payload)
     yield from runtime_errors(ctx.payload, reports)
@@ -54,14 +54,14 @@ def _findings(ctx: ProviderContext) -> Iterator[Finding]:
     told = ((text, report.at(name)) for report in reports for name, text in report.texts())
     places: dict[str, str] = {}
     for text, place in islice(told, MOST_TEXTS):
-        # The same output may stand in an event twice, under two names.
+        # An event may contain the same output twice, under two names.
         places.setdefault(text, place)
     for text, place in places.items():
         for source, summary in scan(text, include_warnings=include_warnings):
             yield finding(source, place, summary)
 
 
-def _body(event: str, found: tuple[Finding, ...], most: int) -> str:
+def _body(event: str, found: tuple[ReviewFinding, ...], most: int) -> str:
     lines, did_not_fit = packed(f"{item.source}, in {item.provenance}: {item.summary}" for item in found[:most])
     left_out = did_not_fit + max(0, len(found) - most)
     count = "1 failure was" if len(found) == 1 else f"{len(found)} failures were"
@@ -69,8 +69,8 @@ def _body(event: str, found: tuple[Finding, ...], most: int) -> str:
     return f"{body}\nLeft out here: {left_out} more." if left_out else body
 
 
-def _digest(found: tuple[Finding, ...]) -> str:
-    """The same for the same findings, in whatever order a parallel run reports them."""
+def _digest(found: tuple[ReviewFinding, ...]) -> str:
+    """A digest that does not depend on the order of the findings, which a parallel run may change."""
     return sha256(msgspec.json.encode(sorted(found))).hexdigest()[:_DIGITS]
 
 
@@ -79,4 +79,87 @@ PROVIDER: Final = Provider(
     subscribes_to=(SessionEvent.POST_TOOL_USE, SessionEvent.POST_STEP, SessionEvent.POST_AGENT_TURN),
     evaluate=evaluate,
     canonical=True,
+)
+
+
+# The fields, in order, with which the loop reports a call, its output, the program it ran, and a step. An event with
+# any other field is examined completely.
+_CALL: Final = (
+    "tool_name",
+    "tool_call_id",
+    "args",
+    "result",
+    "status",
+    "truncated",
+    "original_bytes",
+    "data",
+    "text",
+)
+_OUTPUT: Final = ("text", "is_error", "original_bytes", "data")
+_PROGRAM: Final = frozenset({"command", "exit_code", "duration_ms"})
+_STEP: Final = ("turn", "results")
+_RESULT: Final = ("tool_name", "status")
+_REPLY: Final = ("turn", "text")
+# Types without parts, which cannot contain structured evidence; numbers contain no text either.
+_NUMBER: Final = frozenset({bool, int, float, type(None)})
+_PLAIN: Final = _NUMBER | {str}
+
+
+def went_well(event: str, payload: Mapping[str, object]) -> bool:
+    """Whether an event certainly contains no evidence of a failure; a cheap test, because most events do not."""
+    look = _LOOKS.get(event)
+    return look is not None and look(payload)
+
+
+def _call_went_well(payload: Mapping[str, object]) -> bool:
+    if tuple(payload) != _CALL:
+        return False
+    tool, call_id, _args, result, status, truncated, size, data, told = payload.values()
+    if not (isinstance(told, str) and isinstance(result, msgspec.Struct) and result.__struct_fields__ == _OUTPUT):
+        return False
+    text, is_error, original_bytes, of_result = msgspec.structs.astuple(result)
+    return (
+        status == "ok"
+        and text == told
+        and is_error is False
+        and type(original_bytes) in _NUMBER
+        and type(tool) in _PLAIN
+        and type(call_id) in _PLAIN
+        and type(truncated) in _PLAIN
+        and type(size) in _PLAIN
+        and _ended_well(data)
+        and (data is of_result or _ended_well(of_result))
+        and not may_report(told)
+    )
+
+
+def _ended_well(data: object) -> bool:
+    if not (isinstance(data, dict) and data.keys() <= _PROGRAM):
+        return False
+    return not data or (data.get("exit_code", 0) == 0 and type(data.get("duration_ms")) in _NUMBER)
+
+
+def _step_went_well(payload: Mapping[str, object]) -> bool:
+    if tuple(payload) != _STEP:
+        return False
+    turn, results = payload.values()
+    return type(turn) in _NUMBER and isinstance(results, list) and all(map(_is_ok, results))
+
+
+def _is_ok(result: object) -> bool:
+    if not (isinstance(result, dict) and tuple(result) == _RESULT):
+        return False
+    return result["status"] == "ok" and type(result["tool_name"]) in _PLAIN
+
+
+def _reply_went_well(payload: Mapping[str, object]) -> bool:
+    return tuple(payload) == _REPLY and type(payload["turn"]) in _PLAIN and type(payload["text"]) in _PLAIN
+
+
+_LOOKS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = MappingProxyType(
+    {
+        SessionEvent.POST_TOOL_USE.value: _call_went_well,
+        SessionEvent.POST_STEP.value: _step_went_well,
+        SessionEvent.POST_AGENT_TURN.value: _reply_went_well,
+    }
 )

@@ -1,4 +1,4 @@
-"""Says that a daemon was idle for long."""
+"""`idle_nudge`: tells the model that the session was idle for a long time."""
 
 from typing import Any, Final
 
@@ -12,13 +12,13 @@ LEAST_SECONDS: Final = 1
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
-    """Fires when the daemon's wake interval reaches the configured time."""
+    """Fire when the daemon's wake interval reaches the configured time."""
     seconds = max(LEAST_SECONDS, read_number(ctx.config, "idle_seconds", "seconds", default=DEFAULT_SECONDS))
     waited_ms = ctx.payload.get("wake_interval_ms")
     if not is_number(waited_ms) or waited_ms < seconds * 1000:
         return None
     return {
-        # The time that really passed differs from wake to wake; the threshold does not.
+        # The body names the threshold, not the time that passed, so that it stays the same from wake to wake.
         "body": f"This session was idle for at least {seconds:,.10g} seconds, going by its wake interval. What "
         "happened meanwhile is not part of this conversation; check again what the next step relies on.",
         "tags": ["idle"],

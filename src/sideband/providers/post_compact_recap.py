@@ -1,11 +1,11 @@
-"""Says what a compaction took out of the conversation, and what stands in its place."""
+"""`post_compact_recap`: tells the model what a compaction removed, and the summary that replaces it."""
 
 from typing import Any, Final
 
 from sideband.core.hookevents import SessionEvent
 from sideband.core.reminder import MAX_TTL_TURNS
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.quoting import quoted
+from sideband.providers.quote import quoted
 from sideband.providers.settings import is_count, read_number
 
 ID: Final = "post_compact_recap"
@@ -13,7 +13,7 @@ TTL_TURNS: Final = 2
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
-    """Fires when messages were archived."""
+    """Fire when messages were archived."""
     archived = ctx.payload.get("archived_messages")
     if not is_count(archived) or archived == 0:
         return None

@@ -1,4 +1,4 @@
-"""Recalls what was stored about the project and bears on the task."""
+"""`project_facts`: recalls stored facts that are relevant to the task."""
 
 from typing import Any, Final
 
@@ -7,9 +7,9 @@ import msgspec
 from sideband.core.errors import InvalidOption, shown
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.pressure import fill
-from sideband.providers.quoting import named, one_line, packed
+from sideband.providers.quote import named, one_line, packed
 from sideband.providers.settings import read_number
+from sideband.providers.token_pressure import fill
 from sideband.recall.facts import Fact, FactBook, FactError, RecallOptions, recall_for_task
 
 ID: Final = "project_facts"
@@ -19,7 +19,7 @@ PLACE_CHARACTERS: Final = 120
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
-    """Fires at the start of a session, and again under budget pressure, when there are facts to show."""
+    """Fire at the start of a session, and again under budget pressure, if there are facts to show."""
     if ctx.facts is None or (ctx.event == SessionEvent.ON_BUDGET_THRESHOLD and not _is_pressed(ctx)):
         return None
     try:

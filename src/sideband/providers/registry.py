@@ -1,11 +1,11 @@
-"""The providers there are, and which of them a loop wants."""
+"""The canonical and registered providers, and the choice of those that a loop evaluates."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sideband.core.errors import InvalidOption, shown
-from sideband.core.fields import HOSTILE
 from sideband.core.hookevents import read_provider_event, refuse_too_many_providers
+from sideband.core.parse import HOSTILE
 from sideband.providers import (
     grounded_review,
     idle_nudge,
@@ -17,9 +17,9 @@ from sideband.providers import (
     workspace_anchor,
 )
 from sideband.providers.context import Evaluate, Provider
-from sideband.providers.options import read_options
+from sideband.providers.settings import read_options
 
-# The one list of them: what is enabled by default follows from it.
+# The only list of canonical providers; all of them are enabled by default.
 CANONICAL: Final = (
     token_pressure.PROVIDER,
     idle_nudge.PROVIDER,
@@ -34,13 +34,13 @@ MAX_ID: Final = 128
 
 
 class Registry:
-    """The canonical providers and, behind them, those that were registered, the newest last."""
+    """The canonical providers, followed by the registered ones, the newest last."""
 
     def __init__(self, registered: Iterable[Provider] = ()) -> None:
         self._registered = {provider.id: provider for provider in registered}
 
     def register(self, *, id: str, subscribes_to: Sequence[str], evaluate: Evaluate) -> Provider:
-        """Add a provider; one of the same id gives way to it, a canonical one until `clear`."""
+        """Add a provider; it replaces one of the same id, a canonical one until `clear`."""
         provider = Provider(
             id=_read_id(id), subscribes_to=_read_events(subscribes_to), evaluate=_read_function(evaluate)
         )
@@ -49,12 +49,12 @@ class Registry:
         return provider
 
     def clear(self) -> None:
-        """Forget what was registered."""
+        """Remove the registered providers."""
         self._registered.clear()
 
     @property
     def registered(self) -> tuple[str, ...]:
-        """The ids of those that are not canonical, or stand for one that is."""
+        """The ids of the registered providers, including those that replace a canonical one."""
         return tuple(self._registered)
 
     @property
@@ -63,7 +63,7 @@ class Registry:
         return (*canonical, *self._registered.values())
 
     def enabled(self, options: Mapping[str, Any]) -> tuple[Provider, ...]:
-        """The providers that a loop with these options evaluates; too many are an error."""
+        """The providers that a loop with these options evaluates; raises `TooManyProviders` beyond the limit."""
         wanted = read_options(options)
         if not wanted.enabled:
             return ()

@@ -1,4 +1,4 @@
-"""Tells a resumed worker why it was suspended, who resumed it, and with what."""
+"""`resume_continuity`: tells a resumed worker why it was suspended, who resumed it, and with which input."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,16 +8,16 @@ import msgspec
 from sideband.core.hookevents import WorkerEvent
 from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.evidence import fields_of
-from sideband.providers.quoting import MARK, named, one_line
+from sideband.providers.quote import MARK, named, one_line
 from sideband.providers.settings import is_count
 
 ID: Final = "resume_continuity"
-# In characters, of which each may have four bytes: together they stay below the size of a body.
+# In characters of up to four bytes each; together they fit into a reminder body.
 REASON_CHARACTERS: Final = 400
 INPUT_CHARACTERS: Final = 600
 DIGEST_CHARACTERS: Final = 700
 
-# Where an event tells what, in the order in which it is looked for.
+# The paths in the payload of each value, in order of preference.
 _INITIATOR: Final = ("resume.initiator", "initiator", "resume.cause", "cause")
 _REASON: Final = ("suspension.reason", "reason")
 _TURN: Final = ("suspended_at_turn", "suspension.suspended_at_turn", "suspended_turn")
@@ -29,7 +29,7 @@ _EVENT: Final = ("resume.trigger.event_id", "trigger.event_id", "resume.event_id
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any]:
-    """Fires whenever a worker is resumed."""
+    """Fire whenever a worker is resumed."""
     told = ctx.payload
     parts = [f"This session was suspended{_when(told)} and has been resumed by {_cause(told)}."]
     parts += _quote("Reason given for the suspension:", _text(told, _REASON), REASON_CHARACTERS) or [
@@ -85,7 +85,7 @@ def _text(told: Mapping[str, object], places: tuple[str, ...]) -> str:
 
 
 def _first(told: Mapping[str, object], places: tuple[str, ...]) -> object:
-    """What stands at the first of these places that is not empty."""
+    """The first of these places whose value is neither missing nor empty."""
     for place in places:
         *folders, name = place.split(".")
         fields = told

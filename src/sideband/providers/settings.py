@@ -1,16 +1,97 @@
-"""Reading a provider's own settings: null is absent, a name may have an alias, and a wrong type is an error."""
+"""The `reminders` option of a loop, which chooses providers, and the settings of each provider in it."""
 
 from collections.abc import Mapping
-from typing import Final, TypeGuard
+from types import MappingProxyType
+from typing import Any, Final, TypeGuard
 
-from sideband.core.errors import InvalidOption, shown
+import msgspec
 
-# Beyond it a number counts nothing real, and arithmetic with it may fail.
+from sideband.core.errors import InvalidOption, ReminderError, UnknownOption, shown
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class ReminderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`switches` turn providers on (`id`) and off (`-id`), from left to right; `config` has settings by provider id."""
+
+    enabled: bool = True
+    switches: tuple[str, ...] = ()
+    config: Mapping[str, Mapping[str, Any]] = NOTHING
+
+
+_KEYS: Final = ("enabled", "providers", "config")
+
+
+def read_options(options: Mapping[str, Any]) -> ReminderOptions:
+    """Parse `options["reminders"]`; absent, None and True mean the defaults."""
+    given = options.get("reminders")
+    if given is None or isinstance(given, bool):
+        return ReminderOptions(enabled=given is not False)
+    if not isinstance(given, Mapping):
+        raise _invalid("reminders", given, "True, False or a mapping")
+    for key in given:
+        if key not in _KEYS:
+            raise UnknownOption(
+                f"reminders has no option {shown(key)}; known are {', '.join(_KEYS)}", field="reminders", value=key
+            )
+    return ReminderOptions(
+        enabled=_enabled(given.get("enabled")),
+        switches=_switches(given.get("providers")),
+        config=_config(given.get("config")),
+    )
+
+
+def config_for(options: Mapping[str, Any], provider_id: str) -> dict[str, Any]:
+    """The settings of one provider; empty if it has none."""
+    return dict(read_options(options).config.get(provider_id, NOTHING))
+
+
+def _enabled(value: object) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise _invalid("reminders.enabled", value, "true or false")
+    return value is not False
+
+
+def _switches(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise _invalid("reminders.providers", value, "a list of provider ids")
+    return tuple(_switch(entry) for entry in value)
+
+
+def _switch(entry: object) -> str:
+    switch = entry.strip() if isinstance(entry, str) else ""
+    if not switch.removeprefix("-"):
+        raise _invalid("reminders.providers", entry, "provider ids, each with or without a leading minus sign")
+    return switch
+
+
+def _config(value: object) -> Mapping[str, Mapping[str, Any]]:
+    if value is None:
+        return NOTHING
+    if not isinstance(value, Mapping):
+        raise _invalid("reminders.config", value, "a mapping from provider ids to their settings")
+    for provider_id, settings in value.items():
+        if not (settings is None or isinstance(settings, Mapping)):
+            raise _invalid(f"reminders.config.{_name(provider_id)}", settings, "a mapping")
+    return {provider_id: settings for provider_id, settings in value.items() if settings is not None}
+
+
+def _name(provider_id: object) -> str:
+    return provider_id if isinstance(provider_id, str) and provider_id.isidentifier() else shown(provider_id)
+
+
+def _invalid(field: str, value: object, wanted: str) -> ReminderError:
+    return InvalidOption(f"{field} must be {wanted}, not {shown(value)}", field=field, value=value)
+
+
+# Larger numbers count nothing real, and arithmetic with them may fail.
 _LARGEST: Final = 2**63
 
 
 def find_number(config: Mapping[str, object], *names: str) -> float | None:
-    """The first of the names that is present."""
+    """The number under the first of the names that is present; null counts as absent."""
     for name in names:
         value = config.get(name)
         if value is not None:
@@ -21,7 +102,7 @@ def find_number(config: Mapping[str, object], *names: str) -> float | None:
 
 
 def read_number(config: Mapping[str, object], *names: str, default: float) -> float:
-    """The same, or the default where none is present."""
+    """`find_number`, or the default if no name is present."""
     found = find_number(config, *names)
     return default if found is None else found
 
@@ -36,10 +117,10 @@ def read_flag(config: Mapping[str, object], name: str, *, default: bool) -> bool
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """A bool is none, nor is what cannot be reckoned with."""
+    """Whether the value is a finite number of reasonable size; a bool is not a number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """A whole number that is not negative."""
+    """Whether the value is an integer that is not negative."""
     return isinstance(value, int) and is_number(value) and value >= 0

@@ -1,32 +1,72 @@
-"""Says how full the context window is, once the prompt has reached one of three shares of it."""
+"""`token_pressure`: tells the model how full the context window is, at three levels."""
 
 from typing import Any, Final, NamedTuple
 
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.pressure import fill
+from sideband.providers.settings import config_for, find_number, is_count, is_number
 
 ID: Final = "token_pressure"
+WINDOW: Final = "context_window"
+# The payload fields with the length of the current prompt, the more reliable first.
+PROMPT: Final = ("context_tokens", "prompt_tokens")
 
 
-class Level(NamedTuple):
-    """A share of the window, and what is said from there on. A critical level survives compaction."""
+class Fill(NamedTuple):
+    """The tokens of the current prompt, never a running total of the session, and the context window."""
+
+    used: int
+    window: float
+
+    @property
+    def ratio(self) -> float:
+        return self.used / self.window
+
+
+def fill(ctx: ProviderContext) -> Fill | None:
+    """How full the context window is; None if the prompt or the window is unknown."""
+    used = next((ctx.payload[name] for name in PROMPT if is_count(ctx.payload.get(name))), None)
+    window = _window(ctx)
+    return None if used is None or window is None or window <= 0 else Fill(used, window)
+
+
+def _window(ctx: ProviderContext) -> float | None:
+    """The window from the event, else from the settings, the loop's options, or the profile."""
+    stated = ctx.payload.get(WINDOW)
+    if is_number(stated):
+        return stated
+    configured = find_number(ctx.config, WINDOW)
+    if configured is None:
+        configured = find_number(config_for(ctx.options, ID), WINDOW)
+    known = (
+        configured,
+        ctx.options.get(WINDOW),
+        ctx.options.get("max_context_tokens"),
+        (ctx.profile or {}).get(WINDOW),
+    )
+    return next((window for window in known if is_number(window)), None)
+
+
+class PressureLevel(NamedTuple):
+    """A share of the window and the advice from there on; the reminder of a critical level survives compaction."""
 
     percent: int
     advice: str
     critical: bool = False
 
 
-# The highest first. A body names the level and not the count, so that it stays the same from turn to turn.
+# The highest first. A body names the level and not the token count, so that it stays the same from turn to turn.
 LEVELS: Final = (
-    Level(95, "At most 5% is left: compact, or write a summary of the open work, before anything else.", critical=True),
-    Level(85, "Finish or summarise the work in progress before starting more."),
-    Level(70, "Prefer narrow reads and short tool output from here on."),
+    PressureLevel(
+        95, "At most 5% is left: compact, or write a summary of the open work, before anything else.", critical=True
+    ),
+    PressureLevel(85, "Finish or summarise the work in progress before starting more."),
+    PressureLevel(70, "Prefer narrow reads and short tool output from here on."),
 )
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
-    """The highest level that is reached."""
+    """Fire with the highest level that is reached."""
     filled = fill(ctx)
     if filled is None:
         return None

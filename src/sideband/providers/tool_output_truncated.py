@@ -1,4 +1,4 @@
-"""Says that the model saw only a part of what a tool gave."""
+"""`tool_output_truncated`: tells the model that it saw only a part of a tool's output."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,16 +6,16 @@ from typing import Any, Final
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.evidence import fields_of, tool_name
-from sideband.providers.quoting import named, one_line
+from sideband.providers.quote import named, one_line
 from sideband.providers.settings import is_count
 
 ID: Final = "tool_output_truncated"
-# A key has at most 256 bytes, and a character up to four.
+# A dedupe key has at most 256 bytes, and a character up to four.
 KEY_CHARACTERS: Final = 56
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
-    """Fires when the event, or the result in it, is marked as shortened."""
+    """Fire when the event, or the result in it, is marked as truncated or compacted."""
     told = (ctx.payload, fields_of(ctx.payload.get("result")))
     if not (_is_marked(told[0]) or _is_marked(told[1])):
         return None
@@ -30,7 +30,7 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
 
 
 def _is_marked(fields: Mapping[str, object]) -> bool:
-    """Whether it says that the output was shortened; one flag that says no does not take back another's yes."""
+    """Whether either flag is true; a false one does not override the other."""
     return fields.get("truncated") is True or fields.get("compacted") is True
 
 

@@ -1,7 +1,7 @@
-"""The lines in which compilers, linters and test runners say that something failed.
+"""The output lines in which compilers, linters and test runners report a failure.
 
-Each shape is that of a whole line, from its first character on, and asks for its surroundings where it could stand in
-anybody's text. So a word like "error" is never enough, and a line that passes has no shape here.
+Each shape describes a whole line from its first character on, and requires certain surroundings if the line could occur
+in any text. A word like "error" is therefore never enough, and lines that report success have no shape.
 """
 
 import re
@@ -12,22 +12,48 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from sideband.providers.terminal import plain
+KIB: Final = 1024
+TEXT_BYTES: Final = 96 * KIB
 
-# A line that is longer was not written for people.
+# Colours and cursor movements, titles and links, and the short sequences. The possessive quantifiers never backtrack,
+# so an incomplete sequence costs no more than a complete one.
+_ESCAPE: Final = (
+    r"\x1b\[[0-?]*+[ -/]*+[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*+(?:\x07|\x1b\\)?"
+    r"|\x1b[ -/]*+[0-~]"
+    r"|\x9b[0-?]*+[ -/]*+[@-~]"
+)
+
+
+def plain(text: str) -> str:
+    """Terminal output as plain text: no escape sequences, line feeds as line ends, at most `TEXT_BYTES` long.
+
+    Of a longer text the beginning and the end are kept: compilers report errors first, test runners summarise last.
+    """
+    text = re.sub(_ESCAPE, "", text).replace("\r\n", "\n").replace("\r", "\n")
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= TEXT_BYTES:
+        return text
+    half = TEXT_BYTES // 2
+    head = encoded[:half].decode(errors="ignore").rpartition("\n")[0]
+    tail = encoded[-half:].decode(errors="ignore").partition("\n")[2]
+    return f"{head}\n{tail}"
+
+
+# Longer lines are cut: they were not written for people.
 LINE_CHARACTERS: Final = 1_000
-# How far around a line its surroundings are looked for.
+# How many lines around a line are searched for its surroundings.
 _NEAR: Final = 6
 _FAR: Final = 100
 
 
 class Weight(StrEnum):
-    """How much a line says on its own."""
+    """How a line counts beside other lines of the same tool."""
 
     DETAIL = "detail"
-    # Counts what the details name, and is left out where there are any.
+    # A summary, which is left out if there are details.
     OUTLINE = "outline"
-    # Names more, but only beside a failure that the same tool reports in another line.
+    # An addition, which counts only if the same tool reports a failure in another line.
     COMPANION = "companion"
 
 
@@ -42,11 +68,12 @@ Surroundings = Callable[[Sequence[str], int], str | None]
 Judge = Callable[[re.Match[str]], bool]
 
 
-class Shape(NamedTuple):
-    """One form of line, a regular expression; the group `what` is reported, with the place `at`, if there is such a group.
+class LineShape(NamedTuple):
+    """The form of a line that reports a failure: a regular expression with the group `what` and optionally `at`.
 
-    Without a `source` the suffix of the place says whose line it is. `near` finds the place in the lines around it and
-    is None where they are not as they should be; `holds` judges the line itself; a `warning` is reported on demand.
+    `what` is reported with the place `at`. Without a `source` the file suffix of the place determines the tool. `near`
+    returns the place from the surrounding lines, or None if they do not fit; `holds` checks the line itself. A
+    `warning` is reported only on demand.
     """
 
     source: str
@@ -64,7 +91,7 @@ class _Match(NamedTuple):
     wanted: bool
 
 
-# Compiled when first needed: most processes never read the output of a verifier, and all of them would wait for it.
+# Compiled on first use: most processes never scan the output of a verifier, and all would pay at import.
 _compiled: Final = cache(re.compile)
 
 
@@ -109,7 +136,7 @@ def _file_above(lines: Sequence[str], index: int) -> str | None:
 
 _FAILURES: Final = r"(?<![\w.])0*[1-9]\d*\s(?:failed|failing|failures?|errors?)\b"
 _NOT_MEANT: Final = r"(?i:#\s*(?:TODO|SKIP))"
-# Pyflakes, syntax errors, errors of pylint, likely bugs: the other families of codes are about style.
+# Pyflakes, syntax errors, pylint errors, likely bugs; the other families of codes are about style.
 _DEFECT: Final = r"(?:F\d|E9|PLE|B\d|invalid-syntax)"
 
 
@@ -125,7 +152,7 @@ def _is_style(line: re.Match[str]) -> bool:
     return _compiled(_DEFECT).match(line["what"]) is None
 
 
-# The shapes. Where two fit, the first counts.
+# The shapes; the first that fits counts.
 
 _AT: Final = r"(?P<at>(?:[A-Za-z]:)?[^\s:][^:]*+:\d++(?::\d++)?+)"
 _CODE: Final = r"(?:\[[\w:.-]++\])?+"
@@ -134,66 +161,68 @@ _BY_PLACE: Final = ""
 
 
 SHAPES: Final = (
-    # rustc, cargo and harn point at a place below what they say; the short form of cargo, and mypy, in front of it.
-    Shape("cargo", r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)", Weight.OUTLINE),
-    Shape(_BY_PLACE, rf"(?P<what>error{_CODE}: .+)", near=_arrow_below),
-    Shape(_BY_PLACE, rf"(?P<what>warning{_CODE}: .+)", near=_arrow_below, warning=True),
-    Shape(_BY_PLACE, rf"{_AT}: (?P<what>error{_CODE}: .+)"),
-    Shape(_BY_PLACE, rf"{_AT}: (?P<what>warning{_CODE}: .+)", warning=True),
-    Shape("cargo", r"(?P<what>test \S.* \.\.\. FAILED)"),
-    Shape("cargo", r"(?P<what>test result: FAILED\. [^;]+; [^;]+)", Weight.OUTLINE, holds=_counts_failures),
+    # rustc, cargo and harn name the place below the message; the short form of cargo, and mypy, before it.
+    LineShape("cargo", r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)", Weight.OUTLINE),
+    LineShape(_BY_PLACE, rf"(?P<what>error{_CODE}: .+)", near=_arrow_below),
+    LineShape(_BY_PLACE, rf"(?P<what>warning{_CODE}: .+)", near=_arrow_below, warning=True),
+    LineShape(_BY_PLACE, rf"{_AT}: (?P<what>error{_CODE}: .+)"),
+    LineShape(_BY_PLACE, rf"{_AT}: (?P<what>warning{_CODE}: .+)", warning=True),
+    LineShape("cargo", r"(?P<what>test \S.* \.\.\. FAILED)"),
+    LineShape("cargo", r"(?P<what>test result: FAILED\. [^;]+; [^;]+)", Weight.OUTLINE, holds=_counts_failures),
     # pytest
-    Shape("pytest", r"(?P<what>(?:FAILED|ERROR) \S*\.(?:\w+::\S.*|py(?: - .*)?$))"),
-    Shape("pytest", r"(?P<what>\S+\.py::\S.*? (?:FAILED|ERROR))\s*(?:\[ *\d+%\])?$", Weight.OUTLINE),
-    Shape("pytest", r"\[gw\d+\] \[ *\d+%\] (?P<what>(?:FAILED|ERROR) \S.*)", Weight.OUTLINE),
-    Shape("pytest", r"=* ?(?P<what>\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", Weight.OUTLINE, holds=_counts_failures),
-    Shape(
+    LineShape("pytest", r"(?P<what>(?:FAILED|ERROR) \S*\.(?:\w+::\S.*|py(?: - .*)?$))"),
+    LineShape("pytest", r"(?P<what>\S+\.py::\S.*? (?:FAILED|ERROR))\s*(?:\[ *\d+%\])?$", Weight.OUTLINE),
+    LineShape("pytest", r"\[gw\d+\] \[ *\d+%\] (?P<what>(?:FAILED|ERROR) \S.*)", Weight.OUTLINE),
+    LineShape(
+        "pytest", r"=* ?(?P<what>\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", Weight.OUTLINE, holds=_counts_failures
+    ),
+    LineShape(
         "pytest",
         r"E\s{2,}(?P<what>(?:Syntax|Indentation|Tab|Name|Import|ModuleNotFound)Error\b.*)",
         Weight.COMPANION,
     ),
     # unittest
-    Shape("unittest", r"(?P<what>(?:FAIL|ERROR): \S+ \(\S+\))", near=_rule_above),
-    Shape("unittest", r"(?P<what>FAILED \((?:failures|errors)=\d.*\))", Weight.OUTLINE),
+    LineShape("unittest", r"(?P<what>(?:FAIL|ERROR): \S+ \(\S+\))", near=_rule_above),
+    LineShape("unittest", r"(?P<what>FAILED \((?:failures|errors)=\d.*\))", Weight.OUTLINE),
     # The interpreters themselves.
-    Shape("python", r"(?P<what>(?:Syntax|Indentation|Tab|Name|UnboundLocal)Error: .+)", near=_frame_above),
-    Shape("node", r"(?P<what>(?:Reference|Syntax)Error: .+)", near=_stack_below),
+    LineShape("python", r"(?P<what>(?:Syntax|Indentation|Tab|Name|UnboundLocal)Error: .+)", near=_frame_above),
+    LineShape("node", r"(?P<what>(?:Reference|Syntax)Error: .+)", near=_stack_below),
     # go
-    Shape("go", r"\s*--- (?P<what>FAIL: \S+)"),
-    Shape("go", r"(?P<what>FAIL\t\S+(?: \[.+\])?)", Weight.OUTLINE),
-    Shape("go", r"(?:vet: )?(?P<at>[^\s:][^:]*+(?<=\.go):\d+:\d+): (?P<what>\S.*)"),
-    Shape("go", r"(?P<what>panic: .+)", near=_goroutine_below),
+    LineShape("go", r"\s*--- (?P<what>FAIL: \S+)"),
+    LineShape("go", r"(?P<what>FAIL\t\S+(?: \[.+\])?)", Weight.OUTLINE),
+    LineShape("go", r"(?:vet: )?(?P<at>[^\s:][^:]*+(?<=\.go):\d+:\d+): (?P<what>\S.*)"),
+    LineShape("go", r"(?P<what>panic: .+)", near=_goroutine_below),
     # tsc
-    Shape("tsc", r"(?P<at>\S.*?\(\d+,\d+\)): (?P<what>error TS\d+: .+)"),
-    Shape("tsc", rf"{_AT} - (?P<what>error TS\d+: .+)"),
-    Shape("tsc", r"(?P<what>error TS\d+: .+)"),
-    Shape("tsc", r"(?P<what>Found [1-9]\d* errors? in (?:the same file|\d+ files\b))", Weight.OUTLINE),
+    LineShape("tsc", r"(?P<at>\S.*?\(\d+,\d+\)): (?P<what>error TS\d+: .+)"),
+    LineShape("tsc", rf"{_AT} - (?P<what>error TS\d+: .+)"),
+    LineShape("tsc", r"(?P<what>error TS\d+: .+)"),
+    LineShape("tsc", r"(?P<what>Found [1-9]\d* errors? in (?:the same file|\d+ files\b))", Weight.OUTLINE),
     # ruff
-    Shape("ruff", rf"(?P<what>{_RULE}.+)", near=_arrow_below, warning=_is_style),
-    Shape("ruff", rf"{_AT}: (?P<what>{_RULE}.+)", warning=_is_style),
-    Shape("ruff", r"\d+\t(?P<what>[A-Z]{1,7}\d{1,4}\t.+)", warning=_is_style),
-    Shape("ruff", r"(?P<what>Found [1-9]\d* errors?)(?:\.| \(\d+ fixed)", Weight.OUTLINE),
+    LineShape("ruff", rf"(?P<what>{_RULE}.+)", near=_arrow_below, warning=_is_style),
+    LineShape("ruff", rf"{_AT}: (?P<what>{_RULE}.+)", warning=_is_style),
+    LineShape("ruff", r"\d+\t(?P<what>[A-Z]{1,7}\d{1,4}\t.+)", warning=_is_style),
+    LineShape("ruff", r"(?P<what>Found [1-9]\d* errors?)(?:\.| \(\d+ fixed)", Weight.OUTLINE),
     # mypy
-    Shape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", Weight.OUTLINE),
+    LineShape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", Weight.OUTLINE),
     # eslint
-    Shape("eslint", r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)", near=_file_above),
-    Shape("eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True),
-    Shape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", Weight.OUTLINE),
+    LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)", near=_file_above),
+    LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True),
+    LineShape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", Weight.OUTLINE),
     # What `npm test` usually runs: jest, vitest, mocha, node, or anything that writes TAP.
-    Shape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx?(?:\s.*)?)$"),
-    Shape("npm test", r"\s*(?P<what>not ok \d+\b.*)", holds=_is_meant),
-    Shape("npm test", r"\s*(?P<what>Test(?:s| Suites| Files):?\s+\d.*)", Weight.OUTLINE, holds=_counts_failures),
-    Shape("npm test", r"\s+(?P<what>[1-9]\d* failing)\b", Weight.OUTLINE),
-    Shape("npm test", r"[#\u2139] (?P<what>fail [1-9]\d*)$", Weight.OUTLINE),
-    Shape(
+    LineShape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx?(?:\s.*)?)$"),
+    LineShape("npm test", r"\s*(?P<what>not ok \d+\b.*)", holds=_is_meant),
+    LineShape("npm test", r"\s*(?P<what>Test(?:s| Suites| Files):?\s+\d.*)", Weight.OUTLINE, holds=_counts_failures),
+    LineShape("npm test", r"\s+(?P<what>[1-9]\d* failing)\b", Weight.OUTLINE),
+    LineShape("npm test", r"[#\u2139] (?P<what>fail [1-9]\d*)$", Weight.OUTLINE),
+    LineShape(
         "npm test",
         r"npm (?:ERR!|error) (?P<what>(?:Test failed|Lifecycle script `test` failed)\b.*)",
         Weight.OUTLINE,
     ),
-    Shape("npm test", r"\s*[✕\xd7✗✖] (?P<what>\S.*(?<!:))$", Weight.COMPANION),
-    Shape("npm test", r"\s{4,}\d+\) (?P<what>\S.*)", Weight.COMPANION),
-    # Anybody's bare count.
-    Shape(
+    LineShape("npm test", r"\s*[✕\xd7✗✖] (?P<what>\S.*(?<!:))$", Weight.COMPANION),
+    LineShape("npm test", r"\s{4,}\d+\) (?P<what>\S.*)", Weight.COMPANION),
+    # The bare count of any test runner.
+    LineShape(
         "test run",
         r"\s*(?P<what>\d+ (?:pass|fail)(?:ed|ing)(?:\s*[,;|] ?\d+ [a-z]+)*)[\s.;]*$",
         Weight.OUTLINE,
@@ -201,7 +230,7 @@ SHAPES: Final = (
     ),
 )
 
-# Every shape needs one of these; most lines have none.
+# A cheap test: every shape contains one of these, most lines contain none.
 _CUE: Final = re.compile(
     r"[Ee]rror|ERROR|[Ff]ail|FAIL|warning|panic|not ok|[A-Z]\d|invalid-syntax|\.go:\d|[✕\xd7✗✖] |\d\) "
 )
@@ -217,19 +246,19 @@ _SOURCES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _SUFFIX: Final = r"\.(\w+):\d+(?::\d+)?$"
-# What differs from run to run, and would make a new finding of an old one.
+# Parts that differ from run to run, and would make an old finding look new.
 _DURATION: Final = r"\s*(?:\(\d[\d.]* ?m?s\)|\d[\d.]*ms)\s*$"
 _ADDRESS: Final = r"\b0x[0-9a-fA-F]{6,}\b"
 
 
 def may_report(text: str) -> bool:
-    """False only where `scan` surely finds nothing, warnings included."""
-    # Either begins a sequence that may part the letters of a word.
+    """Whether `scan` could find anything, including warnings; False is certain."""
+    # An escape sequence may separate the letters of a word, so such a text has to be scanned.
     return "\x1b" in text or "\x9b" in text or _CUE.search(text) is not None
 
 
 def scan(text: str, *, include_warnings: bool = False) -> tuple[Reported, ...]:
-    """The failures that a text reports, in its order."""
+    """The failures that a text reports, in order."""
     lines = [line[:LINE_CHARACTERS].rstrip() for line in plain(text).split("\n")]
     matches = list(_matches(lines, include_warnings=include_warnings))
     detailed = {match.source for match in matches if match.weight is Weight.DETAIL}
@@ -250,7 +279,7 @@ def _matches(lines: Sequence[str], *, include_warnings: bool) -> Iterator[_Match
             yield from islice((match for match in fitting if match is not None), 1)
 
 
-def _matched(shape: Shape, lines: Sequence[str], index: int, *, include_warnings: bool) -> _Match | None:
+def _matched(shape: LineShape, lines: Sequence[str], index: int, *, include_warnings: bool) -> _Match | None:
     found = _compiled(shape.line).match(lines[index])
     if found is None or (shape.holds is not None and not shape.holds(found)):
         return None

@@ -1,17 +1,17 @@
-"""Says where the session works: its primary path and the roots mounted beside it."""
+"""`workspace_anchor`: tells the model the primary path of the session and the mounted roots."""
 
 from typing import Any, Final
 
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.quoting import one_line, packed
+from sideband.providers.quote import one_line, packed
 
 ID: Final = "workspace_anchor"
 PATH_CHARACTERS: Final = 500
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
-    """Fires when the session has an anchor."""
+    """Fire when the session has an anchor."""
     if ctx.anchor is None:
         return None
     lines = [f"primary: {one_line(ctx.anchor.primary, most=PATH_CHARACTERS)}"]

@@ -1,4 +1,4 @@
-"""Lexical ranking: BM25 over small sets of documents, with a bonus for words in keys and tags."""
+"""BM25 ranking of small sets of documents, with a bonus for words in keys and tags."""
 
 import math
 import re
@@ -9,22 +9,22 @@ from unicodedata import category
 
 import msgspec
 
-# How fast a repeated word stops adding to the score, and how far a long document is held against itself.
+# The BM25 parameters: term saturation, and length normalisation.
 K1: Final = 1.2
 B: Final = 0.75
-# Added per query word, on top of what the word earns as part of the document.
+# Added per query word that occurs in the key or the tags, on top of its BM25 score.
 KEY_BOOST: Final = 0.4
 TAG_BOOST: Final = 0.25
 
 _ASCII_RUN: Final = re.compile(r"[a-z0-9]{2,}")
-# Found in the outline of a text, where every character stands for its class.
+# Matched against the outline of a text, in which every character is replaced by its class.
 _RUN: Final = re.compile("a[am]+")
-# Vowel signs and accents are written after their letter; taken as separators they would tear whole scripts apart.
+# Vowel signs and accents follow their letter; as separators they would split the words of whole scripts.
 _MARKS: Final = frozenset({"Mn", "Mc"})
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched. `recorded_at` is in milliseconds since the Unix epoch; `value` is the stored value as text."""
+class SearchDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document to rank; `recorded_at` is in milliseconds since the Unix epoch, `value` is the stored value as text."""
 
     id: str
     recorded_at: int
@@ -35,9 +35,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranked(NamedTuple):
-    """A document and how well it answers the query; 0 means that they have no word in common."""
+    """A document and its score; 0 means that it shares no word with the query."""
 
-    document: Document
+    document: SearchDocument
     score: float
 
 
@@ -50,24 +50,24 @@ class _Posting(NamedTuple):
 
 
 class Bm25Index:
-    """Documents prepared once, ranked for any number of queries; an index never changes."""
+    """An immutable index: documents are prepared once and ranked for any number of queries."""
 
     __slots__ = ("_documents", "_penalties", "_postings")
 
-    def __init__(self, documents: Iterable[Document]) -> None:
-        """A repeated id is a `ValueError`: the order of two documents that share it would depend on the input's."""
+    def __init__(self, documents: Iterable[SearchDocument]) -> None:
+        """Raise `ValueError` for a repeated id: the order of two such documents would depend on the input order."""
         self._documents = tuple(documents)
         ids = Counter(document.id for document in self._documents)
         if repeated := [name for name, count in ids.items() if count > 1]:
             raise ValueError(f"document ids must be unique, {min(repeated)!r} is not")
         self._postings: dict[str, list[_Posting]] = {}
         lengths = [self._post(position, document) for position, document in enumerate(self._documents)]
-        # Without any word there is no posting either, and the average is never asked for.
+        # If no document has a word there are no postings, and the average is not used.
         average = (sum(lengths) / len(lengths) if lengths else 0) or 1
         self._penalties = [K1 * (1 - B + B * length / average) for length in lengths]
 
-    def _post(self, position: int, document: Document) -> int:
-        """Enter a document's words; returns how many there are."""
+    def _post(self, position: int, document: SearchDocument) -> int:
+        """Add the words of a document to the index; return their number."""
         key = tokenise(document.key)
         tags = [token for tag in document.tags for token in tokenise(tag)]
         counts = Counter((*key, *tokenise(document.text), *tags, *tokenise(document.value)))
@@ -92,19 +92,19 @@ class Bm25Index:
         return tuple(sorted(map(Ranked, self._documents, scores), key=_best_first))
 
     def _rarity(self, holders: int) -> float:
-        """Inverse document frequency, smoothed so that a word found everywhere still adds a little."""
+        """Inverse document frequency, smoothed so that a word in every document still counts a little."""
         return math.log1p((len(self._documents) - holders + 0.5) / (holders + 0.5))
 
 
-def rank(documents: Iterable[Document], query: str) -> tuple[Ranked, ...]:
-    """Every document, best first, for a set that is asked only once."""
+def rank(documents: Iterable[SearchDocument], query: str) -> tuple[Ranked, ...]:
+    """Every document, best first, for a set that is ranked only once."""
     return Bm25Index(documents).rank(query)
 
 
 def tokenise(text: str) -> list[str]:
-    """The lower-cased runs of letters and digits that are longer than one character, in order.
+    """The words of a text in lower case, in order: runs of at least two letters or digits.
 
-    Marks stay with the letter they follow. A script written without spaces yields one long run.
+    Combining marks belong to the letter they follow. Text of a script without spaces is one long word.
     """
     if text.isascii():
         return _ASCII_RUN.findall(text.lower())

@@ -1,6 +1,6 @@
-"""The book of facts: storing them by namespace, and recalling those that matter for a query.
+"""The book of facts: storing facts by namespace, and recalling those that are relevant to a query.
 
-Everything here is a value. The caller says when a fact was asserted; nothing reads a clock.
+All functions are pure. The caller passes the time of assertion; nothing reads a clock.
 """
 
 import math
@@ -11,8 +11,7 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 
-from sideband.recall.bm25 import Document, rank
-from sideband.recall.parse import Place, parse_fact, parse_kind, parse_text
+from sideband.recall.bm25 import SearchDocument, rank
 from sideband.recall.record import (
     FACT_CODES,
     FACT_SCHEMA,
@@ -23,10 +22,14 @@ from sideband.recall.record import (
     FactError,
     FactId,
     FactKind,
+    FieldPath,
     ValidUntil,
     fact_document,
     fact_id,
     fact_key,
+    parse_fact,
+    parse_kind,
+    parse_text,
 )
 
 __all__ = [
@@ -64,31 +67,31 @@ MAX_FACTS: Final = 25
 
 
 class FactBook(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts by namespace, and in each by storage key."""
+    """Facts by namespace and storage key."""
 
     namespaces: Mapping[str, Mapping[str, Fact]] = msgspec.field(default_factory=dict)
 
     def facts(self, namespace: str = DEFAULT_NAMESPACE) -> tuple[Fact, ...]:
-        """All facts of a namespace; one that nothing was stored in is empty."""
+        """All facts of a namespace; an unknown namespace is empty."""
         return tuple(self.namespaces.get(namespace, {}).values())
 
 
 class Stored(NamedTuple):
-    """The book with the fact in it, and the fact."""
+    """The new book, and the fact that was stored in it."""
 
     book: FactBook
     fact: Fact
 
 
 class Recalled(NamedTuple):
-    """A fact and how well it answers the query; 0 means that it was recalled for being recent."""
+    """A fact and its score; 0 means that it was recalled because it is recent."""
 
     fact: Fact
     score: float
 
 
 class RecallOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which facts to recall. An empty `kind_filter` lets every kind pass; without a `query` the task is the query."""
+    """Which facts to recall. An empty `kind_filter` accepts every kind; without a `query` the task is the query."""
 
     namespace: str = DEFAULT_NAMESPACE
     max_facts: int = 5
@@ -98,10 +101,10 @@ class RecallOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_config(cls, config: Mapping[str, object] | None) -> Self:
-        """The options as a configuration writes them: null is absent, numbers out of range go to the nearest bound.
+        """Read the options from a configuration: null counts as absent, numbers out of range are clamped.
 
-        `limit`, `kinds` and `query` are read where `max_facts`, `kind_filter` and `relevance_query` are absent. Other
-        keys belong to others and are left alone.
+        `limit`, `kinds` and `query` are aliases of `max_facts`, `kind_filter` and `relevance_query`. Other keys are
+        ignored, because they belong to other components.
         """
         if config is None:
             return cls()
@@ -120,10 +123,10 @@ class RecallOptions(msgspec.Struct, frozen=True, kw_only=True):
 def store_fact(
     book: FactBook, fact_fields: Mapping[str, object], *, namespace: str = DEFAULT_NAMESPACE, asserted_at: str | int
 ) -> Stored:
-    """Enter a fact; the book given is not changed.
+    """Return a book that also contains the fact; the given book is not changed.
 
-    What says the same has the same id, and takes the place of the older record with its own confidence, validity and
-    time. A time among the fields goes before `asserted_at`.
+    A fact with the same content has the same id and replaces the older record, with its own confidence, validity and
+    time. A time of assertion among the fields takes precedence over `asserted_at`.
     """
     fact = parse_fact(fact_fields, asserted_at=asserted_at)
     name = fact_namespace(namespace=namespace)
@@ -141,7 +144,7 @@ def recall_facts(
     min_confidence: float | None = None,
     kind_filter: str | Collection[str] | None = None,
 ) -> tuple[Recalled, ...]:
-    """The facts that answer the query best, best first; without a query the newest. None means the default."""
+    """The facts most relevant to the query, best first; without a query, the newest. None means the default."""
     options = RecallOptions.from_config(
         {
             "query": query,
@@ -156,9 +159,9 @@ def recall_facts(
 
 
 def recall_for_task(book: FactBook, options: RecallOptions, *, task: str = "") -> tuple[Recalled, ...]:
-    """The facts that answer the options' query best, or the task where the options have none.
+    """The facts most relevant to the query of the options, or to the task if the options have no query.
 
-    A fact with an event that ends its validity is recalled like any other: whether that happened, the caller knows.
+    A fact with `valid_until` is recalled like any other: the caller knows whether the event has happened.
     """
     facts = {fact.id: fact for fact in book.facts(options.namespace)}
     ranked = rank(map(_searchable, facts.values()), options.query or task)
@@ -167,7 +170,7 @@ def recall_for_task(book: FactBook, options: RecallOptions, *, task: str = "") -
 
 
 def fact_namespace(*, namespace: object = None, scope: object = None) -> str:
-    """Where facts are kept; a namespace goes before a scope, and a blank one is none."""
+    """The namespace of facts; `namespace` takes precedence over `scope`, and blank values count as absent."""
     if named := _trimmed(namespace, "namespace"):
         return named
     word = _trimmed(scope, "scope").lower()
@@ -178,12 +181,12 @@ def fact_namespace(*, namespace: object = None, scope: object = None) -> str:
 
 def _passes(fact: Fact, options: RecallOptions) -> bool:
     kinds = options.kind_filter or frozenset(FactKind)
-    # A book may have been put together from records that no parser of ours has seen.
+    # A book may contain records that were constructed without `parse_fact`.
     return fact.schema == FACT_SCHEMA and fact.kind in kinds and fact.confidence >= options.min_confidence
 
 
-def _searchable(fact: Fact) -> Document:
-    return Document(
+def _searchable(fact: Fact) -> SearchDocument:
+    return SearchDocument(
         id=fact.id,
         recorded_at=fact.asserted_at,
         key=fact_key(fact),
@@ -194,7 +197,7 @@ def _searchable(fact: Fact) -> Document:
 
 
 def _words_in(value: object) -> Iterator[str]:
-    """Every name, text and number of a JSON value."""
+    """Every key, string and number of a JSON value."""
     match value:
         case Mapping():
             for name, entry in value.items():
@@ -210,7 +213,7 @@ def _words_in(value: object) -> Iterator[str]:
 
 
 def _option(config: Mapping[str, object], *names: str, default: object) -> tuple[str, object]:
-    """The first of the names that is present, with its value."""
+    """The first name that is present, with its value, or the default."""
     return next(((name, config[name]) for name in names if config.get(name) is not None), (names[0], default))
 
 
@@ -235,11 +238,11 @@ def _kind_filter(name: str, value: object) -> frozenset[FactKind]:
 
 
 def _query(name: str, value: object) -> str | None:
-    # Whatever characters a task has, only its words are searched for; there is nothing to refuse.
+    # No character is refused, because only the words of a query are used.
     if not isinstance(value, str):
         raise FactError(FactCode.SELECTION, name, value, "must be text")
     return value if value.strip() else None
 
 
 def _trimmed(value: object, name: str) -> str:
-    return "" if value is None else parse_text(value, Place(FactCode.SELECTION, name)).strip()
+    return "" if value is None else parse_text(value, FieldPath(FactCode.SELECTION, name)).strip()

@@ -1,24 +1,24 @@
-"""Putting a body together: what its runs of bytes are, and cache markers spliced in at remembered places."""
+"""The layout of a body: what each run of its bytes is, and where cache markers are inserted."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 
-from sideband.core.ledger import Fragment, Scope
+from sideband.core.ledger import Fragment, Lifetime
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     """What a run of bytes in a body is."""
 
     HEAD = "head"
-    """What all requests of a window begin with."""
+    """The beginning that all requests of a window share."""
     STABLE = "stable"
-    """What the last answered request had already."""
+    """What the last answered request contained already."""
     NEW = "new"
-    """Messages that have come since, its answer among them."""
+    """Messages since then, including the answer."""
     KEPT = "kept"
     VOLATILE = "volatile"
     CLEARING = "clearing"
@@ -29,27 +29,28 @@ class Kind(StrEnum):
 class Part(NamedTuple):
     """A run of bytes in a body."""
 
-    kind: Kind
+    kind: PartKind
     start: int
     end: int
 
 
-_KINDS: Final[Mapping[Scope, Kind]] = MappingProxyType(
-    {Scope.KEPT: Kind.KEPT, Scope.VOLATILE: Kind.VOLATILE, Scope.CLEARING: Kind.CLEARING}
+_KINDS: Final[Mapping[Lifetime, PartKind]] = MappingProxyType(
+    {Lifetime.KEPT: PartKind.KEPT, Lifetime.VOLATILE: PartKind.VOLATILE, Lifetime.CLEARING: PartKind.CLEARING}
 )
 
 
-class Layout(msgspec.Struct, frozen=True):
-    """Where the runs of a body end while its markers are not in it yet, and where those go.
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the parts of a body end before the markers are inserted, and where the markers go.
 
-    The runs are the head, what was there before, what is new, each fragment, and the end. The first of them end at
-    `head` and `answered`; the others, from what is new on, at `ends`, which are counted from `behind`. Markers stand in
-    the head at `head_marks`, and behind it at `marks`. All but the head is counted from its end.
+    `head` is the length of the head; all other positions count from its end. `answered` is where the last answered
+    request ended, and `fork` where this request diverges from the history. `ends` count from `fork`: the end of the new
+    messages, of each fragment, and of the body. Markers stand in the head at `head_marks` and after it at `marks`;
+    `marker` is their length.
     """
 
     head: int
     answered: int
-    behind: int
+    fork: int
     ends: Sequence[int]
     fragments: Sequence[Fragment]
     head_marks: Sequence[int]
@@ -57,17 +58,18 @@ class Layout(msgspec.Struct, frozen=True):
     marker: int
 
     def parts(self) -> Iterator[Part]:
-        """The runs of the finished body, in their order; empty ones are left out."""
+        """The parts of the finished body in order, without empty ones."""
         scopes = (_KINDS[fragment.scope] for fragment in self.fragments)
-        ends = (0, self.answered, *(self.behind + end for end in self.ends))
+        kinds = (PartKind.HEAD, PartKind.STABLE, PartKind.NEW, *scopes, PartKind.CLOSING)
+        ends = (0, self.answered, *(self.fork + end for end in self.ends))
         marks = iter((*self.head_marks, *(self.head + mark for mark in self.marks)))
         mark = next(marks, None)
         start = moved = 0
-        for kind, place in zip((Kind.HEAD, Kind.STABLE, Kind.NEW, *scopes, Kind.CLOSING), ends, strict=True):
+        for kind, place in zip(kinds, ends, strict=True):
             end = self.head + place
             while mark is not None and mark < end:
                 yield Part(kind, start + moved, mark + moved)
-                yield Part(Kind.MARKER, mark + moved, mark + moved + self.marker)
+                yield Part(PartKind.MARKER, mark + moved, mark + moved + self.marker)
                 start, moved = mark, moved + self.marker
                 mark = next(marks, None)
             if start < end:
@@ -75,28 +77,12 @@ class Layout(msgspec.Struct, frozen=True):
             start = end
 
 
-Chunk: TypeAlias = bytes | bytearray | memoryview
-
-
-def marked_at(buffer: bytes, marks: Sequence[int], marker: bytes) -> bytes:
-    """A buffer with the marker at each mark; marks rise."""
-    return b"".join(spliced(buffer, b"", marks, marker))
-
-
-def spliced(
-    buffer: bytes | bytearray, behind: bytes | bytearray, marks: Sequence[int], marker: bytes, begin: int = 0
-) -> list[Chunk]:
-    """Two buffers in a row with the marker at each mark, in chunks to be used before a buffer grows.
-
-    Marks rise; `begin` is where the first buffer begins, as they count.
-    """
-    if marks and marks[-1] - begin > len(buffer):
-        buffer, behind = bytes(buffer) + behind, b""
+def spliced(buffer: bytes | bytearray, marks: Sequence[int], marker: bytes) -> list[bytes | memoryview]:
+    """A buffer with the marker at each of the ascending marks, as chunks to be joined before the buffer grows."""
     view, start = memoryview(buffer), 0
-    chunks: list[Chunk] = []
+    chunks: list[bytes | memoryview] = []
     for mark in marks:
-        cut = mark - begin
-        chunks += (view[start:cut], marker)
-        start = cut
-    chunks += (view[start:], behind)
+        chunks += (view[start:mark], marker)
+        start = mark
+    chunks.append(view[start:])
     return chunks

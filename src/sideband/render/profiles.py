@@ -1,45 +1,142 @@
-"""Which rows of the profile table hold for a model, what they make of it together, and which of them says what.
-
-Rows are laid over each other: first the built-in ones, then the user's, in each group the one with the longest
-beginning of the model's name last. Below them all lies the strictest chat template there is.
-"""
+"""Capability profiles: what a model honours over a certain transport, as plain data."""
 
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from enum import Enum
+from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from sideband.core.errors import shown
-from sideband.render.profile import LeadingRole, Profile, Wire
+
+MOST_MARKERS: Final = 4
+"""The limit of cache markers in a request, if the profile does not state one."""
+
+
+class Wire(StrEnum):
+    """The format of a request."""
+
+    ANTHROPIC = "anthropic"
+    OPENAI_CHAT = "openai_chat"
+    OPENAI_RESPONSES = "openai_responses"
+    GEMINI = "gemini"
+    GENERIC = "generic"
+
+
+class Placement(StrEnum):
+    """Where reminders stand in a request."""
+
+    SEED = "seed"
+    TAIL = "tail"
+    NATIVE = "native"
+
+
+class LeadingRole(StrEnum):
+    """The role of the text before the conversation."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+
+
+class InlineSystem(StrEnum):
+    """Where a system message may stand inside the conversation."""
+
+    NONE = "none"
+    AFTER_USER = "after_user"
+    ANYWHERE = "anywhere"
+
+
+class Cache(StrEnum):
+    """Whether there is a prompt cache, and whether the provider or the request sets its breakpoints."""
+
+    NONE = "none"
+    IMPLICIT = "implicit"
+    EXPLICIT = "explicit"
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What holds for a transport and a prefix of model names.
+
+    The defaults are those of the strictest known chat template, so that an unknown model never refuses a request and
+    never drops a reminder. `self_clearing` is the beta under which inline entries clear themselves (None: they do not).
+    `call_signature` is used for a call without a signature, made by another model (None: none is required).
+    `call_id_length` is the exact length of call ids (0: any length). `cache_markers` 0 and `context_window` None mean
+    unknown.
+    """
+
+    transport: str
+    model: str = ""
+    wire: Wire = Wire.GENERIC
+    leading_role: LeadingRole = LeadingRole.SYSTEM
+    inline_system: InlineSystem = InlineSystem.NONE
+    inline_verified: bool = False
+    self_clearing: str | None = None
+    prefix_bound_thinking: bool = False
+    server_side_history: bool = False
+    multiple_leading_system: bool = False
+    developer_role: bool = False
+    prefers_role_developer: bool = False
+    prefers_xml_scaffolding: bool = False
+    strict_alternation: bool = True
+    consecutive_assistant: bool = False
+    user_after_tool: bool = False
+    tool_results_first: bool = False
+    content_parts: bool = False
+    fold_into_tool_result: bool = True
+    user_text_resets_reasoning: bool = False
+    encrypted_reasoning: bool = False
+    call_signature: str | None = None
+    call_id_length: int = 0
+    kv_prefix: bool = False
+    accepts_notices: bool = True
+    cache: Cache = Cache.NONE
+    cache_ttls: tuple[str, ...] = ()
+    cache_markers: int = 0
+    cache_minimum_tokens: int = 0
+    steer: str = "none"
+    context_window: int | None = None
+    placement: Placement | None = None
+    source: str = ""
+    verified: str = ""
+
+    @property
+    def heeds_inline(self) -> bool:
+        """Whether a system message may stand inside the conversation, and the model is known to follow it there."""
+        return self.inline_verified and self.inline_system is not InlineSystem.NONE
+
 
 TABLE: Final = "profile"
-# They say which models a row is about, and where it comes from; all others say what the model honours.
+
+# Fields that say which models a row is for and where it comes from; all others are capabilities.
 _ABOUT: Final = frozenset({"transport", "model", "source", "verified"})
+
 _FIELDS: Final[Mapping[str, msgspec.structs.FieldInfo]] = MappingProxyType(
     {field.name: field for field in msgspec.structs.fields(Profile) if field.name not in _ABOUT}
 )
+
 _LEAST: Final[Mapping[str, int]] = MappingProxyType(
     {"call_id_length": 0, "cache_markers": 0, "cache_minimum_tokens": 0, "context_window": 1}
 )
+
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-# What Amazon Bedrock puts in front of the name, behind the region: us.anthropic.claude-opus-4-8.
+
+# The prefix of Amazon Bedrock, after the region: us.anthropic.claude-opus-4-8.
 _VENDOR: Final = "anthropic."
 
 
 class ProfileError(ValueError):
-    """A profile file that cannot be read, or a model that is not written as one; the message is one sentence."""
+    """A profile file that is invalid, or a model that is not written `transport:model`; the message is one sentence."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file states of one transport and one beginning of model names ("" is every model).
+class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file states for one transport and one prefix of model names ("" matches every model).
 
-    `origin` names the file and `number` the place of the row in it, from 1; a row that lists several transports or
-    models is several rows of one number. `states` holds nothing but the fields that the row sets.
+    `origin` names the file, and `number` is the position of the row in it, from 1. An entry with several transports or
+    models becomes several rows with the same number. `states` holds only the fields that the row sets.
     """
 
     origin: str
@@ -52,41 +149,40 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stated(NamedTuple):
-    """The value of one field, and the row that it comes from (None: the strictest template)."""
+    """The value of one field, and the row that it comes from (None: the default)."""
 
     field: str
     value: Any
-    row: Row | None
+    row: ProfileRow | None
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model gets, and why; of the `rows` that hold for it, later ones win.
+    """The profile of a model and the rows it comes from; later `rows` win.
 
-    `known` is false when no row at all is about the transport.
+    `known` is false if no row is about the transport.
     """
 
     transport: str
     model: str
     known: bool
-    rows: tuple[Row, ...]
+    rows: tuple[ProfileRow, ...]
     stated: tuple[Stated, ...]
     profile: Profile
 
 
 class Profiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows in force; what one of `overrides` states wins over every one of `builtin`."""
+    """All rows; those of `overrides` win over those of `builtin`."""
 
-    builtin: tuple[Row, ...]
-    overrides: tuple[Row, ...] = ()
+    builtin: tuple[ProfileRow, ...]
+    overrides: tuple[ProfileRow, ...] = ()
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """All of them, in the order of their files."""
+    def rows(self) -> tuple[ProfileRow, ...]:
         return (*self.builtin, *self.overrides)
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """The transports that rows are about, each once."""
+        """The transports of all rows, without duplicates."""
         return tuple(dict.fromkeys(row.transport for row in self.rows))
 
     def of(self, model: str) -> Profile:
@@ -116,7 +212,7 @@ class Profiles(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# What rows may state one by one, and no request can follow together: the field to change, when, and why.
+# Values that are valid by themselves and contradict each other: the field to change, the condition, and the reason.
 _CONTRADICTIONS: Final[tuple[tuple[str, Callable[[Profile], bool], str], ...]] = (
     (
         "prefers_role_developer",
@@ -141,7 +237,7 @@ _CONTRADICTIONS: Final[tuple[tuple[str, Callable[[Profile], bool], str], ...]] =
 )
 
 
-def _check_together(model: str, profile: Profile, rows: Sequence[Row]) -> None:
+def _check_together(model: str, profile: Profile, rows: Sequence[ProfileRow]) -> None:
     for field, holds, why in _CONTRADICTIONS:
         if holds(profile):
             row = next(row for row in reversed(rows) if field in row.states)
@@ -150,24 +246,24 @@ def _check_together(model: str, profile: Profile, rows: Sequence[Row]) -> None:
 
 
 def split_model(model: str) -> tuple[str, str]:
-    """The transport and the name of a model that is written `transport:model`; a name may have colons of its own."""
+    """Split `transport:model` at the first colon; the name may contain more of them."""
     transport, _, name = model.partition(":")
     if not (transport and name):
         raise ProfileError(f"a model is written transport:model, like 'anthropic:claude-opus-5', not {shown(model)}")
     return transport, name
 
 
-def parse_profiles(text: str, *, origin: str) -> tuple[Row, ...]:
-    """The rows that the text of a TOML file states; `origin` is what errors call the file."""
+def parse_profiles(text: str, *, origin: str) -> tuple[ProfileRow, ...]:
+    """The rows in the text of a TOML file; error messages call the file `origin`."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ProfileError(f"{origin} is no TOML file: {error}") from None
+        raise ProfileError(f"{origin} is not a TOML file: {error}") from None
     if strange := document.keys() - {TABLE}:
-        raise ProfileError(f"{origin} holds rows written [[{TABLE}]] and nothing else, so no {shown(min(strange))}")
+        raise ProfileError(f"{origin}: {shown(min(strange))} is unknown; the file may hold [[{TABLE}]] rows only")
     entries = document.get(TABLE, [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ProfileError(f"{origin} has rows that are not written [[{TABLE}]]")
+        raise ProfileError(f"{origin}: rows must be written [[{TABLE}]]")
     rows = tuple(row for number, entry in enumerate(entries, 1) for row in _expanded(entry, origin, number))
     seen: dict[tuple[str, str], int] = {}
     for row in rows:
@@ -178,7 +274,7 @@ def parse_profiles(text: str, *, origin: str) -> tuple[Row, ...]:
     return rows
 
 
-def _expanded(entry: Mapping[str, Any], origin: str, number: int) -> Iterator[Row]:
+def _expanded(entry: Mapping[str, Any], origin: str, number: int) -> Iterator[ProfileRow]:
     """One row for each transport and model that the entry names."""
     where = f"{origin}, row {number}"
     transports = _names(where, "transport", entry.get("transport"))
@@ -192,7 +288,7 @@ def _expanded(entry: Mapping[str, Any], origin: str, number: int) -> Iterator[Ro
         raise ProfileError(f"{where}: verified must be a date like 2026-11-15, not {shown(verified)}")
     for transport in dict.fromkeys(transports):
         for model in dict.fromkeys(models):
-            yield Row(
+            yield ProfileRow(
                 origin=origin,
                 number=number,
                 transport=transport,
@@ -205,7 +301,7 @@ def _expanded(entry: Mapping[str, Any], origin: str, number: int) -> Iterator[Ro
 
 def _names(where: str, field: str, value: object) -> list[str]:
     given = value if isinstance(value, list) else [value]
-    # Every name begins with "", which makes it a beginning; no transport is called so.
+    # An empty model is the prefix of every name. A transport cannot be empty.
     names = [name for name in given if isinstance(name, str) and (name or field == "model")]
     if not names or len(names) < len(given):
         raise ProfileError(f"{where}: {field} must be a name or a list of names, not {shown(value)}")
@@ -213,14 +309,14 @@ def _names(where: str, field: str, value: object) -> list[str]:
 
 
 def _text(where: str, field: str, value: object) -> str:
-    # A date may be written as one, without quotes.
+    # TOML dates need no quotes.
     plain = msgspec.to_builtins(value)
     if not isinstance(plain, str):
         raise ProfileError(f"{where}: {field} must be a text, not {shown(plain)}")
     return plain
 
 
-def _checked(where: str, field: str, value: object) -> Any:  # noqa: ANN401 - of the field's own type
+def _checked(where: str, field: str, value: object) -> Any:  # noqa: ANN401 - the type of the field
     info = _FIELDS.get(field)
     if info is None:
         near = get_close_matches(field, _FIELDS, n=1)
@@ -242,16 +338,16 @@ _WANTED: Final[Mapping[object, str]] = MappingProxyType(
 )
 
 
-def _wanted(kind: Any) -> str:  # noqa: ANN401 - whatever a field may be annotated with
-    """What a field takes, in words."""
+def _wanted(kind: Any) -> str:  # noqa: ANN401 - any annotation of a field
+    """A description of the type of a field, for error messages."""
     required = next((part for part in getattr(kind, "__args__", ()) if part is not type(None)), kind)
     if isinstance(required, type) and issubclass(required, Enum):
         return f"one of {', '.join(repr(member.value) for member in required)}"
     return _WANTED[kind if kind in _WANTED else required]
 
 
-def _layers(rows: Sequence[Row], transport: str, model: str) -> list[Row]:
-    """The rows that hold for a model, the most specific last."""
+def _layers(rows: Sequence[ProfileRow], transport: str, model: str) -> list[ProfileRow]:
+    """The rows that match a model, the most specific last."""
     spellings = _spellings(model)
     holding = (
         row for row in rows if row.transport == transport and any(name.startswith(row.model) for name in spellings)
@@ -260,13 +356,13 @@ def _layers(rows: Sequence[Row], transport: str, model: str) -> list[Row]:
 
 
 def _spellings(model: str) -> tuple[str, ...]:
-    """The name as it is, without the organisation or folder before it, and without what Bedrock puts before it."""
+    """The name itself, the name without its organisation or folder, and the name without the prefix of Bedrock."""
     name = model.lower()
     base = name.rpartition("/")[2]
     return name, base, base.rpartition(_VENDOR)[2]
 
 
-def _stated(field: msgspec.structs.FieldInfo, rows: Sequence[Row]) -> Stated:
+def _stated(field: msgspec.structs.FieldInfo, rows: Sequence[ProfileRow]) -> Stated:
     for row in reversed(rows):
         if field.name in row.states:
             return Stated(field.name, row.states[field.name], row)

@@ -1,4 +1,4 @@
-"""The growing encoding of a conversation: what is written stays, and what is open is closed when something else comes."""
+"""The encoded conversation, to which bytes are only appended: containers stay open until something else is written."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -9,51 +9,51 @@ encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
 class TextPart(msgspec.Struct, tag_field="type", tag="text", gc=False):
-    """A text as several wires write it: encoded in one go, which spares a long one from being copied."""
+    """A text block, as several wires write it."""
 
     text: str
 
 
-class Level(NamedTuple):
-    """Something that can be open: how it is called, what closes it, and what stands between two pieces in it."""
+class Container(NamedTuple):
+    """A JSON array or string that can stay open: its name, what closes it, and what separates two pieces in it."""
 
     name: str
     closer: bytes
     between: bytes = b","
 
 
-class Open:
-    """All that is open at the end of a tape: a level, inside of what else is open.
+class Nesting:
+    """The containers that are open at the end of a tape: one container, inside the `outer` ones.
 
-    `depth` is how many levels that are, and `turn` how the message is called that is among them ("": none is). A piece
-    at some depth comes behind that one of the `joints`, which closes all that is deeper and parts the piece from the one
-    before; then what is `left` at that depth is open. The joint of depth 0 closes everything.
+    `depth` is their number, `name` that of the innermost, and `turn` that of the open message ("": no message is open).
+    To append a piece at depth n, write `joints[n]` first: it closes the deeper containers and separates the piece from
+    the one before. Afterwards the open containers are `left[n]`. `joints[0]` closes everything.
     """
 
     __slots__ = ("depth", "joints", "left", "name", "turn")
 
-    def __init__(self, level: Level, outer: "Open | None" = None) -> None:
+    def __init__(self, container: Container, outer: "Nesting | None" = None) -> None:
         around: tuple[bytes, ...] = (b"",) if outer is None else outer.joints
-        self.name = level.name
-        self.turn: str = "" if outer is None else outer.turn or level.name
-        self.joints: tuple[bytes, ...] = (*(level.closer + joint for joint in around), level.between)
-        self.left: tuple[Open, ...] = (self, self) if outer is None else (*outer.left, self)
+        self.name = container.name
+        self.turn: str = "" if outer is None else outer.turn or container.name
+        self.joints: tuple[bytes, ...] = (*(container.closer + joint for joint in around), container.between)
+        self.left: tuple[Nesting, ...] = (self, self) if outer is None else (*outer.left, self)
         self.depth = len(around)
 
 
-# The array of all messages, and the same before there is one in it.
-ROOT: Final = Open(Level("root", b"]"))
-FRESH: Final = Open(Level("root", b"]", b""))
+# The array of messages; FRESH while it is empty.
+ROOT: Final = Nesting(Container("root", b"]"))
+FRESH: Final = Nesting(Container("root", b"]", b""))
 FRESH.left = ROOT.left
 
 
 class Tape:
-    """Bytes that are only ever appended to, and at their `top` what is open.
+    """Bytes that are only appended to, and the containers that are open at their end (`top`).
 
-    `marks` are the places where a cache marker may be spliced in, each right behind the brace that opens a block; where
-    `marking` is off, none are remembered. `blocks` counts what there is. The `answered` ones tell how far bytes, marks
-    and blocks went when the last reply came. `pending` are the calls that wait for their results, by id, with their
-    names. `base` is where the bytes begin: those before it are on the tape that this one is a fork of, or were released.
+    `marks` are the positions at which a cache marker may be inserted, each after the opening brace of a block; they are
+    recorded only while `marking` is true. `blocks` counts the blocks. The `answered` attributes are the positions in
+    bytes, marks and blocks at which the last reply began. `pending` maps the ids of calls without a result to the names
+    of their tools. `base` is the position of the first byte: on a fork, the end of the tape that it continues.
     """
 
     __slots__ = (
@@ -70,9 +70,9 @@ class Tape:
         "top",
     )
 
-    def __init__(self, top: Open = FRESH, *, marking: bool = False) -> None:
+    def __init__(self, top: Nesting = FRESH, *, marking: bool = False, base: int = 0) -> None:
         self.data = bytearray()
-        self.base = 0
+        self.base = base
         self.top = top
         self.marking = marking
         self.marks: list[int] = []
@@ -81,44 +81,25 @@ class Tape:
         self.last_role = ""
 
     def fork(self) -> "Tape":
-        """An empty tape that goes on where this one ends; nothing written to it changes this one."""
-        # Every request makes one: going through the arguments of the constructor takes as long as all the rest of it.
-        copy = Tape.__new__(Tape)
-        copy.data = bytearray()
-        copy.base = self.base + len(self.data)
-        copy.top, copy.marking = self.top, self.marking
-        copy.marks = []
-        copy.blocks = copy.answered = copy.answered_marks = copy.answered_blocks = 0
-        copy.pending = self.pending.copy()
-        copy.last_role = ""
-        return copy
+        """An empty tape that continues this one; writing to it does not change this one."""
+        fork = Tape(self.top, marking=self.marking, base=self.end)
+        fork.pending = self.pending.copy()
+        return fork
 
     @property
     def end(self) -> int:
         return self.base + len(self.data)
 
-    @property
-    def settled(self) -> int:
-        """Before this no marker will ever stand: each that comes is at the end of what was answered last, or behind it."""
-        marks = self.marks
-        # What stays may end one mark before the last.
-        return marks[max(0, min(self.answered_marks - 1, len(marks) - 2))] if marks else self.end
-
     def answer(self) -> None:
-        """A reply begins here."""
-        self.answered = self.base + len(self.data)
+        """Record that a reply begins here."""
+        self.answered = self.end
         self.answered_marks = len(self.marks)
         self.answered_blocks = self.blocks
 
-    def release(self, count: int) -> None:
-        """Forget so many bytes, which somebody else keeps."""
-        del self.data[:count]
-        self.base += count
-
     def add(self, depth: int, piece: bytes, *, mark: int | None = 0, blocks: int = 1) -> None:
-        """One more piece into what is open at this depth; what is open inside it is closed first.
+        """Append a piece at this depth, after closing the deeper containers.
 
-        A marker may stand behind the brace at `mark` in it (None: nowhere).
+        A marker may be inserted after the brace at `mark` in the piece (None: nowhere).
         """
         data, top = self.data, self.top
         data += top.joints[depth]
@@ -128,20 +109,20 @@ class Tape:
         self.blocks += blocks
         self.top = top.left[depth]
 
-    def open(self, depth: int, piece: bytes, top: Open, *, mark: int | None = 0, blocks: int = 1) -> None:
-        """The same with a piece that goes on: all of `top` is open from now on."""
+    def open(self, depth: int, piece: bytes, top: Nesting, *, mark: int | None = 0, blocks: int = 1) -> None:
+        """Append a piece that is not closed yet: the containers of `top` are open after it."""
         self.add(depth, piece, mark=mark, blocks=blocks)
         self.top = top
 
 
-# What messages say.
+# The text of messages.
 
 # Some wires refuse a text that is empty or blank.
 EMPTY: Final = "(empty)"
 
 
 def texts(message: Mapping[str, Any]) -> list[str]:
-    """What a message says, piece by piece, never nothing; what is no text is named."""
+    """The texts of a message, at least one; a block that is not text is replaced by a description."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return [content] if content and not content.isspace() else [EMPTY]
@@ -160,5 +141,5 @@ def _described(block: Mapping[str, Any]) -> str:
 
 
 def quoted_inside(text: str) -> bytes:
-    """A text as it stands inside the quotes of a JSON string."""
+    """A text encoded as the inside of a JSON string, without the quotes."""
     return encode(text)[1:-1]

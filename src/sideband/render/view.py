@@ -1,4 +1,4 @@
-"""What a request is made from, as a model is shown it."""
+"""The input of a request, as it is passed to `Model.plan`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ from sideband.core.live import LiveIndex
 
 
 class SystemText(NamedTuple):
-    """The system text of a request, in two parts: what a placement may put there stands between them."""
+    """The system text of a request in two parts; the placement `seed` puts reminders between them."""
 
     before: str = ""
     after: str = ""
 
 
 def system_text(*, parts: Iterable[str] = (), system: str = "", appendix: str = "", suffix: str = "") -> SystemText:
-    """The parts of a system text in their order, each a paragraph; empty ones leave no trace."""
+    """Join the parts of a system text as paragraphs, without the empty ones."""
     return SystemText(_joined((*parts, system)), _joined((appendix, suffix)))
 
 
@@ -26,12 +26,11 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 class RequestView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request is built from; nothing of it may be changed.
+    """What a request is built from; treat everything in it as read-only.
 
-    The system text is `system`, then whatever a placement puts there, then `system_after`. `session_id` and `window`
-    tell whether the messages continue those of an earlier view: inside one window of one session they only grow.
-    `again` are the fragments of a request that has left already and was not answered: it is sent as it was (None: this
-    is a new one). `known_route` is the route of which the session has on record what it is.
+    The system text is `system`, then what the placement `seed` adds, then `system_after`. Within one `window` of one
+    session the messages only grow. `again` are the fragments of a request that was sent before and not answered: it is
+    sent again unchanged (None: this is a new request). `known_route` is the route whose head the session has on record.
     """
 
     turn: int

@@ -1,55 +1,236 @@
-"""Running an agent: the loop and one call, with this process's clock, hooks and providers."""
+"""Running agents: `agent_loop`, `agent_run`, `llm_call` and `spawn`, and how their options are read.
+
+Options are checked before a run begins, so that a mistake does not fail in the middle of it.
+"""
 
 import logging
-from collections.abc import Sequence
-from typing import Final, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Required, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
-from sideband.core.errors import UnknownSession, shown
+from sideband.core.errors import InvalidOption, UnknownSession, shown
 from sideband.core.live import LiveIndex
 from sideband.core.masking import mask_text
+from sideband.core.messages import Message, Reply
 from sideband.loop.agent import AgentRun
-from sideband.loop.asking import Asker, made_plan
-from sideband.loop.compaction import KeepLast, Summarize
-from sideband.loop.foreign import name_of
-from sideband.loop.hooks import HOOK_SECONDS, Hooks
-from sideband.loop.problems import Problem
-from sideband.loop.run import LoopParts, LoopResult, LoopSettings
-from sideband.loop.scope import Ended, Scope
-from sideband.loop.sending import Sender
-from sideband.loop.telling import Surroundings
-from sideband.ports import Clock, Compactor, Message, Model, ModelError, OnText, Reply
-from sideband.providers.options import read_options
+from sideband.loop.cancel import CancelScope, Ended
+from sideband.loop.compaction import Custom, KeepLast, Summarize
+from sideband.loop.guard import Problem, name_of
+from sideband.loop.hooks import HOOK_SECONDS, HookRunner, Hooks
+from sideband.loop.run import LoopResult, RunOptions
+from sideband.loop.subagent import Worker, envelope, receive
+from sideband.loop.turn import OnRestart, RequestSender, TurnRunner, make_plan
+from sideband.ports import Clock, Compactor, Model, ModelError, OnText, Permission, Tool, Watcher
+from sideband.providers import token_pressure
+from sideband.providers.context import WorkspaceAnchor
 from sideband.providers.registry import Registry
+from sideband.providers.settings import find_number, read_options
+from sideband.recall.facts import FactBook
 from sideband.render.view import RequestView, system_text
-from sideband.runtime.clock import SystemClock
 from sideband.runtime.models import read_model
-from sideband.runtime.options import (
-    AgentOptions,
-    CompactorChoice,
-    read_custom,
-    read_permission,
-    read_settings,
-    read_tools,
-    read_watcher,
-    read_window,
-    refuse_unknown,
-)
 from sideband.runtime.registries import HOOKS, PROVIDERS
 from sideband.runtime.session import Session
-from sideband.runtime.store import open_store
+from sideband.runtime.store import Store, open_store
+from sideband.runtime.system import SystemClock
+
+_Value = TypeVar("_Value")
+
+CompactorChoice: TypeAlias = Compactor | str | Callable[..., Any] | None
+
+MODEL_SECONDS: Final = 600.0
 
 SUMMARY_INSTRUCTION: Final = (
     "Summarise this conversation for the agent that goes on with it: facts, decisions, open tasks."
 )
-MODEL_SECONDS: Final = 600.0
 
 _LOG: Final = logging.getLogger("sideband")
+
+
+# Options.
+
+
+class AgentOptions(TypedDict, total=False):
+    """The options of a run.
+
+    Only `model` is required. The system text consists of `system_prompt_parts`, `system`, `system_appendix` and
+    `system_suffix`, in this order. `reminders=False` turns all providers off; `{"providers": ["-id"], "config":
+    {id: {…}}}` turns some off and configures others.
+
+    `max_turns` (50) and `max_tokens` limit the run; None is no limit. With `daemon=True` an idle run waits for an
+    interrupt or a message, or until `wake_seconds` have passed, instead of ending.
+
+    `permission` is asked before every tool call. `compactor` is `"keep_last"`, `"summarize"`, a function of messages and
+    reminders, or an object with `compact`. `on_text` is called with text as it arrives, and `on_restart` when a request
+    is sent again after its reply had begun. `queue_after_cancel` is `"hold"` or `"deliver"`.
+
+    Time limits: `model_seconds` (600) for a request, `tool_seconds` (120) for a tool without a limit of its own, and
+    `hook_seconds` (5) for a hook, a provider, a watcher or a listener.
+    """
+
+    model: Required[str | Model]
+    system: str
+    system_prompt_parts: Sequence[str]
+    system_appendix: str
+    system_suffix: str
+    tools: Sequence[Tool]
+    reminders: bool | Mapping[str, Any]
+    name: str
+    max_turns: int | None
+    max_tokens: int | None
+    daemon: bool
+    wake_seconds: float | None
+    permission: Permission | None
+    compactor: CompactorChoice
+    watcher: Watcher | None
+    on_text: OnText | None
+    on_restart: OnRestart | None
+    facts: FactBook | None
+    anchor: WorkspaceAnchor | None
+    queue_after_cancel: str
+    model_seconds: float
+    tool_seconds: float
+    hook_seconds: float
+    clock: Clock | None
+    hooks: Hooks
+    providers: Registry
+
+
+_NAMES: Final = AgentOptions.__required_keys__ | AgentOptions.__optional_keys__
+
+# Options that a run takes as they are.
+_UNCHANGED: Final = (
+    "name",
+    "max_turns",
+    "max_tokens",
+    "daemon",
+    "wake_seconds",
+    "on_text",
+    "on_restart",
+    "facts",
+    "anchor",
+    "model_seconds",
+    "tool_seconds",
+    "hook_seconds",
+)
+
+
+def _check_names(options: AgentOptions) -> None:
+    """Raise TypeError for an unknown option or a missing model, as Python does for the arguments of a function."""
+    for name in options:
+        if name not in _NAMES:
+            raise TypeError(f"a run has no option {name!r}")
+    if "model" not in options:
+        raise TypeError("a run needs a model")
+
+
+def _read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
+    model = read_model(options["model"])
+    seen_by_providers = {
+        "reminders": options.get("reminders", True),
+        "model": options["model"] if isinstance(options["model"], str) else type(model).__name__,
+    }
+    after_cancel = options.get("queue_after_cancel", "hold")
+    if after_cancel not in ("hold", "deliver"):
+        raise InvalidOption(
+            f"queue_after_cancel must be 'hold' or 'deliver', not {shown(after_cancel)}",
+            field="queue_after_cancel",
+            value=after_cancel,
+        )
+    tools = _read_tools(options.get("tools", ()))
+    hooks, providers = options.get("hooks", HOOKS), options.get("providers", PROVIDERS)
+    unchanged: dict[str, Any] = {name: value for name, value in options.items() if name in _UNCHANGED}
+    return RunOptions(
+        model=model,
+        clock=options.get("clock") or SystemClock(),
+        hooks=hooks,
+        task=task or "",
+        system=system_text(
+            parts=options.get("system_prompt_parts", ()),
+            system=options.get("system", ""),
+            appendix=options.get("system_appendix", ""),
+            suffix=options.get("system_suffix", ""),
+        ),
+        tools=tools,
+        permission=_with_method(options.get("permission"), "ask", "permission"),
+        compactor=read_compactor(options.get("compactor"), model),
+        watcher=_read_watcher(options.get("watcher"), tools),
+        providers=providers.enabled(seen_by_providers),
+        provider_options=seen_by_providers,
+        registered=_registered(hooks, providers),
+        context_window=_read_window(model, read_options(seen_by_providers).config),
+        hold_queue_after_cancel=after_cancel == "hold",
+        **unchanged,
+    )
+
+
+def _read_tools(tools: Sequence[Tool]) -> Sequence[Tool]:
+    names: list[object] = [tool.name for tool in tools]
+    for name in names:
+        if not isinstance(name, str) or not name or names.count(name) > 1:
+            raise InvalidOption(
+                f"every tool must have a name that no other tool has, not {shown(name)}", field="tools", value=name
+            )
+    return tools
+
+
+def _read_window(model: Model, config: Mapping[str, Mapping[str, Any]]) -> int | None:
+    """The context window that is configured for the provider of token pressure, else the model's own."""
+    own: object = model.context_window
+    if own is not None and (not isinstance(own, int) or isinstance(own, bool) or own < 1):
+        raise InvalidOption(
+            f"the context window of a model must be a number of tokens, not {shown(own)}",
+            field="context_window",
+            value=own,
+        )
+    configured = find_number(config.get(token_pressure.ID, {}), token_pressure.WINDOW)
+    return own if configured is None else int(configured)
+
+
+def _read_watcher(watcher: Watcher | None, tools: object) -> Watcher | None:
+    """The given watcher; without one the tools, if they watch the files that they have touched."""
+    if watcher is None and isinstance(tools, Watcher):
+        return tools
+    return _with_method(watcher, "changes", "watcher")
+
+
+def read_compactor(compactor: CompactorChoice, model: Model) -> Compactor | None:
+    """The chosen compactor; a function becomes one."""
+    match compactor:
+        case None:
+            return None
+        case "keep_last":
+            return KeepLast()
+        case "summarize":
+            return Summarize(lambda messages: _summary(messages, model))
+    if hasattr(compactor, "compact"):
+        return cast("Compactor", _with_method(compactor, "compact", "compactor"))
+    if callable(compactor):
+        return Custom(compactor)
+    raise InvalidOption(
+        f"compactor must be 'summarize', 'keep_last', a function or an object, not {shown(compactor)}",
+        field="compactor",
+        value=compactor,
+    )
+
+
+def _with_method(value: _Value, method: str, field: str) -> _Value:
+    if value is not None and not callable(getattr(value, method, None)):
+        raise InvalidOption(f"{field} must have a method {method!r}; {shown(value)} has none", field=field, value=value)
+    return value
+
+
+def _registered(hooks: Hooks, providers: Registry) -> tuple[str, ...]:
+    """The ids that a later process has to register too, to continue the session in the same way."""
+    named = {f"hook {name_of(function)}" for function in hooks.functions()}
+    return (*sorted(f"provider {provider_id}" for provider_id in providers.registered), *sorted(named))
+
+
+# Runs.
 
 
 async def agent_loop(
     task: str | None, *, session: Session | None = None, **options: Unpack[AgentOptions]
 ) -> LoopResult:
-    """Run an agent on a task until it is done, and return what it came to. The options are those of `AgentOptions`."""
+    """Run an agent on a task to the end and return the result. The options are those of `AgentOptions`."""
     async with await agent_run(task, session=session, **options) as run:
         return await run.finish()
 
@@ -57,70 +238,65 @@ async def agent_loop(
 async def agent_run(task: str | None, *, session: Session | None = None, **options: Unpack[AgentOptions]) -> AgentRun:
     """Begin a run that you drive: `await run.finish()`, `await run.step()`, or `async for event in run`.
 
-    Say `async with await agent_run(…) as run:` wherever you may leave it before it is over: it ends with the block, and
-    until it has ended nothing else runs on its session. `task` is the user's prompt (None: go on with what waits). The
-    options are those of `AgentOptions`.
+    Write `async with await agent_run(…) as run:` if you may leave the run before it is over: leaving the block ends it,
+    and until a run has ended nothing else can run on its session. `task` is the user's prompt (None: continue with what
+    is queued). The options are those of `AgentOptions`.
     """
-    refuse_unknown(options)
+    _check_names(options)
     session = session or await open_store().session()
     session.refuse_busy()
     if session.talk.state.closed:
         raise UnknownSession(f"session {shown(session.id)} is closed", field="session", value=session.id)
-    parts, settings = _read(task, session, options)
-    # Taking the session over may take a while: nobody else begins meanwhile.
+    read = _read_run_options(task, options)
+    # Acquiring the lease may take a while; no other run of this process may begin meanwhile.
     with session.calling():
-        tenure = await session.attend()
+        lease = await session.attend()
         try:
-            run = AgentRun(parts._replace(tenure=tenure), settings)
+            run = AgentRun(session.talk, read, lease)
             if task is not None:
                 await session.prompt(task)
         except BaseException:
-            # What was refused has changed nothing.
-            await tenure.release()
+            await lease.release()
             raise
         session.run = run
     return run
 
 
-def _read(task: str | None, session: Session, options: AgentOptions) -> tuple[LoopParts, LoopSettings]:
-    model = read_model(options["model"])
-    told = {
-        "reminders": options.get("reminders", True),
-        "model": options["model"] if isinstance(options["model"], str) else type(model).__name__,
-    }
-    config = read_options(told).config
-    window = read_window(model, config)
-    tools = read_tools(options.get("tools", ()))
+async def spawn(parent: Session, store: Store, task: str, **options: Unpack[AgentOptions]) -> Worker:
+    """Make a sub-agent of `parent` with the reminders that propagate to it; `await worker.work()` runs it.
+
+    The options are those of `AgentOptions`, for the worker; its `name` is "worker" by default.
+    """
+    _check_names(options)
+    worker_options: AgentOptions = {"name": "worker", **options}
+    child = await store.session()
+    await receive(child.talk, envelope(parent.talk, task))
+    problems: list[Problem] = []
     hooks, providers = options.get("hooks", HOOKS), options.get("providers", PROVIDERS)
-    parts = LoopParts(
-        talk=session.talk,
-        model=model,
-        clock=options.get("clock") or SystemClock(),
-        hooks=hooks,
-        providers=providers.enabled(told),
-        around=Surroundings(
-            options=told,
-            config_for=lambda provider_id: config.get(provider_id, {}),
-            task=task or "",
-            context_window=model.context_window,
-            facts=options.get("facts"),
-            anchor=options.get("anchor"),
+    reminders = {"reminders": options.get("reminders", True)}
+
+    async def begin(prompt: str | None) -> AgentRun:
+        return await agent_run(prompt, session=child, **worker_options)
+
+    return Worker(
+        worker_options["name"],
+        task,
+        child.talk,
+        parent_hooks=HookRunner(parent.talk, hooks, problems.append),
+        child_hooks=HookRunner(
+            child.talk,
+            Hooks(),
+            problems.append,
+            providers=providers.enabled(reminders),
+            options=reminders,
+            task=task,
         ),
-        tools=tools,
-        permission=read_permission(options.get("permission")),
-        compactor=read_compactor(options.get("compactor"), model),
-        watcher=read_watcher(options.get("watcher"), tools),
-        on_text=options.get("on_text"),
-        on_restart=options.get("on_restart"),
-        registered=_registered(hooks, providers),
+        begin=begin,
+        problems=problems,
     )
-    return parts, read_settings(task, options, context_window=window)
 
 
-def _registered(hooks: Hooks, providers: Registry) -> tuple[str, ...]:
-    """What a later process has to register too, if it is to go on in the same way."""
-    named = {f"hook {name_of(function)}" for function in hooks.functions()}
-    return (*sorted(f"provider {provider_id}" for provider_id in providers.registered), *sorted(named))
+# Single calls.
 
 
 async def llm_call(
@@ -136,14 +312,15 @@ async def llm_call(
     model_seconds: float = MODEL_SECONDS,
     clock: Clock | None = None,
 ) -> Reply:
-    """One model call. With a session it is one turn of it, which shows what is live; it drains no seam.
+    """Call the model once and return its reply.
 
-    Without a session nothing is rendered and nothing counted. What `on_text` does wrong is logged and costs no reply.
+    With a session the call is one turn of it: it shows the live reminders, and drains no seam. Without a session no
+    reminder is shown and no turn is counted. A failure of `on_text` is logged; the reply is returned all the same.
     """
     chosen = read_model(model)
     text = system_text(parts=system_prompt_parts, system=system, appendix=system_appendix, suffix=system_suffix)
-    scope = Scope()
-    sender = Sender(
+    scope = CancelScope()
+    sender = RequestSender(
         chosen,
         clock or SystemClock(),
         scope,
@@ -157,52 +334,41 @@ async def llm_call(
         view = RequestView(
             turn=1, system=text.before, system_after=text.after, messages=[message], tools=[], live=LiveIndex()
         )
-        return await sender.send(made_plan(chosen, view))
+        return await sender.send(make_plan(chosen, view))
     with session.calling():
-        tenure = await session.attend()
+        lease = await session.attend()
         try:
-            tenure.keep(lambda _lost: scope.end())
-            asker = Asker(session.talk, chosen, sender, _log, system=text, tenure=tenure)
-            return await _one_turn(session, prompt, asker)
+            lease.keep(lambda _lost: scope.end())
+            runner = TurnRunner(session.talk, chosen, sender, _log, system=text, lease=lease)
+            return await _one_turn(session, prompt, runner)
         finally:
-            await tenure.release()
+            await lease.release()
 
 
-async def _one_turn(session: Session, prompt: str, asker: Asker) -> Reply:
+async def _one_turn(session: Session, prompt: str, runner: TurnRunner) -> Reply:
     talk = session.talk
-    await talk.recover(may_repeat=lambda _name: False)
+    await talk.recover()
     await talk.start_with(prompt)
     try:
-        return await asker.turn()
+        return await runner.run()
     except Ended:
-        raise ModelError("the turn was ended by somebody else") from None
+        raise ModelError("the turn was cancelled, or another process has taken the session over") from None
     finally:
         await talk.finish_call()
 
 
+async def _summary(messages: Sequence[Message], model: Model) -> str:
+    # Without a session: the request shows no reminder and is not a turn.
+    view = RequestView(turn=1, system=SUMMARY_INSTRUCTION, messages=messages, tools=[], live=LiveIndex())
+    sender = RequestSender(
+        model, SystemClock(), CancelScope(), _log, seconds=MODEL_SECONDS, listener_seconds=HOOK_SECONDS
+    )
+    summary = (await sender.send(make_plan(model, view))).text
+    if not summary.strip():
+        # A conversation that is too long is better than one that has lost its beginning.
+        raise ModelError("the model returned an empty summary")
+    return summary
+
+
 def _log(problem: Problem) -> None:
     _LOG.warning("%s: %s", problem.where, mask_text(problem.message))
-
-
-def read_compactor(compactor: CompactorChoice, model: Model) -> Compactor | None:
-    """The compactor that was chosen; a function becomes one."""
-    match compactor:
-        case None:
-            return None
-        case "keep_last":
-            return KeepLast()
-        case "summarize":
-            return Summarize(lambda messages: _summary(messages, model))
-        case _:
-            return read_custom(compactor)
-
-
-async def _summary(messages: Sequence[Message], model: Model) -> str:
-    # The runtime's own call: no session, so nothing is rendered or counted.
-    view = RequestView(turn=1, system=SUMMARY_INSTRUCTION, messages=messages, tools=[], live=LiveIndex())
-    sender = Sender(model, SystemClock(), Scope(), _log, seconds=MODEL_SECONDS, listener_seconds=HOOK_SECONDS)
-    summary = (await sender.send(made_plan(model, view))).text
-    if not summary.strip():
-        # Better a conversation that is too long than one that begins with nothing.
-        raise ModelError("the model gave no summary")
-    return summary

@@ -1,4 +1,4 @@
-"""The active event log: where the pure functions tell what they did, if anybody wants to know."""
+"""The event log: while one is active, the transcript functions record in it what they did."""
 
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
@@ -21,9 +21,9 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventLog:
-    """Records the lifecycle of reminders while it is active; bodies are never part of a record.
+    """Records the lifecycle of reminders while it is active. A record never contains a body.
 
-    Use it as a context manager; it is active for the current task and what that task starts.
+    Use it as a context manager. It is active for the current task and for the tasks that this one starts.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class EventLog:
         _ACTIVE.reset(self._tokens.pop())
 
     def records(self, *, kind_prefix: str = "", after: int = 0) -> tuple[LogRecord, ...]:
-        """The records whose kind starts so, behind the given sequence number."""
+        """The records after a sequence number whose kind begins with `kind_prefix`."""
         return tuple(record for record in self._records[after:] if record.kind.startswith(kind_prefix))
 
     def record(self, events: Iterable[Event]) -> None:
-        """Write down what observers may know of these events."""
+        """Append a record for each event that observers may see."""
         for event in events:
             published = publish(event, self._correlation)
             if published is not None:
@@ -65,7 +65,7 @@ _ACTIVE: Final[ContextVar[EventLog | None]] = ContextVar("sideband_event_log", d
 
 
 def emit(events: Iterable[Event]) -> None:
-    """Tell the active log; without one nothing is told and nothing fails."""
+    """Record the events in the active log, if there is one."""
     log = _ACTIVE.get()
     if log is not None:
         log.record(events)

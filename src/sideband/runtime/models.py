@@ -1,13 +1,21 @@
-"""Which model a string names. What a model needs is loaded when it is asked for, and not before."""
+"""Models by name, such as `anthropic:NAME`. The SDK of a model is imported when the model is made."""
 
+import os
 from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from sideband.core.errors import InvalidOption, shown
-from sideband.ports import Model
+from sideband.models.client import check_key
+from sideband.models.scripted import ScriptedModel
+from sideband.ports import Model, ModelError
+from sideband.render.profiles import Wire
+from sideband.runtime.profiles import BUNDLED, load_profiles
 
-# Every transport there is, and what its strings look like.
+# Every transport, and the form of its model strings.
 TRANSPORTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "anthropic": "anthropic:NAME",
@@ -19,40 +27,131 @@ TRANSPORTS: Final[Mapping[str, str]] = MappingProxyType(
         "scripted": "scripted:TEXT",
     }
 )
-# On these a model need not be named.
+
+# Transports whose model string needs no name.
 _NAMELESS: Final = frozenset({"local", "scripted"})
 
 
 def read_model(model: str | Model) -> Model:
-    """A model, or the one a string names: `anthropic:NAME`, for instance; `TRANSPORTS` has them all.
+    """The given model, or the model that a string names, such as `anthropic:NAME`; `TRANSPORTS` lists the forms.
 
-    `scripted:TEXT` answers TEXT to everything; `local:` is a small model on this machine, and `local:FILE` the one whose
-    weights are in that file.
+    `scripted:TEXT` answers TEXT to everything. `local:` is a small model on this machine, and `local:FILE` a model with
+    the weights in that file. For more control, construct the model yourself.
     """
     if not isinstance(model, str):
-        return _is_model(model)
+        return _checked(model)
     transport, _, name = model.partition(":")
     if transport not in TRANSPORTS:
         raise InvalidOption(
-            f"no model is reached by {shown(model)}; pass a model object, or one of "
+            f"{shown(model)} does not name a model; pass a model object, or one of "
             f"{', '.join(map(repr, TRANSPORTS.values()))}",
             field="model",
             value=model,
         )
     if not name and transport not in _NAMELESS:
         raise InvalidOption(
-            f"{shown(model)} names no model; write {TRANSPORTS[transport]!r}", field="model", value=model
+            f"{shown(model)} has no name after the colon; write {TRANSPORTS[transport]!r}", field="model", value=model
         )
-    from sideband.runtime.services import named_model  # noqa: PLC0415 - see above
 
     return named_model(transport, name)
 
 
-def _is_model(model: Model) -> Model:
+def _checked(model: Model) -> Model:
     if callable(getattr(model, "plan", None)) and callable(getattr(model, "complete", None)):
         return model
     raise InvalidOption(
-        f"a model has plan() and complete(), or is a string like {TRANSPORTS['anthropic']!r}; {shown(model)} is neither",
+        f"model must be a string like {TRANSPORTS['anthropic']!r} or have plan() and complete(), not {shown(model)}",
         field="model",
         value=model,
     )
+
+
+URL_VARIABLE: Final = "OPENAI_COMPATIBLE_URL"
+
+KEY_VARIABLE: Final = "OPENAI_COMPATIBLE_KEY"
+
+WEIGHTS: Final = ".gguf"
+
+# The module in `sideband.models`, and its class, for each wire.
+_CLASSES: Final[Mapping[Wire, tuple[str, str]]] = MappingProxyType(
+    {
+        Wire.ANTHROPIC: ("anthropic", "AnthropicModel"),
+        Wire.OPENAI_RESPONSES: ("openai", "ResponsesModel"),
+        Wire.OPENAI_CHAT: ("openai", "ChatModel"),
+        Wire.GENERIC: ("openai", "ChatModel"),
+        Wire.GEMINI: ("gemini", "GeminiModel"),
+    }
+)
+
+
+def named_model(transport: str, name: str) -> Model:
+    """The model with this name, on one of `TRANSPORTS`."""
+    match transport:
+        case "scripted":
+            return ScriptedModel(the_end=name or "Done.")
+        case "local":
+            return _local(name)
+    profile = load_profiles().of(f"{transport}:{name}")
+    options = _compatible() if transport == "openai-compatible" else {}
+    model: Model = _model_class(profile.wire)(profile, model=name, **options)
+    return model
+
+
+def _local(name: str) -> Model:
+    if name not in ("", BUNDLED) and not name.endswith(WEIGHTS):
+        raise InvalidOption(
+            f"there is no local model {shown(name)}; write 'local:' or 'local:FILE{WEIGHTS}'", field="model", value=name
+        )
+    weights = Path(name).expanduser() if name.endswith(WEIGHTS) else None
+    if weights is not None and not weights.is_file():
+        raise InvalidOption(
+            f"the file with the weights of the model, {str(weights)!r}, does not exist", field="model", value=name
+        )
+    known_as = BUNDLED if weights is None else weights.stem.lower()
+    local: Model = _imported("local").LocalModel(
+        load_profiles().of(f"local:{known_as}"), model=known_as, weights=weights
+    )
+    return local
+
+
+def _compatible() -> dict[str, Any]:
+    url = os.environ.get(URL_VARIABLE)
+    if not url:
+        raise ModelError(
+            f"the address of the OpenAI-compatible server is not set: set the environment variable {URL_VARIABLE}"
+        )
+    # The host alone, because the address may contain a password and this name appears in messages.
+    service = f"the server at {_host(url)}"
+    key = os.environ.get(KEY_VARIABLE) or "none"
+    check_key(service, key, KEY_VARIABLE)
+    return {"base_url": url, "api_key": key, "service": service}
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_address = None
+    if not is_address:
+        raise ModelError(f"{URL_VARIABLE} is not the address of a server: set it to one like http://127.0.0.1:8080/v1")
+    return parts.netloc.rpartition("@")[2]
+
+
+def _model_class(wire: Wire) -> Any:  # noqa: ANN401 - a model class, not imported here because its SDK is slow to import
+    module, name = _CLASSES[wire]
+    return getattr(_imported(module), name)
+
+
+def _imported(module: str) -> Any:  # noqa: ANN401 - the same
+    try:
+        return import_module(f"sideband.models.{module}")
+    except ModuleNotFoundError as error:
+        raise ModelError(
+            f"{error.name} is not installed, and this model needs it: pip install 'sideband[models]'"
+        ) from error
+    except ImportError as error:
+        # The package is installed, in a version that lacks what is imported.
+        raise ModelError(
+            f"this model needs another version of its package: pip install -U 'sideband[models]' ({error})"
+        ) from error

@@ -1,4 +1,4 @@
-"""The profile table that comes with the package, and the user's own rows over it."""
+"""The profile table of the package, and the user's rows that override it."""
 
 import os
 from functools import cache
@@ -6,44 +6,43 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from sideband.render.profiles import ProfileError, Profiles, Row, parse_profiles
+from sideband.render.profiles import ProfileError, ProfileRow, Profiles, parse_profiles
 
-# What explanations call the rows that come with the package.
+# The origin of the rows that come with the package, as explanations show it.
 BUILTIN: Final = "built-in"
 VARIABLE: Final = "SIDEBAND_PROFILES"
-# The model that `local:` alone stands for.
+# The model of `local:` without a name.
 BUNDLED: Final = "smollm2"
 _LOCAL: Final = "local:"
 
 
 def full_name(model: str) -> str:
-    """The string of a model as rows are looked up for it: with its name, where that may be left out."""
+    """The model string with which profile rows are looked up; `local:` gets the name of its default model."""
     return f"{_LOCAL}{BUNDLED}" if model == _LOCAL else model
 
 
 def load_profiles(file: str | os.PathLike[str] | None = None) -> Profiles:
-    """What models honour: the built-in rows, and over them those of `file`.
+    """The built-in rows, overridden by those of `file` (None: the file that `$SIDEBAND_PROFILES` names, if it is set).
 
-    Without a file, of the one that `$SIDEBAND_PROFILES` names; without either there are none. A file that cannot be
-    read or holds a mistake raises `ProfileError`.
+    `ProfileError` if the file cannot be read or is invalid.
     """
     chosen = os.environ.get(VARIABLE) if file is None else os.fspath(file)
-    return Profiles(builtin=_builtin(), overrides=_own(chosen) if chosen else ())
+    return Profiles(builtin=_builtin(), overrides=_overrides(chosen) if chosen else ())
 
 
 @cache
-def _builtin() -> tuple[Row, ...]:
+def _builtin() -> tuple[ProfileRow, ...]:
     text = files("sideband.render").joinpath("profiles.toml").read_text(encoding="utf-8")
     return parse_profiles(text, origin=BUILTIN)
 
 
-def _own(name: str) -> tuple[Row, ...]:
+def _overrides(name: str) -> tuple[ProfileRow, ...]:
     try:
         text = Path(name).expanduser().read_text(encoding="utf-8")
     except OSError as error:
         raise ProfileError(f"{name} cannot be read: {error.strerror}") from None
     except RuntimeError:
-        raise ProfileError(f"{name} cannot be read: there is no such home folder") from None
+        raise ProfileError(f"{name} cannot be read: the home directory is unknown") from None
     except UnicodeDecodeError:
         raise ProfileError(f"{name} cannot be read: it is not UTF-8") from None
     return parse_profiles(text, origin=name)

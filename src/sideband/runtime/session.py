@@ -1,56 +1,53 @@
-"""A session as a program holds it: tell it things, ask what waits, take things back."""
+"""A session as a program holds it: send it reminders and messages, list what is pending, withdraw it."""
 
 import asyncio
 import itertools
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
-from sideband.core import drain, inbox, lifecycle
-from sideband.core.content import as_blocks
-from sideband.core.errors import SessionBusy, UnknownMessage, shown
-from sideband.core.events import Event
-from sideband.core.fields import read_inject_mode
+import msgspec
+
+from sideband.core import accept, turn
+from sideband.core.accept import Accepted, RevokeStatus, Selector
+from sideband.core.errors import SessionBusy, shown
 from sideband.core.hookevents import SessionEvent
-from sideband.core.inbox import RevokeStatus
-from sideband.core.limits import Limits
-from sideband.core.parse import parse
-from sideband.core.pending import Pending, Waiting, live_beside, pending, waiting
-from sideband.core.reminder import ReminderId, Source
+from sideband.core.limits import Limits, Throttle
+from sideband.core.messages import as_blocks
+from sideband.core.parse import parse, read_inject_mode
+from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode
-from sideband.core.state import SessionState
+from sideband.core.state import Decided, Decision, Pending, SessionState, Waiting, pending, waiting
 from sideband.core.surfaces import Surface
-from sideband.core.throttle import Throttle
 from sideband.core.transcript import Transcript, Visibility, reminder_event
 from sideband.core.trust import IN_PROCESS, Trust
 from sideband.loop.conversation import Conversation
-from sideband.loop.problems import Problem
-from sideband.loop.telling import Surroundings, Teller
-from sideband.loop.tenure import Tenure, take
-from sideband.ports import Decision, Journal, Logged
+from sideband.loop.guard import Problem
+from sideband.loop.hooks import HookRunner
+from sideband.loop.lease import HeldLease, acquire_lease
+from sideband.ports import Journal, Logged
 from sideband.runtime.registries import HOOKS
+from sideband.runtime.transcripts import ReminderOptions
 
 if TYPE_CHECKING:
     from sideband.loop.agent import AgentRun
 
+ValueT = TypeVar("ValueT")
 
-class Accepted(NamedTuple):
-    """A reminder waits; its id, and how many waiting ones of its key it displaced."""
-
-    reminder_id: ReminderId
-    deduped_count: int
-
-
-_Seen = TypeVar("_Seen")
-
-# Handles on sessions, counted: each holds its leases for itself, and none takes them from another.
+# Each handle on a session holds leases of its own, so that two handles of one process exclude each other.
 _HANDLES: Final = itertools.count(1)
 
 
+class RemindOptions(ReminderOptions, total=False):
+    """The options of `Session.remind`; docs/lifecycle.md describes them."""
+
+    mode: str
+
+
 class Session:
-    """One conversation of one agent. Every method is one commit; what it answers is so from then on."""
+    """One conversation of one agent. Every method is one commit; its result is durable when it returns."""
 
     def __init__(self, journal: Journal, session_id: str, *, new_id: Callable[[], str], limits: Limits) -> None:
         self.id = session_id
@@ -58,16 +55,16 @@ class Session:
         self.run: AgentRun | None = None
         self._calling = False
         self._handle = next(_HANDLES)
-        # None where this process has no rate: then nothing is counted.
+        # None if no rate is configured for this process.
         self._throttle = Throttle(limits) if Trust.OPERATOR in limits.accept_rate else None
 
     @property
     def busy(self) -> bool:
-        """Whether a loop or a call of this process runs on it."""
+        """Whether a loop or a call of this process runs on the session."""
         return self._calling or (self.run is not None and not self.run.over)
 
     def refuse_busy(self) -> None:
-        """Raise where something runs on it already."""
+        """Raise `SessionBusy` if a loop or a call of this process runs on the session."""
         if self.busy:
             raise SessionBusy(
                 f"session {shown(self.id)} is in use by a loop or a call; await it to its end, or leave it with "
@@ -78,7 +75,7 @@ class Session:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """One call at a time, and none beside a loop."""
+        """Exclude other calls and loops of this process for the duration of the block."""
         self.refuse_busy()
         self._calling = True
         try:
@@ -86,126 +83,86 @@ class Session:
         finally:
             self._calling = False
 
-    async def attend(self) -> Tenure:
-        """Take the session on lease, for a run or a call; `SessionBusy` where another process or handle has it."""
-        return await take(self.talk, f"{socket.gethostname()}:{os.getpid()}:{self._handle}")
+    async def attend(self) -> HeldLease:
+        """Take the session's lease, for a run or a call; `SessionBusy` if another process or handle holds it."""
+        return await acquire_lease(self.talk, f"{socket.gethostname()}:{os.getpid()}:{self._handle}")
 
-    async def remind(self, body: str, **options: Any) -> Accepted:  # noqa: ANN401 - checked by the parser
-        """Accept a reminder; the next seam that takes its mode makes it live.
+    async def remind(self, body: str, **options: Unpack[RemindOptions]) -> Accepted:
+        """Accept a reminder into the inbox; the next seam that drains its mode makes it live.
 
-        Options: `tags`, `dedupe_key`, `ttl_turns`, `preserve_on_compact`, `propagate`, `role_hint`, `mode`.
+        A wrong or unknown option raises `ReminderError`.
         """
-        talk = self.talk
-        draft = parse({"body": body, **options}, Surface.SESSION, limits=talk.limits)
-        answers: list[inbox.Accepted] = []
-
-        def decide(state: SessionState) -> Iterable[Event]:
-            accepted = inbox.accept(
-                state.inbox,
-                draft,
-                IN_PROCESS,
-                new_id=talk.new_id(),
-                source=Source.IN_PIPELINE,
-                closed=state.closed,
-                live=live_beside(state.live, IN_PROCESS, draft.dedupe_key),
-                limits=talk.limits,
+        limits = self.talk.limits
+        draft = parse({"body": body, **options}, Surface.SESSION, limits=limits)
+        self._admit()
+        new_id = self.talk.new_id()
+        return await self._commit(
+            lambda state: accept.accept(
+                state, draft, IN_PROCESS, new_id=new_id, limits=limits, source=Source.IN_PIPELINE
             )
-            answers.append(accepted)
-            return accepted.events
-
-        if self._throttle is None:
-            # The same as below, with two coroutines fewer on the way that everything that is accepted takes.
-            await talk.journal.commit(talk.session_id, decide)
-        else:
-            self._admit()
-            await self._commit(decide)
-        accepted = answers[-1]
-        return Accepted(accepted.reminder_id, accepted.deduped_count)
+        )
 
     async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
         """Accept a user message and return its id. `steer` reaches the running turn, `queue` starts the next one."""
         blocks = as_blocks(content)
         wanted = read_inject_mode(mode)
         self._admit()
-        message_id = self.talk.new_id()
-        await self._commit(
-            lambda state: inbox.accept_message(
-                state.inbox,
-                blocks,
-                wanted,
-                IN_PROCESS,
-                new_id=message_id,
-                # What a process that died has left running reaches nobody.
-                running=state.running and state.attended,
-                closed=state.closed,
-                limits=self.talk.limits,
-            )
+        limits, new_id = self.talk.limits, self.talk.new_id()
+        return await self._commit(
+            lambda state: accept.accept_message(state, blocks, wanted, IN_PROCESS, new_id=new_id, limits=limits)
         )
-        return message_id
 
     async def prompt(self, content: str | Sequence[Mapping[str, Any]]) -> str:
-        """The user's next message: starts a turn when the session is idle, waits for that where it is not."""
+        """Queue the user's next message and return its id; it starts a turn when the session is idle."""
         return await self.inject(content, mode=InjectMode.QUEUE)
 
     async def pending(self) -> tuple[Pending, ...]:
-        """Every reminder that is queued or live, with its state."""
-        return await self._seen(lambda state: pending(state.inbox.items(), state.live))
+        """Every queued and every live reminder."""
+        return await self._read(pending)
 
     async def waiting(self) -> tuple[Waiting, ...]:
-        """The inbox in acceptance order: reminders and user messages that no seam has taken yet."""
-        return await self._seen(lambda state: waiting(state.inbox.items()))
+        """The inbox in acceptance order: reminders and user messages that no seam has drained."""
+        return await self._read(waiting)
 
-    async def _seen(self, look: Callable[[SessionState], _Seen]) -> _Seen:
-        """What the session shows at this moment, whichever process has changed it last."""
-        answers: list[_Seen] = []
-
-        def decide(state: SessionState) -> Iterable[Event]:
-            answers.append(look(state))
-            return ()
-
-        await self.talk.accept(decide)
-        return answers[-1]
+    async def _read(self, look: Callable[[SessionState], ValueT]) -> ValueT:
+        """Read the newest committed state, including what other processes committed."""
+        return await self._decide(lambda state: Decided((), look(state)))
 
     async def revoke(self, item_id: str) -> RevokeStatus:
-        """Withdraw what still waits, a reminder or a message; what a drain has taken is `AlreadyDelivered`."""
-        answers: list[RevokeStatus] = []
-
-        def decide(state: SessionState) -> Iterable[Event]:
-            try:
-                revocation = inbox.revoke_message(state.inbox, item_id, IN_PROCESS)
-            except UnknownMessage:
-                revocation = inbox.revoke_reminder(state.inbox, item_id, IN_PROCESS)
-            answers.append(revocation.status)
-            return revocation.events
-
-        await self.talk.accept(decide)
-        return answers[-1]
+        """Withdraw a queued reminder or message; `AlreadyDelivered` if it was drained."""
+        return await self._decide(lambda state: accept.revoke(state, item_id, IN_PROCESS))
 
     async def replace(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
-        """Exchange the content of a waiting message; its id, mode and place stay."""
+        """Replace the content of a queued message; its id, mode and position stay."""
         blocks = as_blocks(content)
         self._admit()
-        await self._commit(
-            lambda state: inbox.replace_message(state.inbox, message_id, blocks, IN_PROCESS, limits=self.talk.limits)
-        )
+        limits = self.talk.limits
+        await self._commit(lambda state: accept.replace_message(state, message_id, blocks, IN_PROCESS, limits=limits))
 
     def _admit(self) -> None:
-        """Refuse what comes faster than it may, if this process has a rate."""
+        """Raise `RateLimited` if this process sends faster than its configured rate."""
         if self._throttle is not None:
             self._throttle.admit(IN_PROCESS, now=asyncio.get_running_loop().time())
 
-    async def _commit(self, decide: Decision) -> None:
-        """Decide and apply; how many were refused since the last time because they came too fast is told with it."""
+    async def _decide(self, decide: Decision[ValueT]) -> ValueT:
+        """Commit a decision; it needs no lease, because a producer may send while another process runs the session."""
+        return await self.talk.journal.commit(self.id, decide)
+
+    async def _commit(self, decide: Decision[ValueT]) -> ValueT:
+        """Commit a decision together with a record of what the throttle has refused since the last commit."""
         throttle = self._throttle
         if throttle is None:
-            await self.talk.accept(decide)
-            return
-        told = throttle.told(self.talk.new_id)
+            return await self._decide(decide)
+        refused = throttle.take_refusals(self.talk.new_id)
+
+        def with_refused(state: SessionState) -> Decided[ValueT]:
+            events, value = decide(state)
+            return Decided(events if state.closed else (*refused, *events), value)
+
         try:
-            await self.talk.accept(lambda state: (*(() if state.closed else told), *decide(state)))
+            return await self._decide(with_refused)
         except Exception:
-            # Not where the sender was cancelled: what was handed in is committed without them.
-            throttle.untell(told)
+            throttle.restore_refusals(refused)
             raise
 
     async def clear(
@@ -215,19 +172,19 @@ class Session:
         tag: str | None = None,
         dedupe_key: str | None = None,
     ) -> int:
-        """End every live reminder that matches all that is given; how many those were."""
-        selector = lifecycle.Selector(id=id, tag=tag, dedupe_key=dedupe_key)
-        return len(await self.talk.accept(lambda state: lifecycle.clear(state.live, selector)))
+        """End every live reminder that matches all given selectors; return how many."""
+        selector = Selector(id=id, tag=tag, dedupe_key=dedupe_key)
+        return await self._decide(lambda state: accept.clear(state, selector, IN_PROCESS))
 
     async def cancel(self) -> bool:
-        """End the turn that runs on this handle; the inbox stays as it is. False where nothing runs.
+        """End the turn that runs on this handle; the inbox stays as it is. Return False if nothing runs.
 
-        A run that nobody drives at the moment is over when this returns; any other soon after. `SessionBusy` where it
-        is another process or handle that runs the session: only that one can cancel it.
+        A run that no task is driving is over when this returns; any other run ends soon after. `SessionBusy` if another
+        process or handle runs the session, because only that one can cancel it.
         """
         run = self.run
         if run is None or run.over:
-            if not self._calling and await self._seen(lambda state: state.running and state.attended):
+            if not self._calling and await self._read(lambda state: state.running and state.attended):
                 raise SessionBusy(
                     f"session {shown(self.id)} is held by another process or another handle on it, or by a run that "
                     "could not give it back; cancel it there, or wait for the lease to lapse",
@@ -241,7 +198,7 @@ class Session:
         return True
 
     async def events(self, *, kind_prefix: str = "", after: int = 0) -> AsyncGenerator[Logged, None]:
-        """What has happened and will happen in this session."""
+        """The events of this session after a sequence number, past and future."""
         logged = self.talk.journal.subscribe(session_id=self.id, kind_prefix=kind_prefix, after=after)
         async with aclosing(logged):
             async for entry in logged:
@@ -249,31 +206,30 @@ class Session:
 
     async def transcript(self) -> Transcript:
         """The conversation and its reminders as they stand now."""
-        return await self._seen(_transcript)
+        transcript = await self._read(_transcript)
+        # A copy, so that the caller may change the messages.
+        return msgspec.structs.replace(transcript, messages=tuple(map(msgspec.to_builtins, transcript.messages)))
 
     async def close(self) -> tuple[Problem, ...]:
-        """End the session, and with it all that it still has; what hooks on `session_end` did wrong is returned.
+        """End the session and everything it still has; return the problems of hooks on `session_end`.
 
-        A loop that runs on it has to be cancelled first.
+        A loop that runs on the session has to be cancelled first.
         """
         problems: list[Problem] = []
-        # Hooks may take their time: until the end is on record nobody begins a run.
+        # Hooks may take a while; no run may begin until the end is committed.
         with self.calling():
             if not self.talk.state.closed:
-                await self._farewell(problems).tell(SessionEvent.SESSION_END)
+                await self._end_hooks(problems).notify(SessionEvent.SESSION_END, {})
                 await self.talk.write_notes()
-            await self._commit(
-                lambda state: () if state.closed else drain.close(state.inbox, state.live, request=state.request)
-            )
+            await self._commit(turn.close)
         return tuple(problems)
 
-    def _farewell(self, problems: list[Problem]) -> Teller:
+    def _end_hooks(self, problems: list[Problem]) -> HookRunner:
         """The hooks and providers of the last run; for a session that never ran, the hooks of the process."""
         if self.run is None:
-            around = Surroundings(options={}, config_for=lambda _id: {})
-            return Teller(self.talk, HOOKS, (), around, problems.append)
-        self.run.teller.report = problems.append
-        return self.run.teller
+            return HookRunner(self.talk, HOOKS, problems.append)
+        self.run.hooks.report = problems.append
+        return self.run.hooks
 
 
 def _transcript(state: SessionState) -> Transcript:

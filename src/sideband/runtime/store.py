@@ -1,32 +1,77 @@
-"""Opening the place where sessions live."""
+"""Stores by URL: `open_store`, its options, and the `Store` that holds sessions by name."""
 
 import asyncio
 from collections.abc import Callable, Container, Coroutine, Mapping
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, TypeAlias, Unpack
+from typing import Any, Final, Self, TypeAlias, TypedDict, Unpack
 
-from sideband.core.errors import InvalidOption, shown
-from sideband.core.failures import StoreClosed, StoreRefused
-from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.errors import InvalidOption, StoreClosed, StoreRefused, shown
+from sideband.core.limits import DEFAULT_LIMITS, Bound, Limits
 from sideband.ports import Journal
-from sideband.runtime import storing
-from sideband.runtime.ids import new_id
 from sideband.runtime.session import Session
-from sideband.runtime.storing import StoreOptions, named, read_options
+from sideband.runtime.system import new_id
+from sideband.store.cache import AT_HAND, SessionCache
+from sideband.store.codec import check_name
 from sideband.store.memory import MemoryStore
-from sideband.store.names import check_name
-from sideband.store.roster import AT_HAND, Roster
+
+
+class StoreOptions(TypedDict, total=False):
+    """The options of a store. Every kind of store accepts all of them and ignores those that it has no use for.
+
+    A snapshot of a session is written after every `snapshot_events` (1,000) events, so that opening an old session takes
+    no longer than opening a new one. Of the events before the snapshot, the last `kept_events` (100,000; None: all) are
+    kept. The lease of a run lapses after `lease_seconds` (30) without a renewal; that of a store in memory never lapses,
+    unless this is given.
+
+    Commits of other processes are polled every `poll_seconds` (0.25 for a file, 2 for a server), as a fallback for
+    notifications. An operation on a locked file or an unreachable server fails after `patience_seconds` (10 and 30).
+    `sessions_at_hand` (256) sessions stay in memory besides those that the program refers to.
+    """
+
+    snapshot_events: int
+    kept_events: int | None
+    lease_seconds: float
+    poll_seconds: float
+    patience_seconds: float
+    sessions_at_hand: int
+
+
+_NUMBERS: Final[Mapping[str, Bound]] = MappingProxyType(
+    {
+        "snapshot_events": Bound(1),
+        "kept_events": Bound(0, optional=True),
+        "lease_seconds": Bound(0, whole=False, above=True),
+        "poll_seconds": Bound(0, whole=False, above=True),
+        "patience_seconds": Bound(0, whole=False),
+        "sessions_at_hand": Bound(1),
+    }
+)
+
+# A store in memory has no use for the others.
+_MEMORY_OPTIONS: Final = ("snapshot_events", "kept_events", "lease_seconds", "subscriber_events")
+
+
+def read_options(options: StoreOptions) -> Mapping[str, Any]:
+    """Check the options before anything is opened: TypeError for an unknown one, `InvalidOption` for a wrong value."""
+    for name, value in options.items():
+        bound = _NUMBERS.get(name)
+        if bound is None:
+            raise TypeError(f"a store has no option {name!r}; the options are {', '.join(_NUMBERS)}")
+        bound.check(name, value)
+    return options
+
 
 Opening: TypeAlias = Callable[[], Coroutine[Any, Any, Journal]]
-NEEDS_PSYCOPG: Final = "psycopg is not installed, and a PostgreSQL store needs it: pip install 'sideband[postgres]'"
+
+NEEDS_PSYCOPG: Final = "a PostgreSQL store needs psycopg, which is not installed: pip install 'sideband[postgres]'"
 
 
 class Store:
     """Sessions by name; the same name is the same session.
 
-    A journal that has to be opened first (`opening`) is opened with the first session or on entering, and closed on
-    leaving. One that is given as it is belongs to whoever made it. Beside the sessions that the program holds on to, or
-    runs, it has `sessions_at_hand`.
+    A store with `opening` opens its journal on entering or with the first session, and closes it on leaving. A `journal`
+    that is passed in belongs to the caller and is not closed. `sessions_at_hand` sessions stay in memory besides those
+    that the program refers to or runs.
     """
 
     def __init__(
@@ -42,13 +87,13 @@ class Store:
         self.new_id = new_id
         self._journal = journal
         self._opening = opening
-        # Of two who come first at once, one opens the journal.
+        # Protects the opening of the journal: of two concurrent first sessions, one opens it.
         self._lock = asyncio.Lock()
-        self._sessions: Roster[Session] = Roster(sessions_at_hand, needed=lambda session: session.busy)
+        self._sessions: SessionCache[Session] = SessionCache(sessions_at_hand, needed=lambda session: session.busy)
 
     @property
     def journal(self) -> Journal:
-        """Where the sessions are; it has to be open."""
+        """The journal of the sessions; `StoreClosed` if it is not open."""
         if self._journal is None:
             raise StoreClosed
         return self._journal
@@ -60,11 +105,11 @@ class Store:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Sessions outlive the handle on their store; they end when they are closed."""
+        """Close the store. Its sessions are not ended; `Session.close` does that."""
         await self.close()
 
     async def close(self) -> None:
-        """Let go of files and connections. What is on a disk can be opened again; what is in memory stays."""
+        """Close files and connections; the sessions can be opened again. A store in memory is not affected."""
         if self._opening is None or self._journal is None:
             return
         journal, self._journal = self._journal, None
@@ -72,14 +117,14 @@ class Store:
         await journal.close()
 
     async def session(self, session_id: str | None = None) -> Session:
-        """The session of this name, begun if there is none; without a name a new one."""
+        """The session with this name, created if there is none; without a name, a new session."""
         name = session_id or self.new_id()
         check_name(name)
         session = self._sessions.get(name)
         if session is None:
             journal = await self._opened()
             hold = await journal.open(name)
-            # Somebody else may have opened it meanwhile.
+            # Another task may have opened the session meanwhile.
             session = self._sessions.get(name)
             if session is None:
                 session = Session(journal, name, new_id=self.new_id, limits=self.limits)
@@ -95,45 +140,46 @@ class Store:
 
 
 def open_store(url: str = "memory:", *, limits: Limits = DEFAULT_LIMITS, **options: Unpack[StoreOptions]) -> Store:
-    """Open a store: `memory:` for the life of the process, `sqlite:///path` for a file that processes share.
+    """Open a store: `memory:` lasts as long as the process, `sqlite:///path` is a file that processes can share.
 
-    A path behind three slashes begins in the working directory, one behind four at the root. `postgresql://…` is a
-    database that machines share. The options are those of `StoreOptions`; every kind of store takes them all.
+    A path after three slashes is relative to the working directory, one after four is absolute. `postgresql://…` is a
+    database that machines can share. The options are those of `StoreOptions`.
     """
     if not isinstance(limits, Limits):
         raise InvalidOption(f"limits must be Limits(...), not {shown(limits)}", field="limits", value=limits)
     given = {"subscriber_events": limits.subscriber_events, **read_options(options)}
     at_hand = given.get("sessions_at_hand", AT_HAND)
     if url == "memory:":
-        return Store(MemoryStore(**named(given, storing.MEMORY)), limits=limits, sessions_at_hand=at_hand)
+        journal = MemoryStore(**{name: given[name] for name in _MEMORY_OPTIONS if name in given})
+        return Store(journal, limits=limits, sessions_at_hand=at_hand)
     opening = _OPENINGS[kind_of(url, _OPENINGS)](url, given)
     return Store(opening=opening, limits=limits, sessions_at_hand=at_hand)
 
 
 def kind_of(url: object, kinds: Container[str]) -> str:
-    """The word before the colon, where it is one of these. No more is repeated of an address: it may hold a password."""
+    """The scheme of the URL, if it is one of `kinds`. An error quotes only the scheme: a URL may contain a password."""
     scheme, found, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
     if not found or scheme not in kinds:
         raise InvalidOption(
-            f"no store can be opened at {shown(f'{scheme}://...' if found else url)}; "
-            "write 'sqlite:///sideband.db' or 'postgresql://host/name', or 'memory:' for one that is gone with its process",
+            f"{shown(f'{scheme}://...' if found else url)} is not the URL of a store; "
+            "write 'sqlite:///sideband.db' or 'postgresql://host/name', or 'memory:' for a store that ends with its process",
             field="url",
         )
     return scheme
 
 
 def sqlite_path(url: str) -> str:
-    """The path in the address of a store file."""
+    """The path in the URL of a store file."""
     path = url.removeprefix("sqlite:///")
     if path in ("", url):
         raise InvalidOption(
-            f"a store file is named like 'sqlite:///sideband.db', not {shown(url)}", field="url", value=url
+            f"the URL of a store file must look like 'sqlite:///sideband.db', not {shown(url)}", field="url", value=url
         )
     if path == ":memory:":
-        raise InvalidOption("a store in memory is opened as 'memory:'", field="url", value=url)
+        raise InvalidOption("write 'memory:' for a store in memory, not 'sqlite:///:memory:'", field="url", value=url)
     if "?" in path:
         raise InvalidOption(
-            f"a store file is named by its path alone, not {shown(url)}; options are arguments of open_store",
+            f"the URL of a store file takes no options after '?', not {shown(url)}; pass them to open_store",
             field="url",
             value=url,
         )
@@ -144,11 +190,10 @@ def _sqlite(url: str, options: Mapping[str, Any]) -> Opening:
     path = sqlite_path(url)
 
     async def opening() -> Journal:
-        # A program whose sessions are in memory loads no database.
-        from sideband.store.sqlite import open_sqlite  # noqa: PLC0415 - see above
-        from sideband.store.sqlite.settings import SqliteSettings  # noqa: PLC0415 - see above
+        # Imported here, because a program with its sessions in memory needs no database.
+        from sideband.store.sqlite import SqliteSettings, open_sqlite  # noqa: PLC0415 - see above
 
-        return await open_sqlite(path, SqliteSettings(**named(options, storing.SQLITE)))
+        return await open_sqlite(path, SqliteSettings(**options))
 
     return opening
 
@@ -156,11 +201,10 @@ def _sqlite(url: str, options: Mapping[str, Any]) -> Opening:
 def _postgres(url: str, options: Mapping[str, Any]) -> Opening:
     async def opening() -> Journal:
         try:
-            from sideband.store.postgres import open_postgres  # noqa: PLC0415 - not everybody has what it needs
-            from sideband.store.postgres.committing import PostgresSettings  # noqa: PLC0415 - the same
+            from sideband.store.postgres import PostgresSettings, open_postgres  # noqa: PLC0415 - needs an extra
         except ImportError as error:
             raise StoreRefused(NEEDS_PSYCOPG) from error
-        return await open_postgres(url, PostgresSettings(**named(options, storing.POSTGRES)))
+        return await open_postgres(url, PostgresSettings(**options))
 
     return opening
 

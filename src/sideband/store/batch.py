@@ -1,102 +1,104 @@
-"""Decisions that are committed together: each sees those before it, and one that fails fails alone."""
+"""Commits that are written in one transaction: each decision sees the ones before it, and one that fails fails alone."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
-from sideband.core.failures import LeaseLost
-from sideband.ports import Committed, Decision, Lease
-from sideband.store.records import Record
+from sideband.core.errors import LeaseLost
+from sideband.core.state import Decision
+from sideband.ports import Lease
+from sideband.store.codec import EncodedEvent
 from sideband.store.replica import Replica
 
 
 class Order(msgspec.Struct, frozen=True, eq=False):
-    """A commit that somebody has asked for; `lease` is that of the run it belongs to (None: of no run)."""
+    """A requested commit. `lease` is the lease of the run that it belongs to; None if it belongs to no run."""
 
     replica: Replica
-    decide: Decision
+    decide: Decision[Any]
     lease: Lease | None
-    done: "asyncio.Future[Committed]"
+    done: "asyncio.Future[Any]"
 
 
-# There are as many of the following as accepts: this is the cheapest that a record can be.
+# One of each of the following is made per commit; without garbage collection they are as cheap as a record can be.
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
-    """Who has a session: the token of the last lease of it, and whether that is held now."""
+    """The lease of a session: the token of the last one, and whether it is held now."""
 
     token: int
     attended: bool
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
-    """A record in its place."""
+class NewRow(msgspec.Struct, frozen=True, gc=False):
+    """An encoded event with its sequence and its session."""
 
     sequence: int
     session_id: str
-    record: Record
+    record: EncodedEvent
 
 
-# Not hidden from the garbage collector: the trace of an error leads back to its answer.
-class Answer(msgspec.Struct, frozen=True):
-    """What an order came to: what was committed, or why nothing was."""
+# Garbage-collected, because the traceback of an error refers back to its answer.
+class CommitAnswer(msgspec.Struct, frozen=True):
+    """The result of an order: the value of its decision, or why it was not committed."""
 
     order: Order
-    outcome: Committed | Exception
+    value: Any = None
+    error: Exception | None = None
 
 
 class Batch:
-    """Orders decided one after the other behind sequence `last`; replicas have to be loaded and up to date."""
+    """Orders that are decided one after the other, starting after sequence `last`; their replicas must be up to date."""
 
     def __init__(self, last: int, standing: Callable[[str], Standing]) -> None:
         self.last = last
-        self.rows: list[Row] = []
-        self.answers: list[Answer] = []
+        self.rows: list[NewRow] = []
+        self.answers: list[CommitAnswer] = []
         self.replicas: dict[Replica, Standing] = {}
-        """The sessions that something was decided for."""
+        """The sessions with at least one decision in this batch."""
         self.postponed: list[Order] = []
-        """Those behind an order whose events could not be applied; they need the session loaded again."""
+        """Orders that follow one whose events could not be applied; their session has to be loaded again first."""
         self._standing = standing
 
     def run(self, orders: Iterable[Order], unreadable: Mapping[Replica, Exception] = MappingProxyType({})) -> None:
-        """Decide them in this order; those of sessions that cannot be read are told so."""
+        """Decide the orders in sequence; orders of an unreadable session are answered with its error."""
         answers = self.answers
         for order in orders:
             replica = order.replica
             if replica.is_loaded:
                 try:
-                    answers.append(Answer(order, self._decided(order, replica)))
-                except Exception as error:  # noqa: BLE001 - whatever a decision raises is for whoever asked for it
-                    answers.append(Answer(order, error))
+                    answers.append(CommitAnswer(order, self._decided(order, replica)))
+                except Exception as error:  # noqa: BLE001 - any error of a decision belongs to its caller
+                    answers.append(CommitAnswer(order, error=error))
             elif replica in unreadable:
-                answers.append(Answer(order, unreadable[replica]))
+                answers.append(CommitAnswer(order, error=unreadable[replica]))
             else:
                 self.postponed.append(order)
 
-    def _decided(self, order: Order, replica: Replica) -> Committed:
+    def _decided(self, order: Order, replica: Replica) -> Any:  # noqa: ANN401 - whatever the decision returns
         session_id = replica.session_id
         standing = self.replicas.get(replica)
         if standing is None:
             standing = self.replicas[replica] = self._standing(session_id)
         if order.lease is not None and order.lease.token != standing.token:
             raise LeaseLost(session_id)
-        events = []
-        for entry in replica.decide(order.decide, attended=standing.attended):
+        encoded, value = replica.decide(order.decide, attended=standing.attended)
+        for entry in encoded:
             self.last += 1
-            self.rows.append(Row(self.last, session_id, entry))
-            events.append(entry.event)
-        return Committed(events=tuple(events), sequence=self.last)
+            self.rows.append(NewRow(self.last, session_id, entry))
+        return value
 
     def fail(self, error: Exception) -> None:
-        """The transaction was not made. What was decided on top of it is void too, refusals included."""
+        """The transaction failed: every answer of a session that it would have written is void, refusals included."""
         wrote = {row.session_id for row in self.rows}
         for replica in self.replicas:
             if replica.session_id in wrote:
                 replica.forget()
         self.answers = [
-            Answer(answer.order, error) if answer.order.replica.session_id in wrote else answer
+            CommitAnswer(answer.order, error=error) if answer.order.replica.session_id in wrote else answer
             for answer in self.answers
         ]
         self.rows = []
@@ -108,16 +110,16 @@ class Batch:
                 replica.at = self.last
 
 
-def tell(answers: Iterable[Answer]) -> None:
-    """Let those know who still wait; on the event loop."""
+def resolve(answers: Iterable[CommitAnswer]) -> None:
+    """Resolve the futures of the orders; call it on the event loop."""
     for answer in answers:
-        done, outcome = answer.order.done, answer.outcome
+        done = answer.order.done
         if done.done():
             continue
-        if isinstance(outcome, Committed):
-            done.set_result(outcome)
-        elif isinstance(outcome, StopIteration):
+        if answer.error is None:
+            done.set_result(answer.value)
+        elif isinstance(answer.error, StopIteration):
             # A future cannot carry it.
             done.set_exception(RuntimeError("the decision raised StopIteration"))
         else:
-            done.set_exception(outcome)
+            done.set_exception(answer.error)

@@ -1,4 +1,4 @@
-"""What a store tells the event loop: it wakes those who wait for a session, and feeds its subscribers."""
+"""Notification of new events: wakes waiters of a session, and delivers events to subscribers."""
 
 import asyncio
 from collections import deque
@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import ref
 
-from sideband.core.failures import CursorExpired, CursorLost
+from sideband.core.errors import CursorExpired, CursorLost
 from sideband.core.topic import KINDS
 from sideband.ports import Logged
 
@@ -15,8 +15,8 @@ SUBSCRIBER_EVENTS: Final = 1_000
 PAGE_EVENTS: Final = 500
 
 
-class Wanted(NamedTuple):
-    """What somebody wants to see: one session (None: all of them), and kinds that begin so."""
+class EventFilter(NamedTuple):
+    """Which events to deliver: those of one session (None: of all), with a kind that starts with the prefix."""
 
     session_id: str | None = None
     kind_prefix: str = ""
@@ -27,25 +27,25 @@ class Wanted(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Sequences behind `after`, up to and including `until` (None: up to the last one there is)."""
+    """The sequences after `after`, up to and including `until` (None: without an upper bound)."""
 
     after: int
     until: int | None = None
 
 
 class Gap(NamedTuple):
-    """What was logged up to a sequence was not announced, and cannot all be read any longer."""
+    """Events up to sequence `through` were not announced, and some of them were pruned."""
 
     why: CursorExpired
     through: int
 
 
-ReadPage: TypeAlias = Callable[[Wanted, Span], Coroutine[Any, Any, Sequence[Logged]]]
-"""The first `PAGE_EVENTS` of what is wanted there; fewer only where there are no more."""
+ReadPage: TypeAlias = Callable[[EventFilter, Span], Coroutine[Any, Any, Sequence[Logged]]]
+"""Reads the first `PAGE_EVENTS` matching events of a span; a shorter page is the last one."""
 
 
-async def pages(read: ReadPage, wanted: Wanted, span: Span) -> AsyncGenerator[Logged, None]:
-    """All that is wanted of a span, a page at a time: a reader who takes his time holds up nothing."""
+async def pages(read: ReadPage, wanted: EventFilter, span: Span) -> AsyncGenerator[Logged, None]:
+    """All matching events of a span, read one page at a time, so that a slow reader holds no transaction open."""
     while True:
         page = await read(wanted, span)
         for logged in page:
@@ -56,9 +56,9 @@ async def pages(read: ReadPage, wanted: Wanted, span: Span) -> AsyncGenerator[Lo
 
 
 class _Subscriber:
-    """One who is told of what happens behind `after`, as far as it is wanted."""
+    """A subscriber to the matching events after `after`."""
 
-    def __init__(self, wanted: Wanted, after: int) -> None:
+    def __init__(self, wanted: EventFilter, after: int) -> None:
         self.wanted = wanted
         self.after = after
         self.waiting: deque[Logged] = deque()
@@ -68,19 +68,19 @@ class _Subscriber:
 
 
 class Feed:
-    """Belongs to the event loop. `announced` is the last sequence it was told of, without a gap before it."""
+    """Used on the event loop only. `announced` is the last sequence that was announced, without a gap before it."""
 
     def __init__(self, announced: int, *, subscriber_events: int = SUBSCRIBER_EVENTS) -> None:
         self.announced = announced
         self._subscriber_events = subscriber_events
-        # Whoever waits for news has hold of the event; of a session that nobody waits for nothing is left.
+        # Weak references: a waiter holds its event, and sessions without waiters take no memory.
         self._wakes: dict[str, ref[asyncio.Event]] = {}
         self._subscribers: dict[_Subscriber, None] = {}
         self._error: Exception | None = None
         self._is_over = False
 
     def wake(self, session_id: str) -> asyncio.Event:
-        """Set at each commit of the session; whoever waits for one clears it first."""
+        """An event that is set at each commit of the session; clear it before waiting for the next one."""
         known = self._wakes.get(session_id)
         wake = None if known is None else known()
         if wake is None:
@@ -100,28 +100,26 @@ class Feed:
 
     @property
     def awaited(self) -> KeysView[str]:
-        """The sessions that somebody waits for."""
+        """The sessions that have a waiter."""
         return self._wakes.keys()
 
     @property
     def subscribers(self) -> int:
-        """How many follow."""
         return len(self._subscribers)
 
     @property
     def is_followed(self) -> bool:
-        """Whether there is anybody to tell."""
         return bool(self._wakes or self._subscribers)
 
     def pass_on(self, news: Sequence[Logged]) -> None:
-        """The same as `announce`, and next to nothing where nobody follows."""
+        """Announce events; a fast path if there are no waiters and no subscribers."""
         if self.is_followed:
             self.announce(news)
         elif news:
             self.announced = max(self.announced, news[-1].sequence)
 
     def announce(self, news: Iterable[Logged]) -> None:
-        """This is durable now, in this order and with nothing in between."""
+        """Deliver events that have become durable, in the order of their sequence and without gaps."""
         for logged in news:
             if logged.sequence <= self.announced:
                 continue
@@ -143,24 +141,24 @@ class Feed:
         subscriber.wake.set()
 
     def skip(self, gap: Gap) -> None:
-        """Go on behind it; whoever follows has to know."""
+        """Continue after a gap; every subscriber gets its error."""
         self.announced = gap.through
         for session_id in tuple(self._wakes):
             self._rouse(session_id)
         for subscriber in self._subscribers:
             subscriber.gap = gap.why
             subscriber.wake.set()
-        # What comes behind the gap is not for those who have not been told of it.
+        # Subscribers get nothing from after the gap, because they have not seen the error yet.
         self._subscribers.clear()
 
     def end(self, error: Exception | None = None) -> None:
-        """No more news: the store is closed, or cannot be read any longer."""
+        """End all subscriptions: the store was closed, or cannot be read any more."""
         self._is_over, self._error = True, error
         for subscriber in self._subscribers:
             subscriber.wake.set()
 
-    async def subscribe(self, read: ReadPage, wanted: Wanted, after: int) -> AsyncGenerator[Logged, None]:
-        """What was logged behind `after`, read page by page; once that is all told, what is announced."""
+    async def subscribe(self, read: ReadPage, wanted: EventFilter, after: int) -> AsyncGenerator[Logged, None]:
+        """Yield the events after `after`: first from the journal, page by page, then as they are announced."""
         seen = after
         while seen < self.announced:
             until = self.announced
@@ -168,7 +166,7 @@ class Feed:
                 async for logged in past:
                     yield logged
             seen = until
-        # Nothing was awaited since the last look at `announced`: there is no gap before what is announced next.
+        # There was no await since `announced` was compared, so no event is announced in between.
         subscriber = _Subscriber(wanted, seen)
         self._subscribers[subscriber] = None
         try:

@@ -1,4 +1,4 @@
-"""Sessions in memory: the reference for every other store, and the public double of them in tests."""
+"""Sessions in memory: the reference for the other stores, and the public test double."""
 
 import asyncio
 import time
@@ -9,21 +9,22 @@ from contextlib import suppress
 from itertools import islice
 from math import inf, isinf
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from sideband.core import snapshot
-from sideband.core.errors import SessionBusy, shown
-from sideband.core.failures import CursorExpired, LeaseLost
-from sideband.core.state import SessionState, fold
-from sideband.ports import Committed, Decision, Lease, Logged
-from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS, Feed, Span, Wanted, pages
-from sideband.store.names import check_name
+from sideband.core.apply import fold
+from sideband.core.errors import CursorExpired, LeaseLost, SessionBusy, shown
+from sideband.core.state import Decision, SessionState
+from sideband.ports import Lease, Logged
+from sideband.store.codec import check_name
+from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS, EventFilter, Feed, Span, pages
 
 SNAPSHOT_EVENTS: Final = 1_000
 KEPT_EVENTS: Final = 100_000
-# When a lease lapses that never does, in milliseconds.
+# The expiry of a lease that does not expire, in milliseconds.
 NEVER: Final = 2**63 - 1
 _SEQUENCE: Final = attrgetter("sequence")
+_Value = TypeVar("_Value")
 
 
 def now_ms() -> int:
@@ -32,7 +33,7 @@ def now_ms() -> int:
 
 
 class _Past(NamedTuple):
-    """A session of which something was pruned: all that it knew at a sequence, and how far its journal is gone."""
+    """A session whose journal was pruned: its encoded state at sequence `at`, and the last sequence that was deleted."""
 
     state: bytes
     at: int
@@ -40,11 +41,11 @@ class _Past(NamedTuple):
 
 
 class MemoryStore:
-    """Decisions run on the state itself; nothing awaits between reading it and applying what was decided.
+    """Decisions run on the state itself; there is no await between reading it and applying the events.
 
-    Leases do not lapse, unless they are to (`lease_seconds`): whoever holds one is there as long as the memory is. Of
-    each session the last `kept_events` are kept (None: all of them); there is a look at that after `snapshot_events`, and
-    ever less often the longer the journal is.
+    Leases do not expire unless `lease_seconds` is given, because a holder lives as long as the store. The last
+    `kept_events` of each session are kept (None: all of them). The journal is pruned at the earliest after
+    `snapshot_events`, then each time its length has doubled.
     """
 
     def __init__(
@@ -70,14 +71,14 @@ class MemoryStore:
         self._feed = Feed(0, subscriber_events=subscriber_events)
 
     async def open(self, session_id: str) -> SessionState:
-        """Every session is at hand, from its first mention on."""
+        """The state of a session; all sessions are in memory."""
         return self.state(session_id)
 
     async def close(self) -> None:
-        """What is in memory stays for as long as somebody holds it."""
+        """Does nothing; the sessions live as long as the store object."""
 
     def state(self, session_id: str) -> SessionState:
-        """The state of a session, which begins with its first mention. Read it; only commits change it."""
+        """The state of a session, which is created at the first call. Read it only; commits change it."""
         state = self._states.get(session_id)
         if state is None:
             check_name(session_id)
@@ -86,42 +87,41 @@ class MemoryStore:
 
     @property
     def _last(self) -> int:
-        """The last sequence there is: each number has, or had, a row."""
+        """The last sequence, counting the pruned events."""
         return len(self.journal) + self._gone
 
     def nothing_waits(self, session_id: str) -> bool:
-        """Whether the inbox of a session is empty."""
         state = self._states.get(session_id)
-        return state is None or not state.inbox.count()
+        return state is None or not state.inbox
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        """Run the decision and apply what it decided, all or nothing; an error of the decision changes nothing."""
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        """Run the decision and apply its events, all or nothing; see `Journal.commit`."""
         state = self.state(session_id)
         if lease is not None and self._leases.get(session_id) is lease:
             state.attended = True
         elif lease is not None or self._leases:
             self._attend(state, session_id, lease)
-        events = tuple(decide(state))
+        events, value = decide(state)
         if events:
             try:
                 fold(events, state)
             except BaseException:
-                # It may have been applied in part.
+                # Some of the events may have been applied.
                 self._restore(state, session_id)
                 raise
-            journal, behind = self.journal, len(self.journal)
-            for sequence, event in enumerate(events, behind + self._gone + 1):
+            journal, start = self.journal, len(self.journal)
+            for sequence, event in enumerate(events, start + self._gone + 1):
                 journal.append(Logged(sequence=sequence, session_id=session_id, event=event))
-            self._feed.pass_on(journal[behind:])
+            self._feed.pass_on(journal[start:])
             if len(journal) > self._tidy_at:
                 self._tidy()
-        return Committed(events=events, sequence=len(self.journal) + self._gone)
+        return value
 
     def _restore(self, state: SessionState, session_id: str) -> None:
-        """Let a state be what the journal says again, for everybody who holds it."""
+        """Rebuild a state from the journal, in place, because callers hold references to it."""
         past = self._pasts.get(session_id)
-        begin, behind = (None, 0) if past is None else (snapshot.decode(past.state), past.at)
-        mine = (entry for entry in self.journal if entry.session_id == session_id and entry.sequence > behind)
+        begin, after = (None, 0) if past is None else (snapshot.decode(past.state), past.at)
+        mine = (entry for entry in self.journal if entry.session_id == session_id and entry.sequence > after)
         known = fold((entry.event for entry in mine), begin)
         known.attended = state.attended
         vars(state).update(vars(known))
@@ -135,7 +135,6 @@ class MemoryStore:
         state.attended = held is not None and held.expires_at > self._now_ms()
 
     async def acquire(self, session_id: str, holder: str) -> Lease:
-        """Take the session on lease; `SessionBusy` where another holder has it."""
         self.state(session_id)
         held = self._leases.get(session_id)
         if held is not None and held.holder != holder and held.expires_at > self._now_ms():
@@ -146,14 +145,12 @@ class MemoryStore:
         return self._lease(session_id, holder, token)
 
     async def renew(self, lease: Lease) -> Lease:
-        """The same lease for as long again."""
         held = self._leases.get(lease.session_id)
         if held is None or held.token != lease.token:
             raise LeaseLost(lease.session_id)
         return self._lease(lease.session_id, lease.holder, lease.token)
 
     async def release(self, lease: Lease) -> None:
-        """Give it back; one that was taken over is left alone."""
         held = self._leases.get(lease.session_id)
         if held is not None and held.token == lease.token:
             del self._leases[lease.session_id]
@@ -170,39 +167,38 @@ class MemoryStore:
     # News.
 
     def wake(self, session_id: str) -> asyncio.Event:
-        """Set at each commit of the session; whoever waits for one clears it first."""
+        """An event that is set at each commit of the session; clear it before waiting for the next one."""
         return self._feed.wake(session_id)
 
     @property
     def subscribers(self) -> int:
-        """How many follow."""
         return self._feed.subscribers
 
     def subscribe(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        """What was and will be logged behind `after`; a subscriber that falls behind is cut off with its cursor."""
-        return self._feed.subscribe(self._page, Wanted(session_id, kind_prefix), after)
+        """Past and future events after `after`; a subscriber that is too slow gets `CursorLost` with its cursor."""
+        return self._feed.subscribe(self._page, EventFilter(session_id, kind_prefix), after)
 
     def history(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        """What is logged behind `after` now."""
-        return pages(self._page, Wanted(session_id, kind_prefix), Span(after, self._last))
+        """The events after `after` that are in the journal now."""
+        return pages(self._page, EventFilter(session_id, kind_prefix), Span(after, self._last))
 
-    async def _page(self, wanted: Wanted, span: Span) -> Sequence[Logged]:
+    async def _page(self, wanted: EventFilter, span: Span) -> Sequence[Logged]:
         pruned = self._pruned_through(wanted.session_id)
         if span.after < pruned:
             raise CursorExpired(span.after, pruned)
-        behind = bisect_right(self.journal, span.after, key=_SEQUENCE)
+        start = bisect_right(self.journal, span.after, key=_SEQUENCE)
         until = None if span.until is None else bisect_right(self.journal, span.until, key=_SEQUENCE)
-        there = filter(wanted.includes, islice(self.journal, behind, until))
+        there = filter(wanted.includes, islice(self.journal, start, until))
         return list(islice(there, PAGE_EVENTS))
 
-    # How much is kept.
+    # Retention.
 
     async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
-        """Take from the journal all but the last events of a session; how many are gone."""
+        """Delete all but the last `keep_events` events of a session, and return the number of deleted ones."""
         return self._prune({session_id: keep_events})
 
     def _pruned_through(self, session_id: str | None) -> int:
@@ -212,7 +208,7 @@ class MemoryStore:
         return 0 if past is None else past.pruned_through
 
     def _tidy(self) -> None:
-        """Of long sessions the journal keeps the end. What it takes is paid for by what was logged since."""
+        """Prune long sessions. The next call is due when the journal has doubled, so the cost per event is constant."""
         if self._kept_events is not None:
             logged = Counter(entry.session_id for entry in self.journal)
             keep = self._kept_events
@@ -220,7 +216,7 @@ class MemoryStore:
         self._tidy_at = len(self.journal) + max(len(self.journal), self._snapshot_events)
 
     def _prune(self, kept: Mapping[str, int]) -> int:
-        """Leave so many events of each of these. The last row of the store stays: what comes next counts from it."""
+        """Delete all but so many events of each session. The last event of the store stays: sequences continue from it."""
         states = self._states_of(kept)
         left = {session_id: kept[session_id] for session_id in states}
         stays, through = deque(self.journal[-1:]), dict[str, int]()
@@ -240,7 +236,7 @@ class MemoryStore:
         return gone
 
     def _states_of(self, session_ids: Iterable[str]) -> dict[str, bytes]:
-        """What these know, as far as that can be written down: nobody has made sure of it here."""
+        """The encoded states of these sessions; those that cannot be encoded are left out, since commits do not check that."""
         states = {}
         for session_id in session_ids:
             with suppress(TypeError, ValueError, OverflowError, RecursionError):

@@ -1,28 +1,30 @@
-"""One session in one process: the state that decisions run on, and the state that the program sees.
+"""One session in one process: the state that decisions run on, and the state that the program reads.
 
-They are two because they belong to two owners. Whoever writes brings `ahead` up to date inside the transaction, decides
-on it, and is further than the journal until the commit is made. What the event loop reads is `seen`: it changes only
-after that, and never has to be taken back.
+There are two states because they have two owners. The writer brings `ahead` up to date inside the transaction and decides
+on it, so it is ahead of the journal until the commit is made. The event loop reads `seen`, which changes only after the
+commit and is never rolled back.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from sideband.core import snapshot
-from sideband.core.failures import StoreDamaged, StoreNewer
-from sideband.core.state import SessionState, apply, fold
-from sideband.ports import Decision, Logged
-from sideband.store.records import Record, record
+from sideband.core.apply import apply, fold
+from sideband.core.errors import StoreDamaged, StoreNewer
+from sideband.core.state import Decision, SessionState
+from sideband.ports import Logged
+from sideband.store.codec import EncodedEvent, encode_event
 
 MISFITS: Final = (LookupError, TypeError, ValueError, AttributeError)
-"""What folding raises at an event that does not fit what was before it."""
+"""What folding raises for an event that does not fit the events before it."""
+_Value = TypeVar("_Value")
 
 
 class Loaded(NamedTuple):
-    """A session as it was read: a snapshot (None: there is none), and what was logged behind it.
+    """A session as it was read: a snapshot (None if there is none), and the events after it.
 
-    The snapshot holds all of the session up to sequence `snapshot_at`, the whole of this up to `at`. `tail_bytes` is the
-    length of what was logged behind the snapshot.
+    The snapshot covers the session up to sequence `snapshot_at`; snapshot and tail together cover it up to `at`.
+    `tail_bytes` is the encoded length of the tail.
     """
 
     snapshot: bytes | None
@@ -32,30 +34,30 @@ class Loaded(NamedTuple):
     at: int
 
     def restore(self) -> SessionState:
-        """A state of one's own, each time."""
+        """Build the state; every call returns a new one."""
         try:
             state = None if self.snapshot is None else snapshot.decode(self.snapshot)
         except snapshot.UnknownSnapshot as error:
-            # It is as it was written, so somebody else must know how to read it.
-            raise StoreNewer(f"a newer Sideband has kept this session: {error}; upgrade sideband") from error
+            # The checksum is right, so a newer version has written it.
+            raise StoreNewer(f"this session was saved by a newer Sideband: {error}; upgrade sideband") from error
         try:
             return fold((logged.event for logged in self.tail), state)
         except MISFITS as error:
             raise StoreDamaged(
-                f"what session {self.tail[0].session_id!r} has logged does not fit together "
-                f"({type(error).__name__}: {error}); `sideband doctor --verify` says where, restore it from a backup"
+                f"the events of session {self.tail[0].session_id!r} do not fit together "
+                f"({type(error).__name__}: {error}); find the row with `sideband doctor --verify`, restore a backup"
             ) from error
 
 
 class Replica:
-    """A session of which decisions are made here."""
+    """A session that this process has loaded."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.at = 0
-        """The last sequence of the store up to which `ahead` surely has everything of the session."""
+        """The sequence of the store up to which `ahead` is complete for this session."""
         self.is_loaded = False
-        """Whether there is a state to decide on; not so at first, nor after a commit has failed."""
+        """Whether `ahead` can be used; it cannot before the first load and after a failed commit."""
         self._ahead: SessionState | None = None
         self._seen: SessionState | None = None
         self._seen_at = 0
@@ -63,16 +65,16 @@ class Replica:
         self.tail_bytes = 0
         self.snapshot_bytes = 0
 
-    # For whoever writes.
+    # For the writer.
 
     @property
     def ahead(self) -> SessionState:
         if self._ahead is None:
-            raise LookupError(f"session {self.session_id!r} has to be loaded first")
+            raise LookupError(f"session {self.session_id!r} is not loaded")
         return self._ahead
 
     def load(self, loaded: Loaded, state: SessionState | None = None) -> None:
-        """Decide on this from now on; `state` is what restoring it gives, where somebody has done that already."""
+        """Decide on this from now on; `state` is the result of `loaded.restore()`, if the caller already has it."""
         self._ahead = loaded.restore() if state is None else state
         self.is_loaded = True
         self.at = loaded.at
@@ -80,9 +82,9 @@ class Replica:
         self.snapshot_bytes = len(loaded.snapshot or b"")
 
     def catch_up(self, news: Iterable[Logged]) -> None:
-        """Others have logged this; what is known already is passed over.
+        """Apply events of other processes; events that were applied before are skipped.
 
-        Where it does not fit, the session has to be loaded again, and whoever does that is told.
+        If an event does not fit, the session has to be loaded again, and loading reports the damage.
         """
         ahead = self.ahead
         try:
@@ -94,36 +96,37 @@ class Replica:
         except MISFITS:
             self.forget()
 
-    def decide(self, decide: Decision, *, attended: bool) -> Sequence[Record]:
-        """What the decision says of the state as it is now, in the open transaction: what is decided next knows of it.
+    def decide(self, decide: Decision[_Value], *, attended: bool) -> tuple[Sequence[EncodedEvent], _Value]:
+        """Run a decision and apply its events to `ahead`, inside the open transaction.
 
-        Where that cannot be applied the session has to be loaded again.
+        If the events cannot be applied, the session has to be loaded again.
         """
         ahead = self.ahead
         ahead.attended = attended
-        records = [*map(record, decide(ahead))]
+        events, value = decide(ahead)
+        encoded = [*map(encode_event, events)]
         try:
-            for entry in records:
+            for entry in encoded:
                 apply(ahead, entry.event)
                 self.tail_bytes += len(entry.body)
         except Exception:
-            # It may have been applied in part. Nothing of it is written, and nobody decides on what it left behind.
+            # Some events may have been applied. None is written, so this state must not be used again.
             self.forget()
             raise
-        self.tail_events += len(records)
-        return records
+        self.tail_events += len(encoded)
+        return encoded, value
 
     def forget(self) -> None:
-        """The transaction was not made: what is ahead of the journal is wrong, and has to be loaded again."""
+        """Discard `ahead` after a failed transaction; the session has to be loaded again."""
         self._ahead, self.is_loaded = None, False
         self.at = 0
 
     def snapshot(self) -> bytes:
-        """All that the session knows at `at`."""
+        """The encoded state at sequence `at`."""
         return snapshot.encode(self.ahead)
 
     def snapped(self, size: int) -> None:
-        """A snapshot of so many bytes is durable."""
+        """Note that a snapshot of this size was written."""
         self.tail_events = self.tail_bytes = 0
         self.snapshot_bytes = size
 
@@ -141,15 +144,15 @@ class Replica:
 
     @property
     def seen_at(self) -> int:
-        """The last sequence of the session that is shown."""
+        """The sequence up to which `seen` is complete."""
         return self._seen_at
 
     def show(self, state: SessionState, at: int) -> None:
-        """Begin to show the session, as it was at this sequence."""
+        """Set `seen` to the state of the session at this sequence."""
         self._seen, self._seen_at = state, at
 
     def show_news(self, news: Iterable[Logged]) -> None:
-        """This is durable; what is shown already is passed over. What does not fit ends the show, if there is one."""
+        """Apply durable events to `seen`; known events are skipped. An event that does not fit closes the session."""
         seen = self._seen
         if seen is None:
             return
@@ -160,3 +163,11 @@ class Replica:
                     self._seen_at = logged.sequence
         except MISFITS:
             self._seen = None
+
+
+class RestoredSession(NamedTuple):
+    """A session that was read from the store, with its state at sequence `at` for the event loop to show."""
+
+    replica: Replica
+    state: SessionState
+    at: int

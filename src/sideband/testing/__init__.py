@@ -1,6 +1,6 @@
-"""What a test of code that uses Sideband needs: a scripted model, a recorder, a clock that stands still, ids that count.
+"""Tools for testing code that uses Sideband: a scripted model, a recorder, a fake clock, counting ids, a seeded loop.
 
-Names are loaded when first used: pytest imports the plugin in every run, also in those that never use it.
+Names are imported on first use, because pytest loads the plugin in every run, even in runs that do not use Sideband.
 """
 
 from importlib import import_module
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from sideband.models.scripted import ScriptedModel as ScriptedModel
     from sideband.models.scripted import ScriptedRequest as ScriptedRequest
     from sideband.store.memory import MemoryStore as MemoryStore
-    from sideband.testing.clock import FakeClock as FakeClock
-    from sideband.testing.ids import CountingIds as CountingIds
+    from sideband.testing.fakes import CountingIds as CountingIds
+    from sideband.testing.fakes import FakeClock as FakeClock
     from sideband.testing.recorder import Exchange as Exchange
     from sideband.testing.recorder import WireRecorder as WireRecorder
     from sideband.testing.schedule import LeftBehind as LeftBehind
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from sideband.testing.schedule import run_schedule as run_schedule
 
 _HOMES = {
-    "CountingIds": "sideband.testing.ids",
+    "CountingIds": "sideband.testing.fakes",
     "Exchange": "sideband.testing.recorder",
-    "FakeClock": "sideband.testing.clock",
+    "FakeClock": "sideband.testing.fakes",
     "LeftBehind": "sideband.testing.schedule",
     "MemoryStore": "sideband.store.memory",
     "ScheduleError": "sideband.testing.schedule",
@@ -37,10 +37,10 @@ _HOMES = {
     "run_schedule": "sideband.testing.schedule",
 }
 
-__all__ = [*_HOMES]  # noqa: PLE0604 - the names are the table's
+__all__ = [*_HOMES]  # noqa: PLE0604 - the keys of the table are strings
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any exported object
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
-"""The pytest plugin: fixtures for tests of agents. pytest finds it wherever the package is installed.
+"""The pytest plugin with fixtures for tests of agents, registered by installing the package.
 
-It is in every run, also in those that never use it, so each fixture imports what it needs when it is asked for.
+pytest loads it in every run, so each fixture imports what it needs only when a test requests it.
 """
 
 from collections.abc import Iterator
@@ -11,39 +11,39 @@ import pytest
 if TYPE_CHECKING:
     from sideband.runtime.session import Session
     from sideband.store.memory import MemoryStore
-    from sideband.testing.clock import FakeClock
+    from sideband.testing.fakes import FakeClock
 
 
 @pytest.fixture
 def sideband_store() -> "MemoryStore":
-    """Where the sessions of this test live; its journal holds all that happened."""
-    from sideband.store.memory import MemoryStore  # noqa: PLC0415 - see above
+    """An in-memory store for the sessions of this test."""
+    from sideband.store.memory import MemoryStore  # noqa: PLC0415 - loaded on request
 
     return MemoryStore()
 
 
 @pytest.fixture
 def sideband_session(sideband_store: "MemoryStore") -> "Session":
-    """A session whose ids count."""
-    from sideband.core.limits import DEFAULT_LIMITS  # noqa: PLC0415 - see above
-    from sideband.runtime.session import Session  # noqa: PLC0415 - see above
-    from sideband.testing.ids import CountingIds  # noqa: PLC0415 - see above
+    """A session with counting ids."""
+    from sideband.core.limits import DEFAULT_LIMITS  # noqa: PLC0415 - loaded on request
+    from sideband.runtime.session import Session  # noqa: PLC0415 - loaded on request
+    from sideband.testing.fakes import CountingIds  # noqa: PLC0415 - loaded on request
 
     return Session(sideband_store, "test", new_id=CountingIds(), limits=DEFAULT_LIMITS)
 
 
 @pytest.fixture
 def sideband_clock() -> "FakeClock":
-    """A clock on which nobody waits: a sleep moves it on."""
-    from sideband.testing.clock import FakeClock  # noqa: PLC0415 - see above
+    """A fake clock on which a sleep returns at once and advances the time."""
+    from sideband.testing.fakes import FakeClock  # noqa: PLC0415 - loaded on request
 
     return FakeClock()
 
 
 @pytest.fixture
 def sideband_clean_registries() -> Iterator[None]:
-    """No hooks and no providers but the canonical ones: neither those of others before, nor this test's own after it."""
-    from sideband.runtime.registries import clear_hooks, clear_reminder_providers  # noqa: PLC0415 - see above
+    """Remove registered hooks and providers before and after the test."""
+    from sideband.runtime.registries import clear_hooks, clear_reminder_providers  # noqa: PLC0415 - loaded on request
 
     clear_hooks()
     clear_reminder_providers()

@@ -1,20 +1,21 @@
-"""What really went to a model and came back, whichever model it is."""
+"""A recorder of the requests that a model received and the replies that it gave."""
 
 from copy import deepcopy
 from typing import Any
 
 import msgspec
 
-from sideband.ports import Model, OnText, Plan, Reply
+from sideband.core.messages import Reply
+from sideband.ports import Model, OnText
+from sideband.render.plan import Plan
 from sideband.render.view import RequestView
 
 
 class Exchange(msgspec.Struct, kw_only=True):
-    """One request and what came of it; a request that is sent again is another exchange, with the same plan.
+    """One request and its reply or error; a retried request is another exchange with the same plan.
 
-    `view` is what the request was built from, as it was then, whatever has become of the session since. `body` is what
-    left, byte for byte (None where the model has no wire, as a scripted one). Of `reply` and `error` one is set once the
-    exchange is over.
+    `view` is a copy of what the request was built from, at that time. `body` contains the exact bytes that were sent
+    (None if the model sends none, as a scripted one). When the exchange has ended, either `reply` or `error` is set.
     """
 
     view: RequestView
@@ -24,18 +25,18 @@ class Exchange(msgspec.Struct, kw_only=True):
     error: BaseException | None = None
 
     @property
-    def json(self) -> Any:  # noqa: ANN401 - whatever the wire is made of
-        """The body, read."""
+    def json(self) -> Any:  # noqa: ANN401 - any JSON value
+        """The body, decoded."""
         return None if self.body is None else msgspec.json.decode(self.body)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The ids of the reminders that it shows."""
+        """The ids of the reminders that the request shows."""
         return tuple(entry.reminder_id for entry in self.plan.shown)
 
 
 class WireRecorder:
-    """A model that passes everything on to another and keeps a record: give it to an agent in that one's place."""
+    """A model that forwards every call to another model and records it; pass it to an agent instead of that model."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -48,17 +49,15 @@ class WireRecorder:
 
     @property
     def bodies(self) -> list[Any]:
-        """Every body that left, read."""
+        """Every body that was sent, decoded."""
         return [exchange.json for exchange in self.exchanges]
 
     def plan(self, view: RequestView) -> Plan:
-        """The model's plan."""
         plan = self.model.plan(view)
-        self._planned.append((plan, _as_it_is(view)))
+        self._planned.append((plan, _frozen(view)))
         return plan
 
     async def complete(self, plan: Plan, on_text: OnText | None = None) -> Reply:
-        """The model's reply, or its failure."""
         view = next(view for planned, view in reversed(self._planned) if planned is plan)
         body = getattr(plan.request, "body", None)
         exchange = Exchange(view=view, plan=plan, body=body if isinstance(body, bytes) else None)
@@ -71,8 +70,8 @@ class WireRecorder:
         return exchange.reply
 
 
-def _as_it_is(view: RequestView) -> RequestView:
-    """A view for good: messages, live reminders and the ledger are the session's own, which goes on."""
+def _frozen(view: RequestView) -> RequestView:
+    """A copy of the view: its messages, live reminders and ledger belong to the session, which changes them later."""
     return msgspec.structs.replace(
         view, messages=deepcopy(view.messages), live=deepcopy(view.live), ledger=deepcopy(view.ledger)
     )

@@ -1,4 +1,4 @@
-"""An event loop whose order of things a seed decides: the same seed is the same interleaving, on any machine."""
+"""An event loop whose scheduling depends only on a seed: the same seed gives the same interleaving on any machine."""
 
 import asyncio
 import itertools
@@ -9,31 +9,31 @@ from typing import Any, Final, NoReturn, TypeVar
 
 _Value = TypeVar("_Value")
 
-# What is left to run after the end may finish within so many rounds; what does not is left behind.
+# Callbacks that remain after the end may finish within this many rounds; tasks that do not are left behind.
 _ROUNDS_TO_SETTLE: Final = 1_000
 
 
 class ScheduleError(AssertionError):
-    """What was run under a schedule did not come to a clean end."""
+    """The coroutine of a schedule did not end cleanly."""
 
 
 class Stuck(ScheduleError):
-    """Nothing is ready and no timer runs: whoever still waits would wait for ever."""
+    """A deadlock: tasks are waiting, but nothing is ready and no timer is set."""
 
 
 class LeftBehind(ScheduleError):
-    """It is over, and tasks that it started are not."""
+    """The coroutine has ended, but tasks that it started have not."""
 
 
 class Unhandled(ScheduleError):
-    """Something failed where nobody looked: a callback, or a task whose exception was never read."""
+    """An exception was not handled: in a callback, or in a task whose result was never retrieved."""
 
 
 class SeededEventLoop(asyncio.BaseEventLoop):
-    """Runs what is ready in the order of a seed, and lets time pass only when nothing is.
+    """Runs ready callbacks in an order that the seed determines, and advances time only when nothing is ready.
 
-    Time is the loop's own: a timer costs no waiting, however long it is. There is no room for what a seed could not
-    decide: threads, sockets and processes. A hook that is a plain function runs in a thread, so give coroutines.
+    Time is simulated, so timers cost no waiting. Threads, sockets and processes are not supported, because a seed
+    cannot control them. A hook that is a plain function would run in a thread, so use coroutine functions.
     """
 
     def __init__(self, seed: int) -> None:
@@ -41,9 +41,9 @@ class SeededEventLoop(asyncio.BaseEventLoop):
         self.unhandled: list[str] = []
         self._seconds = 0.0
         self._numbers = itertools.count()
-        # These two are the base class's own affair; a contract test notices should they be renamed.
-        self._ready = _Shuffled(seed)
-        self._selector = _Idleness(self)
+        # Private attributes of the base class; a contract test notices if they are renamed.
+        self._ready = _ShuffledQueue(seed)
+        self._selector = _TimerSelector(self)
         self.set_task_factory(self._new_task)
         self.set_exception_handler(self._note)
 
@@ -55,11 +55,11 @@ class SeededEventLoop(asyncio.BaseEventLoop):
         self._seconds += seconds
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: object) -> NoReturn:
-        """There are no threads: no seed could decide when one of them is done."""
-        raise NotImplementedError("a schedule has no room for threads")
+        """Raise `NotImplementedError`: a seed cannot control when a thread is done."""
+        raise NotImplementedError("a seeded schedule does not support threads")
 
     def settle(self) -> list[str]:
-        """Run what is ready until nothing is, without letting time pass; the names of the tasks that are not done."""
+        """Run ready callbacks without advancing time; return the names of the tasks that are not done."""
         for _ in range(_ROUNDS_TO_SETTLE):
             if not self._ready:
                 break
@@ -80,18 +80,18 @@ class SeededEventLoop(asyncio.BaseEventLoop):
         self.unhandled.append(context["message"] if error is None else f"{context['message']}: {error!r}")
 
     def _process_events(self, _events: object) -> None:
-        """There are none: nothing comes from outside."""
+        """Do nothing: the loop has no I/O events."""
 
     def _write_to_self(self) -> None:
-        """Nobody waits outside the loop who would have to be woken."""
+        """Do nothing: the loop never blocks, so it need not be woken."""
 
 
-class _Shuffled(deque[asyncio.Handle]):
-    """A queue out of which any entry may come next, also one that came in last."""
+class _ShuffledQueue(deque[asyncio.Handle]):
+    """A queue that returns its entries in random order."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        self._random = random.Random(seed).random  # noqa: S311 - an interleaving, no secret
+        self._random = random.Random(seed).random  # noqa: S311 - not used for security
 
     def popleft(self) -> asyncio.Handle:
         waiting = len(self)
@@ -101,8 +101,8 @@ class _Shuffled(deque[asyncio.Handle]):
         return super().popleft()
 
 
-class _Idleness:
-    """Stands where other loops wait for the world: here time jumps to the next timer."""
+class _TimerSelector:
+    """Replaces the selector: instead of waiting for I/O, time jumps to the next timer."""
 
     def __init__(self, loop: SeededEventLoop) -> None:
         self._loop = loop
@@ -110,13 +110,13 @@ class _Idleness:
     def select(self, seconds: float | None) -> tuple[()]:
         if seconds is None:
             waiting = sorted(task.get_name() for task in asyncio.all_tasks(self._loop))
-            raise Stuck(f"nothing will ever happen again; still waiting: {', '.join(waiting)}")
+            raise Stuck(f"deadlock: nothing is ready and no timer is set; still waiting: {', '.join(waiting)}")
         self._loop.advance(seconds)
         return ()
 
 
 class _NumberedTask(asyncio.Task[Any]):
-    """Sets of tasks are gone through in the order of hashes; by address, that would be another one in each run."""
+    """A task with a reproducible hash: sets are iterated in hash order, which by default depends on the address."""
 
     def __init__(
         self,
@@ -133,9 +133,9 @@ class _NumberedTask(asyncio.Task[Any]):
 
 
 def run_schedule(seed: int, main: Callable[[], Coroutine[Any, Any, _Value]]) -> _Value:
-    """What `main()` returns under the interleaving of this seed; a `ScheduleError` unless it ends cleanly.
+    """Run `main()` with the interleaving of this seed and return its result.
 
-    It may leave no task behind, wait for nothing that cannot come, and let nothing fail unseen.
+    Raises a `ScheduleError` if it deadlocks, leaves tasks behind, or leaves an exception unhandled.
     """
     loop = SeededEventLoop(seed)
     try:

@@ -1,9 +1,9 @@
-"""A process that does nothing but match a regular expression: it can be killed, which a thread that matches cannot.
+"""A program that matches a regular expression; unlike a thread, its process can be killed.
 
-It is started by its path and knows only the standard library. It reads frames, each a length and so many bytes: first
-the pattern, then file after file. It answers each with a frame: after the pattern what is wrong with it, or nothing;
-after a file, for every line that matches, its number, the byte at which it begins and the character at which its first
-match does, packed as `FOUND`.
+It is started by its path and imports only the standard library. Requests and answers are frames: a length, then that
+many bytes. The first request is the pattern; its answer is the compile error, or empty. Each further request is the
+content of a file; its answer has one `FOUND` record for every matching line: line number, byte offset of the line,
+character offset of the first match in the line.
 """
 
 import re
@@ -22,7 +22,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def receive(stream: BinaryIO) -> bytes | None:
-    """The next frame; None at the end of the stream, also where that comes in the middle of one."""
+    """The next frame; None at the end of the stream, even in the middle of a frame."""
     header = stream.read(LENGTH.size)
     if len(header) < LENGTH.size:
         return None
@@ -64,7 +64,7 @@ def _matching(pattern: re.Pattern[str], data: bytes) -> Iterator[tuple[int, int,
 
 
 if __name__ == "__main__":
-    # Whoever should kill it may be gone; it must not compute for ever.
+    # Limit the CPU time, in case the parent process dies without killing this one.
     seconds = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,7 +1,7 @@
-"""The folder an agent works in: every path is resolved first and then opened without following any link.
+"""The folder an agent works in: no path that the model gives leads out of it.
 
-A path is checked by resolving it; it is used by walking from the root, folder by folder, with links refused. A link
-that is put there between the two makes the use fail instead of leading it out.
+A path is first resolved and checked, then opened from the root folder by folder, without following links. A link that
+is created between the check and the opening makes the opening fail instead of leading out of the workspace.
 """
 
 import hashlib
@@ -12,20 +12,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Final, NamedTuple
 
-from sideband.tools.output import printable
-from sideband.tools.refusal import Refused, explained
+from sideband.tools.text import printable
+from sideband.tools.tool import Refused, explained
 
-# A file beyond this is data, to be looked at with the programs that are made for it.
+# Larger files are data; the model can inspect them with command-line programs.
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 CHUNK_BYTES: Final = 1024 * 1024
 DIGEST_BYTES: Final = 16
 READ_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-# Opening a pipe would wait for its other end, were it not for O_NONBLOCK; regular files do not care.
+# O_NONBLOCK keeps the opening of a pipe from waiting for its other end; it has no effect on regular files.
 READ_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class Place(NamedTuple):
-    """A path below the root with every link in it resolved; without parts it is the root itself."""
+class WorkspacePath(NamedTuple):
+    """A path relative to the root with all links resolved; without parts it is the root itself."""
 
     parts: tuple[str, ...]
 
@@ -34,12 +34,12 @@ class Place(NamedTuple):
 
     @property
     def in_git(self) -> bool:
-        """Whether it is the repository's own data; some file systems do not tell upper from lower case."""
+        """Whether it is inside `.git`, in any case, because some file systems ignore case."""
         return any(part.casefold() == ".git" for part in self.parts)
 
 
 class Content(NamedTuple):
-    """What is in a file, and its status from before it was read."""
+    """The bytes of a file, and its status from before they were read."""
 
     data: bytes
     status: os.stat_result
@@ -50,17 +50,17 @@ def digest(data: bytes) -> bytes:
 
 
 class Root:
-    """The one folder that all paths are in."""
+    """The workspace folder; no path leads out of it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).resolve(strict=True)
         if not self.path.is_dir():
             raise NotADirectoryError(f"{path} is not a directory")
 
-    def resolve(self, given: str) -> Place:
-        """The place that a path of the model's means; it may not be there yet."""
+    def resolve(self, given: str) -> WorkspacePath:
+        """The path that the model means; the file need not exist yet. Raises `Refused` for paths outside the root."""
         if not given or "\0" in given:
-            raise Refused(f"{given!r} is no path; give one relative to the workspace")
+            raise Refused(f"{given!r} is not a path; give one relative to the workspace")
         pure = PurePosixPath(given)
         if ".." in pure.parts:
             raise Refused(f"{given}: '..' is not allowed; give the path relative to the workspace")
@@ -68,15 +68,15 @@ class Root:
             raise Refused(f"{given}: '~' is not expanded; give a path relative to the workspace")
         real = PurePath(os.path.realpath(self.path / given))
         if not real.is_relative_to(self.path):
-            raise Refused(f"{given} is outside of the workspace; only what is inside can be used")
-        return Place(real.relative_to(self.path).parts)
+            raise Refused(f"{given} is outside the workspace; only paths inside it can be used")
+        return WorkspacePath(real.relative_to(self.path).parts)
 
-    def full_path(self, place: Place) -> Path:
+    def full_path(self, place: WorkspacePath) -> Path:
         return self.path.joinpath(*place.parts)
 
     @contextmanager
     def folder(self, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
-        """A descriptor of a folder, reached without following a link; `create` makes what is missing on the way."""
+        """A descriptor of a folder, opened without following links; `create` makes missing folders."""
         descriptor = os.open(self.path, READ_FOLDER)
         try:
             for part in parts:
@@ -90,8 +90,8 @@ class Root:
         finally:
             os.close(descriptor)
 
-    def read(self, place: Place, *, limit: int = MAX_FILE_BYTES) -> Content:
-        """All that is in a regular file; refused where it is something else or larger than `limit`."""
+    def read(self, place: WorkspacePath, *, limit: int = MAX_FILE_BYTES) -> Content:
+        """The content of a regular file; other kinds of files, and larger ones than `limit`, are refused."""
         with explained(place), self._opened(place) as (descriptor, status):
             data = b"".join(_chunks(descriptor, limit + 1))
         if len(data) > limit:
@@ -100,8 +100,8 @@ class Root:
             )
         return Content(data, status)
 
-    def digest(self, place: Place) -> bytes:
-        """What identifies the content of a regular file; of one that is too large to be read, its size and time do."""
+    def digest(self, place: WorkspacePath) -> bytes:
+        """A digest of a regular file's content, or of its size and time if the file is too large to read."""
         with self._opened(place) as (descriptor, status):
             if status.st_size > MAX_FILE_BYTES:
                 mark = f"{status.st_size} {status.st_mtime_ns}".encode()
@@ -112,12 +112,12 @@ class Root:
         return found.digest()
 
     @contextmanager
-    def _opened(self, place: Place) -> Iterator[tuple[int, os.stat_result]]:
+    def _opened(self, place: WorkspacePath) -> Iterator[tuple[int, os.stat_result]]:
         if not place.parts:
             raise Refused(". is a folder; list_dir shows what is in it")
         *parents, name = place.parts
         with self.folder(parents) as folder:
-            # Looking comes before opening: to open a device can already do something.
+            # Check before opening, because merely opening a device can have effects.
             refuse_irregular(place, os.stat(name, dir_fd=folder, follow_symlinks=False))
             descriptor = os.open(name, READ_FILE, dir_fd=folder)
         try:
@@ -128,16 +128,16 @@ class Root:
             os.close(descriptor)
 
 
-def refuse_irregular(place: Place, status: os.stat_result) -> None:
-    """Only regular files are read or replaced: reading a pipe or a device may never end."""
+def refuse_irregular(place: WorkspacePath, status: os.stat_result) -> None:
+    """Refuse everything but regular files: reading a pipe or a device may never end."""
     if stat.S_ISDIR(status.st_mode):
         raise Refused(f"{place} is a folder; list_dir shows what is in it")
     if not stat.S_ISREG(status.st_mode):
-        raise Refused(f"{place} is no regular file")
+        raise Refused(f"{place} is not a regular file")
 
 
 def _chunks(descriptor: int, limit: int) -> Iterator[bytes]:
-    """What is there, but no more than `limit` bytes: it may grow as fast as it is read."""
+    """The content in chunks, at most `limit` bytes: a file may grow as fast as it is read."""
     left = limit
     while left and (chunk := os.read(descriptor, min(left, CHUNK_BYTES))):
         yield chunk

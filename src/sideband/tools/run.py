@@ -1,6 +1,6 @@
-"""Running a command: its own process group, one stream of output, an end in bounded time.
+"""The tool `run`: a command in its own process group, with one output stream and a time-out.
 
-That is no sandbox: a command can do whatever the user who runs the agent can.
+This is not a sandbox: a command can do whatever the user who runs the agent can.
 """
 
 import asyncio
@@ -17,29 +17,74 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from sideband.ports import ToolContext, ToolOutput
-from sideband.tools.arguments import Run, run_within
-from sideband.tools.offload import Halt, offload, outlast
-from sideband.tools.output import Caps, HeadTail, cut
-from sideband.tools.pipe import Pipe
-from sideband.tools.refusal import Refused, explained
 from sideband.tools.root import Root
-from sideband.tools.tool import WorkspaceTool
+from sideband.tools.text import Caps, HeadTail, cut
+from sideband.tools.tool import Halt, Refused, Run, WorkspaceTool, explained, offload, outlast, run_within
+
+CHUNK_BYTES: Final = 64 * 1024
+
+
+class Pipe:
+    """One pipe for the output of a command and its child processes; `ended` is set when all of them have closed it.
+
+    The reading end belongs to this process, so it can be closed while an escaped process still holds the writing end.
+    """
+
+    def __init__(self, output: HeadTail) -> None:
+        self.ended = asyncio.Event()
+        self._output = output
+        self._loop = asyncio.get_running_loop()
+        self._read_end, self.write_end = os.pipe()
+        self._open = {self._read_end, self.write_end}
+        os.set_blocking(self._read_end, False)
+        self._loop.add_reader(self._read_end, self._take)
+
+    def hand_over(self) -> None:
+        """Close this process's copy of the writing end, after the command has started with its own."""
+        self._close(self.write_end)
+
+    async def linger(self, seconds: float) -> None:
+        """Wait for the end of the output, at most so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.ended.wait()
+
+    def close(self) -> None:
+        """Read what is in the pipe and close it; a process with the writing end could write without end."""
+        if not self.ended.is_set():
+            with suppress(BlockingIOError):
+                self._take()
+        self._loop.remove_reader(self._read_end)
+        for descriptor in tuple(self._open):
+            self._close(descriptor)
+
+    def _close(self, descriptor: int) -> None:
+        self._open.discard(descriptor)
+        os.close(descriptor)
+
+    def _take(self) -> None:
+        chunk = os.read(self._read_end, CHUNK_BYTES)
+        self._output.feed(chunk)
+        if not chunk:
+            self._loop.remove_reader(self._read_end)
+            self.ended.set()
+
 
 SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-# Nobody is there to answer a question, to turn a page or to see colours.
+# Commands run unattended: no prompts, no pager, no colours.
 UNATTENDED: Final[Mapping[str, str]] = MappingProxyType(
     {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 )
-# How long the output of something that a command left behind is waited for.
+# How long to wait for the output of processes that a command left running.
 LINGER_SECONDS: Final = 0.5
-# How long a command that is killed may take to be gone, with all of its output read.
+# How long it may take to end a killed command and read the rest of its output.
 ENDING_SECONDS: Final = 10
 MAX_REPORTED_BYTES: Final = 200
 MAX_NOTED_BYTES: Final = 2000
 
 
 class _Command(NamedTuple):
-    """What to start, and where; `line` is how one would type it."""
+    """What to start, and where; `line` is the command as a shell line, for reports."""
 
     argv: Sequence[str]
     line: str
@@ -48,8 +93,11 @@ class _Command(NamedTuple):
     seconds: int
 
 
-class _End(NamedTuple):
-    """How it ended; `code` None: its time was over. `left` and `escaped` tell what kept its output open after that."""
+class _CommandEnd(NamedTuple):
+    """How a command ended; `code` is None after a time-out.
+
+    `left`: it left processes running, which were killed. `escaped`: a process survived the kill.
+    """
 
     code: int | None
     left: bool = False
@@ -66,7 +114,7 @@ def run(root: Root, caps: Caps, environment: Mapping[str, str] | None) -> Worksp
         try:
             end = await _run(command, output, context)
         except asyncio.CancelledError:
-            # A cancelled call has no output of its own; what the command wrote may be all that anybody learns of it.
+            # A cancelled call has no result, so report the output as an effect of the call.
             if output.total:
                 context.applied(f"it wrote: {output.last(MAX_NOTED_BYTES)}")
             raise
@@ -99,7 +147,7 @@ def run(root: Root, caps: Caps, environment: Mapping[str, str] | None) -> Worksp
 
 
 def _environment() -> dict[str, str]:
-    """This process's, without what must not get into a text that leaves the machine."""
+    """The environment of this process without secrets, which must not reach the model through a command's output."""
     inherited = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
     return {**inherited, **UNATTENDED}
 
@@ -116,11 +164,11 @@ def _command(arguments: Run, folder: Path, environment: Mapping[str, str]) -> _C
     else:
         argv, line = arguments.command, shlex.join(arguments.command)
     if "\0" in line:
-        raise Refused("command has a NUL in it, which no program can be given")
+        raise Refused("command contains a NUL character, which cannot be passed to a program")
     return _Command(argv, line, folder, environment, arguments.timeout)
 
 
-async def _run(command: _Command, output: HeadTail, context: ToolContext) -> _End:
+async def _run(command: _Command, output: HeadTail, context: ToolContext) -> _CommandEnd:
     pipe = Pipe(output)
     try:
         process = await _started(command, pipe, context)
@@ -145,7 +193,7 @@ async def _started(command: _Command, pipe: Pipe, context: ToolContext) -> Proce
         start_new_session=True,
     )
     starting = asyncio.ensure_future(start)
-    # A start that is cancelled halfway would leave a command that ran and nobody knows of.
+    # Cancelling the start half-way could leave a running command without an owner.
     cancelled = await outlast(starting)
     pipe.hand_over()
     try:
@@ -159,19 +207,19 @@ async def _started(command: _Command, pipe: Pipe, context: ToolContext) -> Proce
     return process
 
 
-async def _ended(process: Process, pipe: Pipe, seconds: int) -> _End:
+async def _ended(process: Process, pipe: Pipe, seconds: int) -> _CommandEnd:
     try:
         async with asyncio.timeout(seconds):
             code = await process.wait()
     except TimeoutError:
-        return _End(None)
+        return _CommandEnd(None)
     await pipe.linger(LINGER_SECONDS)
-    return _End(code, left=not pipe.ended.is_set())
+    return _CommandEnd(code, left=not pipe.ended.is_set())
 
 
 async def _kill(process: Process) -> None:
-    """End the whole group, and leave no zombie of it."""
-    # Where all of the group has ended, some systems know no such process, others no permission.
+    """Kill the whole process group and reap the process."""
+    # If the whole group has ended, some systems report a missing process, others a missing permission.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     cancelled = await outlast(asyncio.ensure_future(process.wait()))
@@ -179,7 +227,7 @@ async def _kill(process: Process) -> None:
         raise cancelled
 
 
-def _report(text: str, end: _End, seconds: int) -> str:
+def _report(text: str, end: _CommandEnd, seconds: int) -> str:
     notes = []
     if end.code is None:
         notes.append(f"timed out after {seconds} s and was killed with all that it started")
@@ -188,7 +236,7 @@ def _report(text: str, end: _End, seconds: int) -> str:
     elif end.code or not text:
         notes.append(f"exit code {end.code}")
     if end.escaped:
-        notes.append("something that it started got away and still runs")
+        notes.append("a process that it started could not be killed and still runs")
     elif end.left:
         notes.append("what it left running was killed")
     if not text:

@@ -1,33 +1,169 @@
-"""Searching the text files of the workspace, line by line."""
+"""The tool `search`: literal text is matched in this process, regular expressions in a child process."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final
+from math import ceil
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from msgspec import UNSET
 
 from sideband.ports import ToolContext, ToolOutput
-from sideband.tools.arguments import Search
-from sideband.tools.globs import Glob
-from sideband.tools.offload import Halt, offload
-from sideband.tools.output import Caps, size
-from sideband.tools.patterns import Match, literal, regular
-from sideband.tools.refusal import Refused, explained
-from sideband.tools.root import Place, Root
-from sideband.tools.text import is_binary, line_end
-from sideband.tools.tool import WorkspaceTool
-from sideband.tools.walk import Kind, refuse_git, walk
+from sideband.tools import matcher
+from sideband.tools.read import EntryKind, refuse_git, walk
+from sideband.tools.root import Root, WorkspacePath
+from sideband.tools.text import LINE_END, Caps, is_binary, line_end, size
+from sideband.tools.tool import Halt, Refused, Search, WorkspaceTool, explained, offload
 
-# Source is smaller; what is larger is data that one search should not spend its time on.
+MATCHER: Final = (sys.executable, "-I", "-S", "-X", "utf8", str(Path(matcher.__file__)))
+
+
+class Match(NamedTuple):
+    """A matching line: its number from 1, its byte offset, and the character offset of its first match."""
+
+    number: int
+    start: int
+    column: int
+
+
+# An iterator, because a large file may have millions of matches.
+Matching: TypeAlias = Callable[[bytes], Iterator[Match]]
+
+
+@contextmanager
+def literal(text: str) -> Iterator[Matching]:
+    needle = text.encode("utf-8")
+
+    def matches(data: bytes) -> Iterator[Match]:
+        number, start, found = 1, 0, data.find(needle)
+        while found >= 0:
+            end = line_end(data, start)
+            if end < found:
+                number += data.count(LINE_END, start, found)
+                start, end = data.rfind(LINE_END, start, found) + 1, line_end(data, found)
+            yield Match(number, start, len(data[start:found].decode("utf-8", "replace")))
+            number, start = number + 1, end + 1
+            found = data.find(needle, start)
+
+    yield matches
+
+
+@contextmanager
+def regular(pattern: str, halt: Halt, *, seconds: float) -> Iterator[Matching]:
+    """Match in a child process, which a halt kills: `re` can take exponential time and does not release the GIL."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ours.makefile("rb") as answers:
+        process = subprocess.Popen(  # noqa: S603 - this interpreter and our own file; the pattern is sent to it as data
+            [*MATCHER, str(ceil(seconds) + 1)],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        theirs.close()
+        try:
+            with halt.stopping(process.kill):
+                yield _conversation(ours, answers, pattern, halt)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _conversation(requests: socket.socket, answers: BinaryIO, pattern: str, halt: Halt) -> Matching:
+    def ask(payload: bytes) -> bytes:
+        answer = None
+        with suppress(ConnectionError):
+            requests.sendall(matcher.frame(payload))
+            answer = matcher.receive(answers)
+        if answer is None:
+            halt.check()
+            raise Refused("matching the pattern took too long or failed; try a simpler pattern")
+        return answer
+
+    def matches(data: bytes) -> Iterator[Match]:
+        return map(Match._make, matcher.FOUND.iter_unpack(ask(data)))
+
+    if wrong := ask(pattern.encode("utf-8")):
+        raise Refused(f"pattern is not a valid regular expression: {wrong.decode('utf-8')}")
+    return matches
+
+
+MAX_ALTERNATIVES: Final = 64
+BRACES: Final = re.compile(r"\{([^{}]*)\}")
+
+
+class Glob:
+    """A glob: `*`, `?` and `[…]` within a name, `**` for any folders, `{a,b}` for either.
+
+    A glob without a slash is matched against the file name, one with a slash against the path in the workspace.
+    """
+
+    def __init__(self, glob: str) -> None:
+        self._alternatives = tuple(_parts(alternative) for alternative in _alternatives(glob))
+
+    def matches(self, path: Sequence[str]) -> bool:
+        return any(_matches(path, parts) for parts in self._alternatives)
+
+
+def _alternatives(glob: str) -> list[str]:
+    pending: list[str] = [glob]
+    done: list[str] = []
+    while pending:
+        if len(pending) + len(done) > MAX_ALTERNATIVES:
+            raise Refused(f"glob {glob!r} expands to more than {MAX_ALTERNATIVES} patterns; search for fewer at once")
+        one = pending.pop()
+        braces = BRACES.search(one)
+        if braces is None:
+            done.append(one)
+        else:
+            pending.extend(one[: braces.start()] + choice + one[braces.end() :] for choice in braces[1].split(","))
+    return done
+
+
+def _parts(glob: str) -> tuple[str, ...]:
+    return tuple(part for part in glob.removeprefix("./").split("/") if part) if "/" in glob else ("**", glob)
+
+
+def _matches(path: Sequence[str], parts: Sequence[str]) -> bool:
+    """Match name by name, tracking all pattern positions at once, so that no choice is tried twice."""
+    fitting = _with_empty_folders({0}, parts)
+    for name in path:
+        fitting = _with_empty_folders(
+            {
+                position if parts[position] == "**" else position + 1
+                for position in fitting
+                if position < len(parts) and (parts[position] == "**" or fnmatchcase(name, parts[position]))
+            },
+            parts,
+        )
+    return len(parts) in fitting
+
+
+def _with_empty_folders(positions: set[int], parts: Sequence[str]) -> set[int]:
+    """Skip over every `**`, which also matches no folder at all."""
+    reached = set(positions)
+    for position in range(len(parts)):
+        if position in reached and parts[position] == "**":
+            reached.add(position + 1)
+    return reached
+
+
+# Source files are smaller; larger files are data and would take too much of the time.
 MAX_SEARCHED_BYTES: Final = 16 * 1024 * 1024
 CARRIAGE_RETURN: Final = ord("\r")
-# How long a search that is stopped may take to notice.
+# How long a search may take to end after its time-out.
 ENDING_SECONDS: Final = 10
 
 
 class _Findings:
-    """What was found so far; complete only when the search came to its end."""
+    """The matches found so far; complete only when the search has ended."""
 
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
@@ -38,8 +174,8 @@ class _Findings:
         self.searched = 0
         self.skipped = 0
 
-    def add(self, place: Place, data: bytes, matches: Iterable[Match], halt: Halt) -> None:
-        """The matches of one file; of those that are not shown only the length is looked at."""
+    def add(self, place: WorkspacePath, data: bytes, matches: Iterable[Match], halt: Halt) -> None:
+        """Add the matches of one file; those beyond the limit are only counted."""
         earlier = self._matches
         around = size(f"{place}:: \n")
         for number, start, column in matches:
@@ -55,7 +191,7 @@ class _Findings:
             self._matches += 1
 
     def output(self, stopped: str = "") -> ToolOutput:
-        """The matches; `stopped` says why there may be more."""
+        """The result of the tool; `stopped` says why there may be more matches."""
         text = "".join(self._shown)
         notes = [stopped] if stopped else []
         truncated = size(text) < self._whole_bytes
@@ -79,7 +215,7 @@ class _Findings:
 
 
 def _excerpt(line: str, column: int, limit: int) -> str:
-    """A long line around its match."""
+    """The part of a long line around its match."""
     if len(line) <= limit:
         return line
     start = max(0, min(column - limit // 4, len(line) - limit))
@@ -92,7 +228,7 @@ def search(root: Root, caps: Caps) -> WorkspaceTool[Search]:
         place = root.resolve(arguments.path)
         refuse_git(place)
         if "\n" in arguments.pattern:
-            raise Refused("pattern has a line break in it, but lines are searched one by one")
+            raise Refused("pattern contains a line break, but each line is searched separately")
         glob = None if arguments.glob is UNSET else Glob(arguments.glob)
         matching = (
             regular(arguments.pattern, halt, seconds=caps.search_seconds)
@@ -127,8 +263,8 @@ def search(root: Root, caps: Caps) -> WorkspaceTool[Search]:
 
 
 def _texts(
-    root: Root, place: Place, glob: Glob | None, findings: _Findings, halt: Halt
-) -> Iterator[tuple[Place, bytes]]:
+    root: Root, place: WorkspacePath, glob: Glob | None, findings: _Findings, halt: Halt
+) -> Iterator[tuple[WorkspacePath, bytes]]:
     for file in _files(root, place, findings, halt):
         if glob is not None and not glob.matches(file.parts):
             continue
@@ -142,14 +278,14 @@ def _texts(
             yield file, data
 
 
-def _files(root: Root, place: Place, findings: _Findings, halt: Halt) -> Iterator[Place]:
+def _files(root: Root, place: WorkspacePath, findings: _Findings, halt: Halt) -> Iterator[WorkspacePath]:
     with explained(place):
         is_file = root.full_path(place).is_file()
     if is_file:
         yield place
         return
     for entry in walk(root, place, halt):
-        if entry.kind is Kind.FILE:
+        if entry.kind is EntryKind.FILE:
             yield entry.place
-        elif entry.kind is Kind.UNREADABLE:
+        elif entry.kind is EntryKind.UNREADABLE:
             findings.skipped += 1

@@ -1,4 +1,4 @@
-"""Which files the agent knows, and what has happened to them since without it."""
+"""The files that the agent has read or written, and the changes that others have made to them since."""
 
 import os
 import threading
@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from sideband.ports import FileChange
-from sideband.tools.refusal import Refused
-from sideband.tools.root import Content, Place, Root, digest
+from sideband.tools.root import Content, Root, WorkspacePath, digest
+from sideband.tools.tool import Refused
 
-# File systems count time in steps of up to two seconds; two writes inside one step can leave the same times.
+# File systems record time in steps of up to two seconds; two writes within one step can have equal times.
 SETTLED_NS: Final = 2_000_000_000
 
 
 class Signature(NamedTuple):
-    """What changes with the content of a file, and costs no reading."""
+    """The part of a file's status that changes with its content, so that the file need not be read."""
 
     device: int
     inode: int
@@ -24,9 +24,10 @@ class Signature(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the agent read or wrote, and what it was `told` is there now; None: that the file is gone.
+    """What the agent last saw of a file: the digest it read or wrote, and the digest last reported by `changes`.
 
-    Only a `settled` signature can stand for the content. `writes` counts the agent's own.
+    `told=None` means that the file was reported as deleted. Only a `settled` signature identifies the content. `writes`
+    counts the agent's own writes.
     """
 
     digest: bytes
@@ -41,47 +42,48 @@ def signature(status: os.stat_result) -> Signature:
 
 
 class Seen:
-    """The files the agent has read or written. What a command changed counts as changed by somebody else: the agent has
-    not seen it.
+    """The files the agent has read or written.
+
+    A change made by a command that the agent ran counts as foreign, because the agent has not seen its result.
     """
 
     def __init__(self, root: Root, now_ns: Callable[[], int]) -> None:
         self._root = root
         self._now_ns = now_ns
-        self._known: dict[Place, Known] = {}
-        # Makes a move into place and its note one step, so that nobody takes the agent's own write for another's.
+        self._known: dict[WorkspacePath, Known] = {}
+        # Makes a rename and its record atomic, so that `changes` does not report the agent's own write as foreign.
         self.noting = threading.Lock()
-        # Makes checking a file and replacing it one step among the agent's own calls.
+        # Makes checking and replacing a file atomic among the agent's concurrent calls.
         self.writing = threading.Lock()
 
-    def knows(self, place: Place) -> bool:
+    def knows(self, place: WorkspacePath) -> bool:
         return place in self._known
 
-    def writes(self, place: Place) -> int:
+    def writes(self, place: WorkspacePath) -> int:
         known = self._known.get(place)
         return known.writes if known else 0
 
-    def read(self, place: Place, content: Content, *, since: int) -> None:
-        """Note what was read; if there are more `writes` than before the read, one has overtaken it and is the news."""
+    def read(self, place: WorkspacePath, content: Content, *, since: int) -> None:
+        """Record what was read, unless the agent has written the file since: `since` is `writes` before the read."""
         with self.noting:
             if self.writes(place) == since:
                 fresh = self._fresh(digest(content.data), content.status)
                 self._known[place] = fresh._replace(writes=since)
 
-    def wrote(self, place: Place, data_digest: bytes, status: os.stat_result) -> None:
-        """Note what was written; called with `noting` held since before the file was moved into place."""
+    def wrote(self, place: WorkspacePath, data_digest: bytes, status: os.stat_result) -> None:
+        """Record what was written; the caller must hold `noting` since before the rename."""
         self._known[place] = self._fresh(data_digest, status)._replace(writes=self.writes(place) + 1)
 
-    def refuse_unknown(self, place: Place, content: Content) -> None:
-        """Only what the agent has read, and nobody has changed since, may be replaced by it."""
+    def refuse_unknown(self, place: WorkspacePath, content: Content) -> None:
+        """Refuse to replace a file that the agent has not read, or that has changed since."""
         known = self._known.get(place)
         if known is None:
-            raise Refused(f"{place} was not read yet; read_file it first, so that nothing in it is lost unseen")
+            raise Refused(f"{place} was not read yet; read_file it first, so that its content is not lost")
         if known.digest != digest(content.data):
             raise Refused(f"{place} has changed since it was read; read_file it again")
 
     def changes(self) -> tuple[FileChange, ...]:
-        """What others did to known files since the last call; safe to call from any thread."""
+        """The changes that others made to known files since the last call; safe to call from any thread."""
         with self.noting:
             known = tuple(self._known.items())
         changes = []
@@ -91,7 +93,7 @@ class Seen:
                 changes.append(FileChange(path=str(place), kind=_kind(before, now)))
         return tuple(changes)
 
-    def _look(self, place: Place, before: Known) -> Known:
+    def _look(self, place: WorkspacePath, before: Known) -> Known:
         path = self._root.full_path(place)
         try:
             status = path.lstat()
@@ -101,12 +103,12 @@ class Seen:
         except (FileNotFoundError, NotADirectoryError, Refused):
             return before._replace(told=None, signature=None, settled=False)
         except OSError:
-            # What cannot be read is not known to be different.
+            # An unreadable file is not reported: it may be unchanged.
             return before
         return now._replace(digest=before.digest, writes=before.writes)
 
-    def _noted(self, place: Place, before: Known, now: Known) -> bool:
-        """Put `now` in the place of `before`, unless the agent itself came in between."""
+    def _noted(self, place: WorkspacePath, before: Known, now: Known) -> bool:
+        """Replace `before` by `now`, unless the agent has read or written the file in between."""
         with self.noting:
             if self._known.get(place) is not before:
                 return False

@@ -1,4 +1,4 @@
-"""The built-in agent's tools, all on one folder, and the watcher of the files they have touched."""
+"""The built-in tools for one folder, and the watch over the files that they have read or written."""
 
 import os
 import time
@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Final, overload
 
 from sideband.ports import FileChange, Tool
-from sideband.tools.edit import edit_file
-from sideband.tools.files import list_dir, read_file, write_file
-from sideband.tools.output import Caps
+from sideband.tools.read import list_dir, read_file
 from sideband.tools.root import Root
 from sideband.tools.run import run
 from sideband.tools.search import search
 from sideband.tools.seen import Seen
+from sideband.tools.text import Caps
+from sideband.tools.write import edit_file, write_file
 
 DEFAULT_CAPS: Final = Caps()
 
 
 class Workspace(Sequence[Tool]):
-    """A sequence of tools that is also the watcher of what they know."""
+    """A sequence of tools that also reports changes to the files they have read or written."""
 
     def __init__(self, root: Root, seen: Seen, tools: Sequence[Tool]) -> None:
         self._root = root
@@ -28,13 +28,13 @@ class Workspace(Sequence[Tool]):
 
     @property
     def root(self) -> Path:
-        """The folder, with every link resolved."""
+        """The folder, with all links resolved."""
         return self._root.path
 
     def changes(self) -> tuple[FileChange, ...]:
         """Files the agent has read or written that others have changed since the last call, each change once.
 
-        It looks at the status of every such file and reads those that look different: blocking, and safe in any thread.
+        Checks the status of every such file and reads those that differ. Blocking, and safe to call from any thread.
         """
         return self._seen.changes()
 
@@ -58,8 +58,8 @@ def workspace_tools(
 ) -> Workspace:
     """The tools for working in `root`, which must be a folder; their paths cannot leave it.
 
-    `environment` is what commands get; None: that of this process, without variables whose names speak of secrets.
-    `now_ns` is the clock of the file system.
+    `environment` is the environment of commands (None: that of this process, without variables that are named like
+    secrets). `now_ns` is the clock that file times are compared with.
     """
     folder = Root(root)
     seen = Seen(folder, now_ns)

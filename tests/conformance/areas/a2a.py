@@ -30,7 +30,7 @@ METHODS: Final[Rules] = (
         Source.A2A_INJECT,
         {
             "a2a:inject_reminder:result": "`tasks/inject_reminder` answers with `reminderId`, `dedupedCount` and `acceptedAt`.",
-            "a2a:inject_reminder:unimplemented": "A peer's -32601 on `tasks/inject_reminder` means that it has no reminders.",
+            "a2a:inject_reminder:unimplemented": "A peer that answers `tasks/inject_reminder` with -32601 does not support reminders.",
         },
     ),
     *rules(
@@ -64,7 +64,7 @@ METHODS: Final[Rules] = (
             "a2a:stream:revoked": "A revoked reminder is sent as expired with the phase `cleared`.",
             "a2a:stream:raw-frames-on-demand": "Callers that activated the second URI are also sent the proposal's bare notifications.",
             "a2a:stream:source-label-is-a-claim": "The caller's own `source` label is repeated to it as a claim.",
-            "a2a:client:other-code-for-unknown-task": "Our client takes a peer's -32004 for an unknown task too.",
+            "a2a:client:other-code-for-unknown-task": "Our client also reads a peer's -32004 as an unknown task.",
         },
     ),
 )
@@ -76,8 +76,8 @@ TASKS: Final[Rules] = rules(
         "a2a:task:known-context-starts-from-a-copy": "A new task in a known context starts from a copy of the transcript of the last finished one, without its reminders and inbox.",
         "a2a:task:interrupted-keeps-everything": "A task in an interrupted state keeps its reminders and inbox and accepts injects.",
         "a2a:task:end-is-one-commit": "The closing drain, the terminal state and the end of accepts are one commit.",
-        "a2a:task:leftovers-end-before-the-final-status": "What is left of a finished task ends as `cleared`, or as `dropped` with the reason `task_finished`, before its final status is sent.",
-        "a2a:task:durable-task-holds-no-reminder": "Nothing of a reminder stays in the durable task.",
+        "a2a:task:leftovers-end-before-the-final-status": "The remaining items of a finished task end as `cleared`, or as `dropped` with the reason `task_finished`, before its final status is sent.",
+        "a2a:task:durable-task-holds-no-reminder": "The durable task holds no part of a reminder.",
         "a2a:delegation:propagate-remote": "With `propagate_remote` reminders that propagate as `all` or `session` are injected into delegated tasks as the peer's card allows, and without it none are.",
     },
 )

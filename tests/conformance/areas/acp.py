@@ -84,7 +84,7 @@ NEGOTIATION: Final[Rules] = (
         {
             "acp:capability:reminders-at-the-documents-place": "Reminder support is advertised at `agentCapabilities.reminders`.",
             "acp:client:fallbacks": "For an agent without `reminders.inject` the client suppresses the reminder, or shows it to the user when so configured.",
-            "acp:client:marked-message-only-if-asked": "The client sends a reminder as a marked user message only when that was asked for.",
+            "acp:client:marked-message-only-if-asked": "The client sends a reminder as a marked user message only if it is configured to.",
         },
     ),
     *rules(
@@ -110,7 +110,7 @@ NEGOTIATION: Final[Rules] = (
         Source.RFD_SEMANTICS,
         {
             "acp:delivery:published-after-the-drain": "The message update with the agreed id is published from the journal after the drain that delivered it.",
-            "acp:delivery:every-attached-client": "Every attached client is sent the message update, and those who missed it get it on replay.",
+            "acp:delivery:every-attached-client": "Every attached client gets the message update, and a client that missed it gets it on replay.",
             "acp:v2:user-message-is-the-delivery": "On protocol v2 a delivered message is sent as `user_message`.",
         },
     ),
@@ -130,14 +130,14 @@ PROXY: Final[Rules] = rules(
     Source.OURS,
     {
         "acp:proxy:a-turn-is-a-prompt": "To the proxy a turn is one prompt.",
-        "acp:proxy:handed-over-once": "The proxy hands each item over once whatever its TTL, and reports it expired after as many prompts.",
+        "acp:proxy:handed-over-once": "The proxy hands over each item once, whatever its TTL, and reports it as expired after that number of prompts.",
         "acp:proxy:preserved-again-after-compaction": "The proxy hands preserved reminders over again after a `compaction_update`.",
         "acp:proxy:interrupt-by-steering": "The proxy hands an interrupt over at once by `_session/steering`.",
         "acp:proxy:finish-step-between-tools": "The proxy hands a `finish_step` over when no tool call is open, else with the next prompt.",
         "acp:proxy:starts-no-turn": "The proxy starts no turn of its own.",
         "acp:proxy:ids-cannot-collide": "Request ids of the proxy cannot collide with those of client and agent.",
-        "acp:proxy:own-blocks-leave-replays": "The proxy's own blocks carry a nonce and are taken out of replays.",
-        "acp:proxy:rendered-role": "What the proxy hands over fires with the rendered role `user` and `via: proxy`.",
-        "acp:proxy:other-frames-are-untouched": "The proxy passes every other frame on byte for byte.",
+        "acp:proxy:own-blocks-leave-replays": "The proxy's own blocks carry a nonce and are removed from replays.",
+        "acp:proxy:rendered-role": "Items that the proxy hands over have a `fired` event with the rendered role `user` and `via: proxy`.",
+        "acp:proxy:other-frames-are-untouched": "The proxy forwards every other frame byte for byte.",
     },
 )

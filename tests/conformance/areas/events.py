@@ -8,9 +8,9 @@ PROPAGATION: Final[Rules] = (
     *rules(
         Source.GUIDE_PROPAGATION,
         {
-            "propagation:handoff:field": "The reminders a child shall have are in the handoff's `reminder_propagation`.",
-            "propagation:filter:all": "A reminder that propagates as `all` is handed over, inherited or not.",
-            "propagation:filter:session": "A reminder that propagates as `session` is handed over unless it was inherited itself.",
+            "propagation:handoff:field": "The handoff lists the reminders for the child in `reminder_propagation`.",
+            "propagation:filter:all": "A reminder that propagates as `all` is handed over, whether it was inherited or not.",
+            "propagation:filter:session": "A reminder that propagates as `session` is handed over unless it was inherited.",
             "propagation:filter:none": "A reminder that propagates as `none` is never handed over.",
             "propagation:copy:source-is-inherited": "The source of a child's copy is `inherited`.",
             "propagation:copy:names-the-first-emitter": "`originating_agent_id` of a copy is the session that emitted the reminder first, also after several hops.",
@@ -21,7 +21,7 @@ PROPAGATION: Final[Rules] = (
         {
             "propagation:handoff:transcript-order": "Handed-over reminders are in transcript order.",
             "propagation:copy:keeps-id-body-and-flags": "A child's copy has the id, body, tags, key and flags of the original.",
-            "propagation:copy:has-the-remaining-ttl": "A child's copy has what is left of the TTL.",
+            "propagation:copy:has-the-remaining-ttl": "A child's copy has the remaining TTL of the original.",
             "propagation:copy:turn-is-restamped": "`fired_at_turn` of a copy counts the child's turns.",
             "propagation:hops:at-most-eight": "A reminder that has been handed over eight times is not handed over again.",
         },
@@ -48,7 +48,7 @@ RECEIPTS: Final[Rules] = (
         Source.OURS,
         {
             "events:masking:secrets": "Secrets are masked on the topic and in receipts.",
-            "events:masking:never-in-the-prompt": "What is rendered for the model is never masked.",
+            "events:masking:never-in-the-prompt": "Text that is rendered for the model is never masked.",
         },
     ),
 )
@@ -95,12 +95,12 @@ TOPIC: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "events:subscribe:after": "`subscribe` with `after` begins behind that position.",
-            "events:subscribe:slow-subscriber": "A subscriber more than 1,000 events behind is disconnected with the cursor to resume from.",
-            "events:subscribe:cursor-expired": "A cursor older than what is retained is refused as `cursor_expired`.",
+            "events:subscribe:after": "`subscribe` with `after` begins with the first event after that position.",
+            "events:subscribe:slow-subscriber": "A subscriber that has more than 1,000 unread events is disconnected with the cursor to resume from.",
+            "events:subscribe:cursor-expired": "A cursor whose next events are no longer kept is refused as `cursor_expired`.",
             "events:sequence:gap-free": "The events of a store have one sequence without gaps.",
-            "events:journal:private-file": "The journal's file can be read and written by its owner only.",
-            "events:journal:pruned-behind-a-snapshot": "The journal is pruned only behind a snapshot.",
+            "events:journal:private-file": "Only its owner can read and write the journal's file.",
+            "events:journal:pruned-behind-a-snapshot": "The journal is pruned only of events that a snapshot covers.",
             "events:masking:exports": "Secrets are masked in exports, logs and traces.",
         },
     ),

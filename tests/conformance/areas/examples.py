@@ -20,7 +20,7 @@ PAYLOADS: Final[Rules] = (
     *rules(
         Source.GUIDE_HOOK,
         {
-            "examples:guide:hook-return": "What the guide's `read_file` hook returns is read as one reminder effect with its fields.",
+            "examples:guide:hook-return": "The value that the guide's `read_file` hook returns is read as one reminder effect with its fields.",
         },
     ),
     *rules(
@@ -47,7 +47,7 @@ PAYLOADS: Final[Rules] = (
     *rules(
         Source.MCP_NOTIFICATION,
         {
-            "examples:mcp:notification": "The MCP example notification is valid under its schema and is accepted, its null turn included."
+            "examples:mcp:notification": "The MCP example notification, with its `firedAtTurn` of null, is valid under its schema and is accepted."
         },
     ),
     *rules(
@@ -58,7 +58,7 @@ PAYLOADS: Final[Rules] = (
         Source.GUIDE_COOKBOOK,
         {
             "examples:cookbook:memory-derived-reminder": "The recipe of a reminder taken from memory gives one that lives 4 turns, outlives compaction and reaches every descendant.",
-            "examples:cookbook:clear-when-resolved": "The recipe of clearing by key removes the reminder whose condition has gone and no other.",
+            "examples:cookbook:clear-when-resolved": "The recipe of clearing by key removes the reminder whose condition is over and no other.",
             "examples:cookbook:idle-workspace-nudge": "The recipe of a host's nudge is accepted over `session/remind` as `finish_step` with TTL 1 and no propagation.",
             "examples:cookbook:custom-compactor": "The recipe of a custom compactor sees the bodies of the surviving reminders and returns the messages unchanged.",
         },

@@ -16,7 +16,7 @@ MODES: Final[Rules] = (
     *divergence(
         Source.GUIDE_BRIDGE,
         "inbox:mode:unknown-word-is-refused",
-        "A mode that is none of the three words is an error and nothing is accepted.",
+        "A mode other than these three words is an error, and nothing is accepted.",
         reason="The documents name the words without saying what happens to others; taking an unknown one as `audit_only`, as is done elsewhere, hides from the sender that no model will read it.",
     ),
     *rules(
@@ -46,8 +46,8 @@ SEAMS: Final[Rules] = (
             "inbox:seam:pre-compact": "`pre_compact` drains nothing.",
             "inbox:seam:post-compact": "`post_compact` drains nothing.",
             "inbox:drain:acceptance-order": "Items of one mode are drained in the order in which they were accepted.",
-            "inbox:drain:others-keep-their-place": "Items a drain does not take keep their places in the inbox.",
-            "inbox:drain:user-text-follows-reminders": "User text taken by a drain stands behind the reminders taken by the same drain.",
+            "inbox:drain:others-keep-their-place": "Items that a drain does not take keep their places in the inbox.",
+            "inbox:drain:user-text-follows-reminders": "User text that a drain takes stands after the reminders that the same drain takes.",
             "inbox:drain:exactly-once": "An item is taken by at most one drain.",
         },
     ),
@@ -72,12 +72,12 @@ INTERRUPT: Final[Rules] = (
             "inbox:daemon:others-do-not-wake": "A `finish_step` or `audit_only` reminder does not wake an idle daemon.",
             "inbox:checkpoint:written-when-something-happened": "A drain that took something or skipped a batch writes a checkpoint to the journal.",
             "inbox:checkpoint:fields": "A checkpoint names the turn, the seam, the ids taken and `dispatch_skipped`.",
-            "inbox:checkpoint:empty-drain-writes-none": "A drain that took and skipped nothing writes no checkpoint.",
+            "inbox:checkpoint:empty-drain-writes-none": "A drain that takes nothing and skips nothing writes no checkpoint.",
             "inbox:limit:per-session": "The 257th pending reminder of a session is refused as `too_many_pending`.",
-            "inbox:limit:messages-have-their-own": "However many reminders are pending, a session takes 256 user messages.",
-            "inbox:limit:the-record-has-its-own": "What is `audit_only` is counted for itself and takes no room from anything else.",
-            "inbox:limit:interrupts-have-a-reserve": "A session or a source that is full takes 16 interrupts more.",
-            "inbox:limit:refuses-and-never-evicts": "An item refused for lack of room leaves every accepted one in place.",
+            "inbox:limit:messages-have-their-own": "A session accepts 256 pending user messages, however many reminders are pending.",
+            "inbox:limit:the-record-has-its-own": "`audit_only` items have a limit of their own and take no capacity from other items.",
+            "inbox:limit:interrupts-have-a-reserve": "A session or a source that has reached its limit accepts 16 more interrupts.",
+            "inbox:limit:refuses-and-never-evicts": "When an item is refused because the inbox is full, every accepted item stays in place.",
         },
     ),
 )
@@ -150,9 +150,9 @@ PENDING: Final[Rules] = (
         Source.RFD_PENDING,
         {
             "inbox:revoke:revoked": "Revoking a message that still waits takes it out of the inbox and answers `revoked`.",
-            "inbox:revoke:repeat-is-already-revoked": "Revoking it again answers `already_revoked` and changes nothing.",
+            "inbox:revoke:repeat-is-already-revoked": "Revoking a revoked message again answers `already_revoked` and changes nothing.",
             "inbox:revoke:after-the-drain-is-already-delivered": "Revoking a message that was drained is refused as `already_delivered`.",
-            "inbox:revoke:unknown-message": "Revoking or replacing a message id nobody minted is refused as `unknown_message_id`.",
+            "inbox:revoke:unknown-message": "Revoking or replacing a message with an unknown id is refused as `unknown_message_id`.",
             "inbox:replace:replaced": "Replacing a message that still waits swaps its content and answers `replaced`.",
             "inbox:replace:keeps-id-mode-and-position": "A replaced message keeps its id, its mode and its place in the inbox.",
             "inbox:replace:after-the-drain-is-already-delivered": "Replacing a message that was drained is refused as `already_delivered`.",
@@ -162,7 +162,7 @@ PENDING: Final[Rules] = (
         Source.OURS,
         {
             "inbox:replace:after-a-revoke-is-an-error": "Replacing a revoked message is refused as `already_revoked`.",
-            "inbox:delivery:is-the-drain": "A user message counts as delivered from the drain that takes it on, so that revoke and replace compete with nothing else.",
+            "inbox:delivery:is-the-drain": "A user message is delivered by the drain that takes it; from then on it can be neither revoked nor replaced.",
         },
     ),
     *rules(
@@ -178,13 +178,13 @@ PENDING: Final[Rules] = (
     *divergence(
         Source.RFD_IN_FLIGHT,
         "inbox:cancel:queued-messages-are-held",
-        "After a cancel queued messages wait for the client's next word before any of them starts a turn.",
-        reason="The proposal delivers them as soon as the session is idle, so that pressing stop starts the next queued task; people who cancel want the agent to stand still.",
+        "After a cancel, queued messages start no turn until the client sends the next prompt.",
+        reason="The proposal delivers them as soon as the session is idle, so that pressing stop starts the next queued task; a user who cancels wants the agent to stop.",
     ),
     *rules(
         Source.RFD_IN_FLIGHT,
         {
-            "inbox:cancel:deliver-is-an-option": "With `queue_after_cancel` set to `deliver` the first queued message starts a turn as soon as the cancelled one has ended."
+            "inbox:cancel:deliver-is-an-option": "With `queue_after_cancel` set to `deliver`, the first queued message starts a turn as soon as the cancelled turn has ended."
         },
     ),
     *rules(
@@ -202,7 +202,7 @@ PENDING: Final[Rules] = (
         {
             "inbox:pending:kind-and-position": "Each row says its `kind`, which is `reminder` or `user`, and its `position` counted from 0.",
             "inbox:pending:user-row": "A user message's row has its `messageId` and `mode`.",
-            "inbox:revoke_reminder:unknown": "Revoking a reminder id that is not known is refused as `unknown_reminder_id`.",
+            "inbox:revoke_reminder:unknown": "Revoking a reminder with an unknown id is refused as `unknown_reminder_id`.",
         },
     ),
 )
@@ -212,11 +212,11 @@ IN_THE_LOOP: Final[Rules] = (
         Source.OURS,
         {
             "loop:interrupt:every-call-gets-a-result": "Each call of a skipped batch gets a synthetic result with the status `interrupted`.",
-            "loop:interrupt:names-the-true-source": "The synthetic result of a skipped call names who interrupted.",
+            "loop:interrupt:names-the-true-source": "The synthetic result of a skipped call names the sender of the interrupt.",
             "loop:interrupt:usage-is-counted": "The usage of a reply whose batch was skipped is counted.",
             "loop:interrupt:budgets-still-apply": "A skipped batch does not suspend any budget of the loop.",
-            "loop:closing:at-most-eight-extra-iterations": "What closing drains take buys one more iteration each, at most eight in a row.",
-            "loop:closing:the-rest-is-undelivered": "What those extra iterations could not take is listed in the result as `undelivered`.",
+            "loop:closing:at-most-eight-extra-iterations": "Each closing drain that takes items adds one iteration, at most eight in a row.",
+            "loop:closing:the-rest-is-undelivered": "Items that those extra iterations did not take are listed in the result as `undelivered`.",
         },
     ),
     *rules(
@@ -233,6 +233,8 @@ IN_THE_LOOP: Final[Rules] = (
     ),
     *rules(
         Source.RFD_SEMANTICS,
-        {"loop:steer:waits-for-the-stream": "A `steer` that arrives while a reply is streaming waits for its end."},
+        {
+            "loop:steer:waits-for-the-stream": "A `steer` that arrives while a reply is streaming waits until the reply has ended."
+        },
     ),
 )

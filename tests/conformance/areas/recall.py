@@ -10,9 +10,9 @@ RECALL: Final[Rules] = (
         {
             "recall:bm25:lexical-match-ranks": "Facts that share words with the query are ranked by their BM25 score, the highest first.",
             "recall:rank:unscored-by-recency": "Facts that BM25 cannot score come after the scored ones, the newest first.",
-            "recall:rank:top-k": "At most the asked-for number of facts is returned.",
+            "recall:rank:top-k": "At most the requested number of facts is returned.",
             "recall:filter:schema": "Records whose schema is not `harn.fact.v1` are never recalled.",
-            "recall:filter:min-confidence": "Facts below the asked-for confidence are left out, and one exactly at it is recalled.",
+            "recall:filter:min-confidence": "Facts below the requested confidence are left out; a fact exactly at it is recalled.",
         },
     ),
     *rules(
@@ -22,8 +22,8 @@ RECALL: Final[Rules] = (
             "recall:bm25:smoothed-idf": "The inverse document frequency is smoothed, so that a word in every fact never lowers a score.",
             "recall:bm25:tokens": "Words are runs of letters and digits longer than one character, compared without case.",
             "recall:rank:ties-newest-first": "Facts of equal score are ranked newest first.",
-            "recall:filter:kinds": "A filter lets only facts of its kinds pass, and reads their names without case.",
-            "recall:fact:fields": "A `harn.fact.v1` record has a schema, id, kind, claim, evidence, confidence, provenance, the time it was asserted and optionally what it is valid until.",
+            "recall:filter:kinds": "A filter passes only facts of its kinds; upper and lower case of the kinds make no difference.",
+            "recall:fact:fields": "A `harn.fact.v1` record has a schema, id, kind, claim, evidence, confidence, provenance, the time at which it was asserted and optionally the time until which it is valid.",
             "recall:fact:kinds": "The kinds of a fact are observation, claim, hypothesis, decision and constraint, read without case.",
             "recall:fact:evidence-kinds": "The kinds of evidence are `trace_ref`, `file_range`, `tool_output` and `user_input`, also read with dashes and in CamelCase.",
             "recall:fact:confidence-is-required": "A fact without a confidence from 0 to 1 is refused.",

@@ -28,7 +28,7 @@ RECORD: Final[Rules] = (
         Source.OURS,
         {
             "core:record:fired-at-turn-is-the-first-possible-request": "In a live session `fired_at_turn` is the number of the first request that can show the reminder.",
-            "core:record:companions-stand-beside-it": "Provider id, trust level, principal, claims, requested values and the first and last turn are kept beside the record and never inside it.",
+            "core:record:companions-stand-beside-it": "Provider id, trust level, principal, claims, requested values and the first and last turn are kept outside the record.",
             "core:id:uuid7": "A generated reminder id is a version 7 UUID.",
             "core:id:monotonic-in-a-process": "Each id generated in a process sorts after all ids generated before it, also within one millisecond and when the clock steps back.",
             "core:id:bare-on-every-wire": "A reminder id is written on every wire exactly as it is, without a prefix added for that wire.",
@@ -41,7 +41,7 @@ WIRE: Final[Rules] = (
         Source.A2A_REFERENCE,
         {
             "core:wire:camel-case-outside": "`session/inject_reminder`, A2A, MCP and HTTP spell the fields in camelCase.",
-            "core:wire:round-trip": "A record written in camelCase and read back has every field as it was, and its source in the word used outside.",
+            "core:wire:round-trip": "A record that is written in camelCase and read back has the same fields, with its source in the word for use outside.",
         },
     ),
     *rules(
@@ -51,11 +51,11 @@ WIRE: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "core:wire:absent-fields-are-left-out": "An optional field without a value is left out of what is written rather than written as null.",
+            "core:wire:absent-fields-are-left-out": "An optional field without a value is omitted, not written as null.",
             "core:wire:null-reads-as-absent": "A field that arrives as null is treated as if it had not been sent.",
             "core:wire:duplicate-keys-are-refused": "A JSON object that holds the same key twice, at any depth, is refused.",
-            "core:wire:deduped-count-is-always-sent": "A reply to an accepted reminder carries `dedupedCount`, also when it is 0.",
-            "core:wire:provider-id": "The provider id or hook name kept beside a record is spelled `providerId` on camelCase wires.",
+            "core:wire:deduped-count-is-always-sent": "A reply to an accepted reminder carries `dedupedCount`, even if it is 0.",
+            "core:wire:provider-id": "The provider id or hook name of a reminder is spelled `providerId` on camelCase wires.",
         },
     ),
 )
@@ -94,8 +94,8 @@ TRANSCRIPT_EVENT: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "core:event:own-id": "The event has an id of its own, apart from the id of the reminder it carries.",
-            "core:event:shows-the-remaining-ttl": "`ttl_turns` in the event's `reminder` and `metadata` is what is left of the TTL, not what it started with.",
+            "core:event:own-id": "The event has an id of its own, different from the id of the reminder that it carries.",
+            "core:event:shows-the-remaining-ttl": "`ttl_turns` in the event's `reminder` and `metadata` is the remaining TTL, not the original one.",
         },
     ),
 )

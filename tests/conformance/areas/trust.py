@@ -9,7 +9,7 @@ LEVELS: Final[Rules] = rules(
     {
         "trust:level:from-the-connection": "The trust level of an item comes from the authenticated connection and never from its payload.",
         "trust:level:t0-operator": "Code in process and watchers in process are T0, the operator.",
-        "trust:level:t1-controller": "The session's own client, and whoever holds the operator's local token on any transport, is T1, a controller.",
+        "trust:level:t1-controller": "The session's own client, and any holder of the operator's local token on any transport, is T1, a controller.",
         "trust:level:t2-peer": "An authenticated A2A caller that owns the task is T2, a peer.",
         "trust:level:t3-server": "An MCP server that the user configured and that declares `emit` is T3, a server.",
         "trust:level:t4-content": "Content is T4 and can never inject.",
@@ -42,14 +42,14 @@ CEILINGS: Final[Rules] = (
             "trust:ceiling:t3-rate": "A server may send 6 items a minute with a burst of 4.",
             "trust:clamp:hints-are-clamped-not-refused": "Role hint, mode, propagate, preserve and TTL above a ceiling are lowered to it and the item is accepted.",
             "trust:clamp:event-has-both-values": "The event of a clamped item holds the requested and the effective values.",
-            "trust:clamp:below-the-ceiling-is-kept": "A value at or below its ceiling is taken as requested and recorded as not clamped.",
+            "trust:clamp:below-the-ceiling-is-kept": "A value at or below its ceiling takes effect as requested and is not recorded as clamped.",
         },
     ),
     *divergence(
         Source.A2A_INJECT,
         "trust:clamp:examples-of-the-proposals",
         "The example reminders of the A2A and MCP proposals are accepted, and until they are granted more their effective values stay within the ceilings of a peer and a server.",
-        reason="The proposals give a peer's or server's text the role, reach and lifetime it asks for, which turns text from a socket into system authority inside someone else's agent; the operator decides that, source by source.",
+        reason="The proposals give a peer's or server's text the role, reach and lifetime it asks for, which gives text from a network connection the authority of the system inside another party's agent; the operator decides that for each source.",
     ),
 )
 
@@ -73,7 +73,7 @@ NAMESPACES: Final[Rules] = rules(
         "trust:namespace:dedupe-never-crosses": "Equal dedupe keys in different namespaces displace nothing.",
         "trust:owner:own-may-end-anything": "The namespace `own` may clear and revoke any item.",
         "trust:owner:others-only-theirs": "A peer or server may clear and revoke only items of its own namespace.",
-        "trust:owner:foreign-is-unknown": "To a peer or server the items of others are answered as unknown, as if they did not exist.",
+        "trust:owner:foreign-is-unknown": "To a peer or server, an item of another principal is answered as unknown, as if it did not exist.",
         "trust:inherited:keeps-the-lower-level": "An inherited copy has the lower trust of its origin and of the hop it came over.",
     },
 )

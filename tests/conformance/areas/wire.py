@@ -10,11 +10,11 @@ ERRORS: Final[Rules] = (
         {
             "wire:error:refused-request": "`unknown_option`, `invalid_option`, `invalid_reminder`, `unknown_propagate` and `unsupported_mode` are -32602 on ACP and A2A and 400 on HTTP.",
             "wire:error:idempotency-conflict": "`idempotency_conflict` is -32602 on ACP and A2A and 409 on HTTP.",
-            "wire:error:foreign-is-not-found": "An item of someone else is refused with the same codes and the same data as one that does not exist.",
+            "wire:error:foreign-is-not-found": "An item of another principal is refused with the same codes and the same data as an item that does not exist.",
             "wire:error:overflow": "`too_many_pending` and `rate_limited` are -32010 on ACP, -32000 on A2A and 429 on HTTP.",
             "wire:error:body-too-large": "`body_too_large` is -32010 on ACP, -32000 on A2A and 413 on HTTP.",
             "wire:error:retry-after": "The data of `rate_limited` has `retryAfterMs`.",
-            "wire:error:harn-code": "`unknown_option` and `invalid_option` go with HARN-RMD-001, `invalid_reminder` with 002 and `unknown_propagate` with 005, and the other reasons for refusing a peer with none.",
+            "wire:error:harn-code": "`unknown_option` and `invalid_option` carry HARN-RMD-001, `invalid_reminder` carries HARN-RMD-002, `unknown_propagate` carries HARN-RMD-005, and the other reasons for refusing a peer carry no code.",
             "wire:error:acp-data": "The data of an ACP error has `reason`, the diagnostic code as `code`, and the id it is about.",
             "wire:error:a2a-error-info": "An A2A error carries its reason and its diagnostic code as `google.rpc.ErrorInfo` entries.",
         },
@@ -47,7 +47,7 @@ ARTIFACTS: Final[Rules] = (
             "artifacts:schema:every-shape": "Every wire shape has a JSON Schema that is valid under draft 2020-12.",
             "artifacts:typescript:every-shape": "Every wire shape has a TypeScript declaration with the same fields.",
             "artifacts:drift:checked": "Generating the artifacts again changes none of the files that are checked in.",
-            "artifacts:schema:outer-bound": "Whatever the parser accepts from a wire its schema accepts too, except a null on MCP, which the parser reads as absent and the proposal's schema does not know.",
+            "artifacts:schema:outer-bound": "The schema of a wire accepts everything that its parser accepts, except a null on MCP, which the parser reads as absent and the proposal's schema does not allow.",
         },
     ),
     *rules(
@@ -152,11 +152,11 @@ BRIDGES: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "wire:capability:hints-are-lowered-to-fit": "What is sent to a peer is lowered to what its capability allows.",
-            "wire:error:foreign-session-is-not-found": "A session or task of someone else is refused with the same codes and the same data as one that does not exist.",
+            "wire:capability:hints-are-lowered-to-fit": "The values in a reminder for a peer are lowered to what the peer's capability allows.",
+            "wire:error:foreign-session-is-not-found": "A session or task of another principal is refused with the same codes and the same data as one that does not exist.",
             "wire:capability:places-in-order": "A peer's capability is looked for at the standard place, then under its extension or `experimental`, then where the proposal puts it, then at `_meta.harn.reminders`.",
             "wire:limit:frame": "An HTTP body or JSON-RPC frame over 1 MiB is refused.",
-            "wire:meta:namespace": "What we add to any `_meta` is under the key `sideband`.",
+            "wire:meta:namespace": "Sideband's own entries in any `_meta` are under the key `sideband`.",
             "wire:notification:invalid-has-no-reply": "A request sent as a notification that turns out invalid gets no reply, changes nothing and leaves a log record.",
         },
     ),

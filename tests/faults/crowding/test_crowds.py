@@ -1,27 +1,29 @@
-"""Very many at once: each finds its own in order, of a key only one waits, and whoever follows sees all of it once."""
+"""Many concurrent senders: the order of each is kept, a key is queued once, and each subscriber sees every event once."""
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pytest
 
+from sideband.core.accept import Selector, clear
 from sideband.core.drain import drain
 from sideband.core.events import Deduped, Event, Injected, Queued
-from sideband.core.lifecycle import Selector, clear
 from sideband.core.limits import Limits
 from sideband.core.seams import Mode, Seam
-from sideband.core.state import SessionState
-from sideband.core.trust import Provenance, Trust
-from sideband.ports import Committed, Decision, Journal, Lease, Logged
+from sideband.core.state import Decided, Decision, SessionState
+from sideband.core.trust import IN_PROCESS, Provenance, Trust
+from sideband.ports import Journal, Lease, Logged
 from tests.builders import a_draft
-from tests.faults.journals import PassingOn
+from tests.faults.journals import ForwardingJournal
 from tests.faults.replay import Tried
 from tests.faults.sizes import size
 from tests.unit.store.twins import TWINS, Sender, so_many, told, two_of
+
+_Value = TypeVar("_Value")
 
 SENDERS: Final = 8
 SENDS: Final = size("SIDEBAND_SENDS", small=25, soak=1_000)
@@ -29,15 +31,15 @@ WRITERS: Final = 16
 ROUNDS: Final = size("SIDEBAND_ROUNDS", small=15, soak=500)
 SUBSCRIBERS: Final = 5
 EVENTS: Final = size("SIDEBAND_EVENTS", small=400, soak=10_000)
-# What somebody sends waits until it is drained, however much that is.
+# No limit on pending items: everything waits until it is drained.
 WIDE: Final = Limits(pending_per_session=SENDERS * SENDS + WRITERS * ROUNDS, pending_per_source={})
 # Of what the loop delivers there are two kinds.
 MODES: Final = (Mode.FINISH_STEP, Mode.INTERRUPT_IMMEDIATE)
 TAG: Final = "crowd"
 SESSIONS: Final = ("a", "b", "c")
-# How many steps somebody lets others go first.
+# How often a sender yields to other tasks.
 PAUSES: Final = range(4)
-# No run of the soak takes as long.
+# Longer than any run of the soak.
 PATIENCE: Final = 600.0
 
 Stores: TypeAlias = tuple[Journal, Journal]
@@ -68,24 +70,17 @@ async def dawdle(rng: random.Random) -> None:
         await asyncio.sleep(0)
 
 
-def what_was_delivered_is_over(state: SessionState) -> Iterable[Event]:
-    return clear(state.live, Selector(tag=TAG))
-
-
-def what_waits_is_delivered(state: SessionState) -> Iterable[Event]:
-    return drain(state.inbox, state.live, Seam.ITERATION_START, next_turn=state.next_turn).events
-
-
 async def next_turn(store: Journal) -> None:
-    await store.commit("s", what_was_delivered_is_over)
-    await store.commit("s", what_waits_is_delivered)
+    """End what was delivered, and deliver what waits."""
+    await store.commit("s", lambda state: clear(state, Selector(tag=TAG), IN_PROCESS))
+    await store.commit("s", lambda state: drain(state, Seam.ITERATION_START))
 
 
 # In order.
 
 
 class Controller(Sender):
-    """Somebody who sends in both modes, as fast as it likes; `sent` are the ids of each mode, as they were accepted."""
+    """A sender in both modes; `sent` are the accepted ids of each mode, in order."""
 
     def __init__(self, store: Journal, number: int) -> None:
         super().__init__(
@@ -163,7 +158,7 @@ def test_of_a_key_that_a_crowd_fights_over_one_waits_at_every_moment(name: str, 
 
 
 async def follow(store: Journal, rng: random.Random) -> list[int]:
-    """Somebody who goes away again and again, and comes back with its cursor."""
+    """A subscriber that disconnects again and again and resumes from its cursor."""
     seen = [0]
     while seen[-1] < EVENTS:
         stays = rng.randint(1, EVENTS // 4)
@@ -209,14 +204,18 @@ def test_a_crowd_that_comes_and_goes_sees_every_event_once_and_in_one_order(
     tried(f"events that a crowd follows, {name}", SUBSCRIBERS * EVENTS)
 
 
-# Faults that are planted on purpose.
+# Planted faults.
 
 
-class Decides(PassingOn):
-    """Makes something else of what was decided."""
+class Decides(ForwardingJournal):
+    """Changes what was decided."""
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        return await super().commit(session_id, lambda state: self.changed([*decide(state)]), lease=lease)
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        def decided(state: SessionState) -> Decided[_Value]:
+            events, value = decide(state)
+            return Decided(self.changed([*events]), value)
+
+        return await super().commit(session_id, decided, lease=lease)
 
     def changed(self, events: list[Event]) -> list[Event]:
         raise NotImplementedError
@@ -233,7 +232,7 @@ class DisplacesNothing(Decides):
         return [event for event in events if not isinstance(event, Deduped)]
 
 
-class SkipsOneForWhoeverComesBack(PassingOn):
+class SkipsOneAfterResuming(ForwardingJournal):
     def subscribe(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
@@ -245,10 +244,10 @@ class SkipsOneForWhoeverComesBack(PassingOn):
     [
         pytest.param(in_order, DeliversTheNewestFirst, id="the-newest-first"),
         pytest.param(one_of_a_key, DisplacesNothing, id="two-of-a-key"),
-        pytest.param(one_history, SkipsOneForWhoeverComesBack, id="a-gap-for-whoever-comes-back"),
+        pytest.param(one_history, SkipsOneAfterResuming, id="a-gap-after-resuming"),
     ],
 )
-def test_a_planted_fault_is_found(story: Story, planted: type[PassingOn], tmp_path: Path) -> None:
+def test_a_planted_fault_is_found(story: Story, planted: type[ForwardingJournal], tmp_path: Path) -> None:
     async def spoilt(stores: Stores) -> None:
         here = planted(stores[0])
         await story((here, here))

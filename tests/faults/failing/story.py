@@ -1,4 +1,4 @@
-"""A whole small session, told by somebody who tries everything again that did not work."""
+"""A whole small session whose client retries everything that fails."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,24 +6,24 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from sideband.core.errors import OutcomeUnknown, StoreError
 from sideband.core.events import Closed
-from sideband.core.failures import OutcomeUnknown, StoreError
 from sideband.ports import Journal, Logged
 from sideband.runtime.agents import agent_loop
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
-from tests.faults.cast import RehearsedModel, Talker, WatchedCompactor, WorkTool
 from tests.faults.laws import broken, journal_of
+from tests.faults.scripted_agent import RehearsedModel, Talker, WatchedCompactor, WorkTool
 from tests.faults.witness import Witness
 
 SESSION: Final = "s"
-# What fails once may fail a second time on the way out of it, and hardly more often.
+# A failure may cause a second one during clean-up, but hardly more.
 TRIES: Final = 6
 Open: TypeAlias = Callable[[], Coroutine[Any, Any, Journal]]
 
 
 class Story:
-    """`failures` is all that somebody was told did not work; `open` gives a store, however often it is asked."""
+    """`failures` are the errors the client got; `open` opens the store, any number of times."""
 
     def __init__(self, open: Open) -> None:  # noqa: A002 - that is what it does
         self._open = open
@@ -31,10 +31,10 @@ class Story:
         self.failures: list[BaseException] = []
         self.problems: list[str] = []
         self.followed: list[Logged] = []
-        """What somebody saw who has followed the session from its beginning."""
+        """The events of a subscriber that followed the session from its beginning."""
 
     async def play(self) -> None:
-        """From the first reminder to the last word; then the store is looked at, and opened and looked at again."""
+        """Play the whole session, check the store, then open it again and check it once more."""
         for do in (self._tell, self._look):
             store: Journal = await self._tried(self._open)
             try:
@@ -106,6 +106,6 @@ class Story:
         assert broken(events, self.witness) == []
         assert [logged.event for logged in self.followed] == events
         if not any(isinstance(failure, asyncio.CancelledError | OutcomeUnknown) for failure in self.failures):
-            # Whoever was told that nothing happened could say it again.
+            # A client that was told that nothing happened may send it again.
             said = [event for event in events if type(event).__name__ in ("Queued", "InjectAccepted")]
             assert len(said) == len(self.witness.accepted)

@@ -1,4 +1,4 @@
-"""A commit that fails after it was decided: nobody can tell afterwards that it was ever asked for."""
+"""A commit that fails after its decision leaves no trace."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -10,22 +10,23 @@ import apsw
 import pytest
 
 from sideband.core import snapshot
+from sideband.core.errors import OutcomeUnknown, StoreUnavailable
 from sideband.core.events import Event, Revoked, Started
-from sideband.core.failures import OutcomeUnknown, StoreUnavailable
 from sideband.core.state import SessionState
 from sideband.ports import Journal
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.sqlite import SqliteSettings
 from tests.builders import a_draft
+from tests.decisions import deciding
 from tests.faults.laws import journal_of
 from tests.unit.store.failing import FailingDisk
 from tests.unit.store.twins import TWINS, PostgresTwin, Sender, SqliteTwin, a_start, played, took
 
 Fail: TypeAlias = Callable[[], Awaitable[bool]]
-"""Asks for a commit of session `s` that is to fail, and tells whether it did."""
+"""Makes a commit to session `s` fail; returns whether it did."""
 
 
 async def left_no_trace(store: Journal, fail: Fail) -> bool:
-    """Whether the commit failed; if so, all is as it was before."""
+    """Whether the commit failed; if so, everything is as before."""
     await Sender(store, name="before").send(a_draft())
     events = await journal_of(store, "s")
     state, before = store.state("s"), snapshot.encode(store.state("s"))
@@ -35,7 +36,7 @@ async def left_no_trace(store: Journal, fail: Fail) -> bool:
         if failed:
             assert not following.done()
             assert snapshot.encode(store.state("s")) == before
-            assert snapshot.encode(state) == before, "whoever held the state holds what was never so"
+            assert snapshot.encode(state) == before, "the state shows a commit that failed"
             assert await journal_of(store, "s") == events
             # The next one is decided on what is durable, and follows without a gap.
             await Sender(store, name="after").send(a_draft())
@@ -49,14 +50,14 @@ async def left_no_trace(store: Journal, fail: Fail) -> bool:
 def test_what_cannot_be_applied_leaves_no_trace(name: str, tmp_path: Path) -> None:
     def half_a_decision(_state: SessionState) -> Iterable[Event]:
         """Its second half cannot be applied: nothing of this id ever waited."""
-        return Started(), Revoked(reminder_id="nobody's")
+        return Started(), Revoked(reminder_id="unknown")
 
     async def story() -> bool:
         async with twin.open() as store:
 
             async def fail() -> bool:
                 with pytest.raises(KeyError):
-                    await store.commit("s", half_a_decision)
+                    await store.commit("s", deciding(half_a_decision))
                 return True
 
             return await left_no_trace(store, fail)
@@ -70,7 +71,7 @@ async def is_refused(store: Journal) -> bool:
     try:
         await store.commit("s", a_start)
     except (StoreUnavailable, OutcomeUnknown):
-        # Also where nobody knows what a crash would leave, this process goes on from before.
+        # Even if the outcome on disk is unknown, this process continues from the state before.
         return True
     return False
 

@@ -1,4 +1,4 @@
-"""What was refused is not there: not for whoever opens the store when its process was killed, nor for anybody else."""
+"""A refused commit is not in the store: not after its process was killed, and not for any other process."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -10,14 +10,14 @@ import apsw
 import pytest
 
 from sideband.core.drain import drain
+from sideband.core.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from sideband.core.events import Event, Queued
-from sideband.core.failures import OutcomeUnknown, StoreError, StoreUnavailable
 from sideband.core.seams import Seam
 from sideband.core.state import SessionState
 from sideband.ports import Journal
-from sideband.store.sqlite import finishing, open_sqlite
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.sqlite import SqliteSettings, open_sqlite, wal
 from tests.builders import a_draft
+from tests.decisions import deciding
 from tests.faults.disks import SpendingDisk, WatchedDisk
 from tests.faults.laws import journal_of
 from tests.unit.store.twins import Sender, played
@@ -62,18 +62,18 @@ Ask: TypeAlias = Callable[[Journal], Coroutine[Any, Any, object]]
 
 
 def _drained(state: SessionState) -> Iterable[Event]:
-    return drain(state.inbox, state.live, Seam.ITERATION_START, next_turn=state.next_turn).events
+    return drain(state, Seam.ITERATION_START).events
 
 
 ASKED: Final[Mapping[str, Ask]] = {
     "an-accept": lambda store: Sender(store, name="asked").send(a_draft()),
     "an-accept-of-some-pages": lambda store: Sender(store, name="asked").send(a_draft(body="x" * 8_000)),
-    "a-drain": lambda store: store.commit(SESSION, _drained),
+    "a-drain": lambda store: store.commit(SESSION, deciding(_drained)),
 }
 
 
 class Outcome(NamedTuple):
-    """What somebody was told, the journal before, and the one that was found afterwards."""
+    """What the client was told, the journal before, and the journal afterwards."""
 
     told: StoreError | None
     before: list[Event]
@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
                 return self.there == self.before
 
 
-# Who looks afterwards.
+# Reading the store afterwards.
 
 Look: TypeAlias = Callable[[Path, Journal], Coroutine[Any, Any, list[Event]]]
 
@@ -107,7 +107,7 @@ async def _events(path: Path) -> list[Event]:
 
 async def _after_a_kill(directory: Path, _store: Journal) -> list[Event]:
     """What is on the disk now is what a process that is killed now leaves."""
-    left = directory / "left-behind"
+    left = directory / "copy"
     left.mkdir()
     for name in LEFT_BEHIND:
         if (directory / name).exists():
@@ -187,7 +187,7 @@ def test_what_was_refused_is_not_there_whichever_operation_failed(
     refused = 0
     for at, outcome in enumerate(outcomes(tmp_path, ASKED[asked], LOOKS[look], error, stays=stays), start=1):
         assert outcome.is_sound(), f"operation {at} failed, {outcome.told!r} was told, and there is {outcome.there}"
-        # Where the disk works again, nobody is left in doubt.
+        # Once the disk works again, the outcome is known.
         assert stays or not isinstance(outcome.told, OutcomeUnknown)
         refused += isinstance(outcome.told, StoreUnavailable)
     assert refused > 0
@@ -197,7 +197,7 @@ def test_a_refusal_that_leaves_its_commit_in_the_log_is_found(tmp_path: Path, mo
     def carelessly(connection: apsw.Connection, _path: Path) -> None:
         connection.execute("COMMIT")
 
-    monkeypatch.setattr(finishing, "commit", carelessly)
+    monkeypatch.setattr(wal, "commit", carelessly)
     found = outcomes(tmp_path, ASKED["an-accept"], _after_a_kill, apsw.IOError, stays=False)
     assert not all(outcome.is_sound() for outcome in found)
 

@@ -1,4 +1,4 @@
-"""Bringing the tables of an old store forward, by processes that are killed on the way."""
+"""Migrating an old store by processes that are killed on the way."""
 
 import asyncio
 import random
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from sideband.store.sqlite.schema import latest
-from tests.faults.killing.hunting import Nursery, a_nursery
-from tests.faults.killing.life import Order
+from tests.faults.killing.killer import Nursery, a_nursery
 from tests.faults.killing.moments import Moment
 from tests.faults.killing.old_stores import an_old_postgres_store, an_old_sqlite_store, past_events
+from tests.faults.killing.process import Order
 from tests.faults.laws import journal_of
-from tests.faults.places import Place, opened
 from tests.faults.replay import replayable
+from tests.faults.shared_stores import Place, opened
 from tests.faults.witness import Witness
 
 OLD_STORES: Final[Mapping[str, Callable[[Path, int], Place]]] = {
@@ -21,7 +21,7 @@ OLD_STORES: Final[Mapping[str, Callable[[Path, int], Place]]] = {
     "postgres": an_old_postgres_store,
 }
 # Opening a store and bringing it forward takes a server about so many seconds, on a machine that is neither fast nor
-# busy. On another one that is found out: whoever was through before gives the next one less time, whoever was killed more.
+# busy. It adapts: a process that finished gives the next one less time, one that was killed gives it more.
 OPENING: Final = 0.05
 LESS, MORE = 0.5, 1.2
 # And a file so many operations of its disk.
@@ -39,7 +39,7 @@ class Forward:
         self._opening = OPENING
 
     async def outlive(self, number: int) -> int:
-        """Somebody brings it forward, and somebody was killed at that before: how many. All that was there is there."""
+        """Migrate the store, killing processes on the way; return how many were killed. No row is lost."""
         rng = random.Random(f"migration {number}")  # noqa: S311 - a moment, no secret
         directory = self._directory / str(number)
         directory.mkdir()
@@ -56,7 +56,7 @@ class Forward:
         return kills
 
     async def _kill_one(self, place: Place, rng: random.Random) -> bool:
-        """A process that opens the store, and is killed on the way, if it is not through before."""
+        """A process that opens the store and is killed on the way, unless it finishes first."""
         order = Order(
             address=place.address,
             seed=0,
@@ -72,7 +72,7 @@ class Forward:
 
 
 def play(name: str, number: int, directory: Path) -> int:
-    """One old store; how many were killed."""
+    """Migrate one old store; return how many processes were killed."""
 
     async def story() -> int:
         async with a_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Where a process is stopped, so that it can be killed right there."""
+"""The moments at which a process is stopped and killed."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
 from sideband.core.events import (
@@ -19,12 +19,14 @@ from sideband.core.events import (
     ResultRecorded,
     TurnCommitted,
 )
-from sideband.core.state import SessionState
-from sideband.ports import Committed, Decision, Journal, Lease
-from sideband.store.postgres import appending
-from tests.faults.cast import Say
+from sideband.core.state import Decided, Decision, SessionState
+from sideband.ports import Journal, Lease
+from sideband.store.postgres import journal as statements
 from tests.faults.disks import SpendingDisk
-from tests.faults.journals import PassingOn
+from tests.faults.journals import ForwardingJournal
+from tests.faults.scripted_agent import Say
+
+_Value = TypeVar("_Value")
 
 
 class Moment(StrEnum):
@@ -77,13 +79,13 @@ class HaltingDisk(SpendingDisk):
 
 
 class HaltingWire:
-    """The same for a server: before a commit is sent, on its way, or when it was made and nobody has heard of it."""
+    """The same for a server: before a commit is sent, on its way, or after it was made and before its reply."""
 
     BEFORE, ON_THE_WAY, BEHIND = range(3)
 
     def __init__(self, say: Say) -> None:
         self._say = say
-        self._append = appending.append
+        self._append = statements.append
         self.left: int | None = None
 
     async def append(self, *what: Any) -> int:  # noqa: ANN401 - whatever the store sends
@@ -92,15 +94,15 @@ class HaltingWire:
             self._say(NOW)
         if place == self.BEFORE:
             await asyncio.Event().wait()
-        behind = await self._append(*what)
+        sequence = await self._append(*what)
         if place == self.BEHIND:
             self._say(NOW)
             await asyncio.Event().wait()
-        return behind
+        return sequence
 
     def watching(self) -> AbstractContextManager[object]:
-        """For as long as somebody in this process has a store open there."""
-        return patch.object(appending, "append", self.append)
+        """While a store of this process is open there."""
+        return patch.object(statements, "append", self.append)
 
 
 class Stop:
@@ -135,17 +137,17 @@ class Stop:
             self._halting.left = self._operations
 
 
-class StoppingJournal(PassingOn):
+class StoppingJournal(ForwardingJournal):
     """Tells what is being committed, from inside the commit."""
 
-    def __init__(self, behind: Journal, stop: Stop) -> None:
-        super().__init__(behind)
+    def __init__(self, inner: Journal, stop: Stop) -> None:
+        super().__init__(inner)
         self._stop = stop
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        def watched(state: SessionState) -> Iterable[Event]:
-            events = tuple(decide(state))
-            self._stop.committing(events)
-            return events
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        def watched(state: SessionState) -> Decided[_Value]:
+            decided = decide(state)
+            self._stop.committing(decided.events)
+            return decided
 
         return await super().commit(session_id, watched, lease=lease)

@@ -1,4 +1,4 @@
-"""Stores as earlier versions of the tables were, each with a few events."""
+"""Stores with the tables of earlier versions, each with a few events."""
 
 from pathlib import Path
 from typing import Final
@@ -6,16 +6,15 @@ from typing import Final
 import apsw
 import psycopg
 
-from sideband.core.events import Event, Queued
-from sideband.core.items import QueuedReminder
+from sideband.core.events import Event, Queued, QueuedReminder
 from sideband.core.seams import Mode
 from sideband.core.trust import IN_PROCESS
+from sideband.store.codec import checksum, encode_event
 from sideband.store.postgres import schema as postgres_schema
-from sideband.store.postgres.reading import row_sum
-from sideband.store.records import checksum, record
+from sideband.store.postgres.reader import row_sum
 from sideband.store.sqlite import schema
 from tests.builders import a_reminder
-from tests.faults.places import PostgresPlace, SqlitePlace
+from tests.faults.shared_stores import PostgresPlace, SqlitePlace
 
 EVENTS: Final = 8
 
@@ -35,7 +34,7 @@ def an_old_sqlite_store(directory: Path, version: int) -> SqlitePlace:
     for script in schema.migrations()[:version]:
         connection.execute(script)
     for sequence, event in enumerate(past_events(), start=1):
-        entry = record(event)
+        entry = encode_event(event)
         connection.execute(
             "INSERT INTO journal (sequence, session_id, word, checksum, body) VALUES (?, 's', ?, ?, ?)",
             (sequence, entry.word, checksum(sequence, "s", entry.body), entry.body),
@@ -59,7 +58,7 @@ def an_old_postgres_store(directory: Path, version: int) -> PostgresPlace:
     execute("UPDATE sideband.counter SET last = %s", EVENTS)
     execute("INSERT INTO sideband.session (session_id) VALUES ('s')")
     for sequence, event in enumerate(past_events(), start=1):
-        entry = record(event)
+        entry = encode_event(event)
         execute(
             "INSERT INTO sideband.journal VALUES (%s, 's', %s, %s, %s)",
             sequence,
@@ -73,7 +72,7 @@ def an_old_postgres_store(directory: Path, version: int) -> PostgresPlace:
 # A planted fault: the rows are taken out, and put back later.
 TAKEN_OUT: Final = ("BEGIN", "CREATE TABLE {0}aside AS SELECT * FROM {0}journal", "DELETE FROM {0}journal", "COMMIT")
 PUT_BACK: Final = ("BEGIN", "INSERT INTO {0}journal SELECT * FROM {0}aside", "DROP TABLE {0}aside", "COMMIT")
-# So long that somebody can be killed meanwhile.
+# Long enough for a process to be killed meanwhile.
 A_WHILE: Final = ("SELECT pg_sleep(0.1)",)
 
 

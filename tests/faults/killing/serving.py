@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from sideband.core.failures import OutcomeUnknown, StoreUnavailable
+from sideband.core.errors import OutcomeUnknown, StoreUnavailable
 from sideband.core.limits import Limits
 from sideband.ports import Journal
-from sideband.store.postgres import link
+from sideband.store.postgres import connection
 from tests.builders import a_draft
 from tests.faults.laws import broken, journal_of
-from tests.faults.places import PostgresPlace, opened
 from tests.faults.replay import replayable
+from tests.faults.shared_stores import PostgresPlace, opened
 from tests.faults.witness import Witness
 from tests.postgres import OPTIONS, Server
 from tests.unit.store.twins import Sender
@@ -28,7 +28,7 @@ WAITING, NOT_WAITING = "synchronous_commit=on", "synchronous_commit=off"
 
 
 class Sending:
-    """Somebody who sends one reminder after the other, whatever becomes of them."""
+    """A client that sends one reminder after the other, whether or not they are accepted."""
 
     def __init__(self, store: Journal, name: str, witness: Witness) -> None:
         self._store = store
@@ -61,15 +61,17 @@ async def some_commits(store: Journal, count: int) -> None:
 
 
 def play(_place: str, seed: int, directory: Path, *, careless: bool = False) -> int:
-    """A server that nobody else uses is killed again and again; a `careless` one says yes before its disk does."""
+    """Kill a server of our own again and again; a `careless` one acknowledges before its disk does."""
     kills = KILLS_EACH
     with ExitStack() as stack:
         options = OPTIONS
         if careless:
-            # What is lost would be waited for in vain.
+            # Waiting for a lost commit would never end.
             kills = 1
             # The store insists on waiting for the disk, unless it is kept from that.
-            stack.enter_context(patch.object(link, "_SET_UP", link._SET_UP.replace("THEN 'on'", "THEN 'off'")))
+            stack.enter_context(
+                patch.object(connection, "_SET_UP", connection._SET_UP.replace("THEN 'on'", "THEN 'off'"))
+            )
             options = OPTIONS.replace(WAITING, NOT_WAITING)
         server = Server(options=options)
         stack.callback(server.stop)
@@ -99,5 +101,5 @@ async def _story(place: PostgresPlace, seed: int, kills: int) -> None:
     kept = {event.item.id for event in events if hasattr(event, "item")}
     lied = kept & {item_id for one in sending for item_id in one.refused}
     assert not lied, f"{sorted(lied)} were refused, and are there"
-    # Whoever was cancelled or does not know may have been heard.
+    # A cancelled send, or one with an unknown outcome, may have been committed.
     assert len(kept) - len(witness.accepted) <= SENDERS + sum(len(one.unknown) for one in sending)

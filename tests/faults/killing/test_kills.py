@@ -1,4 +1,4 @@
-"""Processes that are killed in the middle of what they do: nothing that they have said is lost, and nothing is doubled."""
+"""Processes killed at every moment: nothing they acknowledged is lost, and nothing is done twice."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from tests.faults.killing.hunting import play
+from tests.faults.killing.killer import play
 from tests.faults.killing.moments import MOMENTS
-from tests.faults.places import PLACES
 from tests.faults.replay import Tried
+from tests.faults.shared_stores import PLACES
 from tests.faults.sizes import size
 
 KILLS: Final = size("SIDEBAND_KILLS", small=100, soak=2_000)

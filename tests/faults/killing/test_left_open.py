@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sideband.core.state import fold
+from sideband.core.apply import fold
 from sideband.loop.run import LoopStatus
 from sideband.runtime.agents import agent_loop
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
 from sideband.store.memory import MemoryStore
-from tests.faults.cast import RehearsedModel, WorkTool
 from tests.faults.laws import broken
+from tests.faults.scripted_agent import RehearsedModel, WorkTool
 from tests.faults.witness import Witness
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from sideband.core.failures import StoreDamaged
-from tests.faults.killing.hunting import a_nursery
+from sideband.core.errors import StoreDamaged
+from tests.faults.killing.killer import a_nursery
 from tests.faults.killing.migrating import OLD_STORES, Forward
 from tests.faults.replay import Tried
 from tests.faults.sizes import size

@@ -1,8 +1,9 @@
-"""Everything that may happen to a session, done to a store and to the model at once; both must always agree."""
+"""Everything that may happen to a session, done to a store and to a naive session; both must always agree."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Final
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -16,75 +17,87 @@ from hypothesis.stateful import (
 )
 
 from sideband.core import snapshot
-from sideband.core.drain import start
-from sideband.core.errors import ReminderError
+from sideband.core.apply import fold
+from sideband.core.errors import NoRunningTurn, ReminderError
 from sideband.core.events import Started
-from sideband.core.lifecycle import OpenRequest, Shown
-from sideband.core.seams import Seam
-from sideband.core.state import SessionState, fold
-from sideband.ports import Journal, Plan, Reply, ToolCall, ToolStatus
+from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.messages import Reply, ToolCall, ToolStatus
+from sideband.core.reminder import Propagate, RoleHint, Source
+from sideband.core.seams import InjectMode, Mode, Seam
+from sideband.core.state import SessionState
+from sideband.core.turn import Shown, can_repeat
+from sideband.ports import Journal
+from sideband.render.plan import Plan
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
+from tests.decisions import saying
 from tests.faults.laws import broken
-from tests.faults.modelled.homes import House
-from tests.faults.modelled.model import TAKES, Model, Thing
-from tests.faults.modelled.views import expected, known
+from tests.faults.modelled.stores import House
 from tests.faults.witness import Witness
+from tests.naive_session import NaiveSession, Note, Refused, Who
+from tests.naive_views import core_view, naive_view
 from tests.unit.store.twins import told
 
 KEYS: Final = ("k1", "k2")
-REMINDER_MODES: Final = ("interrupt_immediate", "finish_step", "audit_only")
-# The word of a message, and the class it waits in.
-MESSAGE_MODES: Final[Mapping[str, str | None]] = {
-    "queue": None,
-    "steer": "finish_step",
-    "interrupt_immediate": "interrupt_immediate",
-    "audit_only": "audit_only",
-}
-
+THIS_PROCESS: Final = Who(0, None)
+# The seams of a run; a daemon has others.
+SEAMS: Final = (
+    Seam.ITERATION_START,
+    Seam.PRE_TOOL_DISPATCH,
+    Seam.POST_TOOL_DISPATCH,
+    Seam.ITERATION_END,
+    Seam.LOOP_EXIT,
+)
+MESSAGE_MODES: Final = (InjectMode.QUEUE, InjectMode.STEER, InjectMode.INTERRUPT_IMMEDIATE, InjectMode.AUDIT_ONLY)
+# The id of a message that was refused.
+NONE: Final = "none"
 
 ASKED: Final = st.fixed_dictionaries(
     {
-        "mode": st.sampled_from([*REMINDER_MODES, "finish_step"]),
-        "key": st.sampled_from([None, *KEYS]),
-        "ttl": st.sampled_from([None, 1, 2, 3]),
-        "stays": st.booleans(),
+        "mode": st.sampled_from([*Mode, Mode.FINISH_STEP]),
+        "dedupe_key": st.sampled_from([None, *KEYS]),
+        "ttl_turns": st.sampled_from([None, 1, 2, 3]),
+        "preserve_on_compact": st.booleans(),
     }
 )
+# What a reminder has that does not say otherwise.
+DEFAULTS: Final[Note] = {"tags": (), "propagate": Propagate.SESSION, "role_hint": RoleHint.SYSTEM}
 
 
-def build(state: SessionState, left: OpenRequest | None) -> Plan:
-    """A request that shows all there is; the one that was left is the same again."""
+def plan_for(state: SessionState) -> tuple[Plan, bool]:
+    """A request that shows every live reminder, or repeats the open one."""
     shown = tuple(Shown(item.id, "user") for item in state.live)
-    return Plan(shown=shown, route="a route", fragments=() if left is None else left.fragments)
+    repeats = can_repeat(state)
+    fragments = state.request.fragments if repeats and state.request is not None else ()
+    return Plan(shown=shown, route="a route", fragments=fragments), repeats
 
 
 def is_running(machine: "SessionMachine") -> bool:
-    return machine.model.running
+    return machine.naive.running
 
 
 def is_idle(machine: "SessionMachine") -> bool:
-    return not machine.model.running
+    return not machine.naive.running
 
 
 def may_ask(machine: "SessionMachine") -> bool:
-    return machine.model.running and not machine.model.calls
+    return machine.naive.running and not machine.naive.calls
 
 
 def awaits_a_reply(machine: "SessionMachine") -> bool:
-    return machine.model.request is not None
+    return machine.naive.request is not None
 
 
 def has_calls(machine: "SessionMachine") -> bool:
-    return bool(machine.model.calls)
+    return bool(machine.naive.calls)
 
 
 def may_compact(machine: "SessionMachine") -> bool:
-    return not machine.model.calls and machine.model.request is None
+    return not machine.naive.calls and machine.naive.request is None
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """One session; whoever runs it has it on lease."""
+    """One session, run with its lease."""
 
     reminders = Bundle("reminders")
     messages = Bundle("messages")
@@ -94,7 +107,7 @@ class SessionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.session_id = self.house.move_in()
-        self.model = Model()
+        self.naive = NaiveSession(DEFAULT_LIMITS)
         self.witness = Witness()
         self.number = 0
         self.session: Session
@@ -112,50 +125,60 @@ class SessionMachine(RuleBasedStateMachine):
         self.number += 1
         return self.number
 
-    def _answer(self, doing: Callable[[], Any]) -> Any:  # noqa: ANN401 - an answer, or the word of a refusal
+    def _check(self, store: Coroutine[Any, Any, object], naive: Callable[[], object]) -> None:
+        """The store replies what the naive session replies, or refuses for the same reason."""
+        reply: object
+        expected: object
         try:
-            return self.house.run(doing())
-        except ReminderError as refusal:
-            return refusal.reason
+            reply = self.house.run(store)
+        except ReminderError as error:
+            reply = error.reason
+        try:
+            expected = naive()
+        except Refused as error:
+            expected = error.reason
+        assert reply == expected
 
     # The inbox.
 
     @rule(target=reminders, asked=st.lists(ASKED, min_size=1, max_size=3))
-    def remind(self, asked: list[dict[str, Any]]) -> MultipleResults[str]:
-        return multiple(*(self._remind(**ask) for ask in asked))
+    def remind(self, asked: list[Note]) -> MultipleResults[str]:
+        return multiple(*(self._remind(ask) for ask in asked))
 
-    def _remind(self, *, mode: str, key: str | None, ttl: int | None, stays: bool) -> str:
+    def _remind(self, ask: Note) -> str:
         text = f"Fact {self._count()}."
-        options = {"dedupe_key": key, "ttl_turns": ttl, "preserve_on_compact": stays, "mode": mode}
-        accepted = self.house.run(self.session.remind(text, **options))
-        thing = Thing(accepted.reminder_id, text, mode, key=key, ttl=ttl, stays=stays)
-        assert self.model.remind(thing) == accepted.deduped_count
-        self.witness.hear("accepted", accepted.reminder_id, text)
-        return accepted.reminder_id
+        accepted = self.house.run(self.session.remind(text, **ask))
+        reminder_id, replaced, _ = self.naive.accept(
+            {"body": text, **DEFAULTS, **ask}, THIS_PROCESS, new_id=accepted.reminder_id, source=Source.IN_PIPELINE
+        )
+        assert (accepted.reminder_id, accepted.deduped_count) == (reminder_id, replaced)
+        self.witness.hear("accepted", reminder_id, text)
+        return reminder_id
 
-    @rule(target=messages, mode=st.sampled_from([*MESSAGE_MODES]))
-    def inject(self, mode: str) -> str:
+    @rule(target=messages, mode=st.sampled_from(MESSAGE_MODES))
+    def inject(self, mode: InjectMode) -> str:
         text = f"Message {self._count()}."
-        answer: str = self._answer(lambda: self.session.inject(text, mode=mode))
-        thing = Thing(answer, text, MESSAGE_MODES[mode], is_message=True)
-        if self.model.inject(thing) != "accepted":
-            assert answer == "no_running_turn"
-            return "nobody's"
-        self.witness.hear("accepted", answer, text)
-        return answer
+        try:
+            message_id = self.house.run(self.session.inject(text, mode=mode))
+        except NoRunningTurn:
+            with pytest.raises(Refused, match="no_running_turn"):
+                self.naive.accept_message(text, mode, THIS_PROCESS, new_id=NONE)
+            return NONE
+        self.naive.accept_message(text, mode, THIS_PROCESS, new_id=message_id)
+        self.witness.hear("accepted", message_id, text)
+        return message_id
 
     @rule(item_id=reminders | messages)
     def revoke(self, item_id: str) -> None:
-        if item_id != "nobody's":
-            answer = self._answer(lambda: self.session.revoke(item_id))
-            assert str(answer) == self.model.revoke(item_id)
+        if item_id != NONE:
+            kind = self.naive.known[item_id]["kind"]
+            self._check(self.session.revoke(item_id), lambda: self.naive.revoke(item_id, kind, THIS_PROCESS))
 
     @rule(item_id=messages)
     def replace(self, item_id: str) -> None:
-        if item_id != "nobody's":
+        if item_id != NONE:
             text = f"Version {self._count()}."
-            answer = self._answer(lambda: self.session.replace(item_id, text)) or "replaced"
-            assert answer == self.model.replace(item_id, text)
+            self._check(self.session.replace(item_id, text), lambda: self.naive.replace(item_id, text, THIS_PROCESS))
 
     @initialize(runs=st.booleans())
     def perhaps_begin(self, runs: bool) -> None:  # noqa: FBT001 - drawn by name
@@ -167,17 +190,19 @@ class SessionMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         talk = self.session.talk
         talk.lease = self.house.run(self.journal.acquire(self.session_id, "machine"))
-        self.house.run(talk.commit(lambda state: start(state.inbox, running=False, queue_held=False) or (Started(),)))
-        self.model.begin()
+        if not self.house.run(talk.start_queued(even_held=True)):
+            self.house.run(talk.commit(saying(Started())))
+        if not self.naive.start(even_held=True):
+            self.naive.begin()
 
     @precondition(is_running)
-    @rule(seam=st.sampled_from([*TAKES]), closing=st.booleans())
-    def drain(self, seam: str, closing: bool) -> None:  # noqa: FBT001 - drawn by name
-        closing = closing and seam == Seam.ITERATION_END and may_compact(self)
+    @rule(seam=st.sampled_from(SEAMS), closing=st.booleans())
+    def drain(self, seam: Seam, closing: bool) -> None:  # noqa: FBT001 - drawn by name
+        closing = closing and seam is Seam.ITERATION_END and may_compact(self)
         talk = self.session.talk
-        taken = self.house.run(talk.drain(Seam(seam), closing=closing, calls=talk.open_calls()))
-        assert [item.id for item in taken] == self.model.drain(seam, closing=closing)
-        if not self.model.running and talk.lease is not None:
+        taken = self.house.run(talk.drain(seam, closing=closing, calls=talk.open_calls()))
+        assert [item.id for item in taken] == self.naive.drain(seam, closing=closing)
+        if not self.naive.running and talk.lease is not None:
             self.house.run(self.journal.release(talk.lease))
             talk.lease = None
 
@@ -185,13 +210,14 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS))
     def clear(self, key: str) -> None:
-        assert self.house.run(self.session.clear(dedupe_key=key)) == self.model.clear(key)
+        cleared = self.naive.clear({"dedupe_key": key}, THIS_PROCESS)
+        assert self.house.run(self.session.clear(dedupe_key=key)) == cleared
 
     @precondition(may_ask)
     @rule()
     def ask(self) -> None:
-        opened = self.house.run(self.session.talk.open_request(build))
-        assert (opened.turn, opened.attempt) == self.model.ask()
+        opened, _ = self.house.run(self.session.talk.open_request(plan_for))
+        assert (opened.turn, opened.attempt) == self.naive.ask()
 
     @precondition(awaits_a_reply)
     @rule(calls=st.integers(0, 2))
@@ -200,13 +226,13 @@ class SessionMachine(RuleBasedStateMachine):
         ids = [f"c{self.number}-{place}" for place in range(calls)]
         reply = Reply(text=text, tool_calls=tuple(ToolCall(id=call_id, name="work") for call_id in ids))
         assert self.house.run(self.session.talk.close_turn(reply))
-        self.model.answer(text, ids)
+        self.naive.commit_turn(text, ids)
 
     @precondition(awaits_a_reply)
     @rule()
     def void(self) -> None:
         self.house.run(self.session.talk.void_turn())
-        self.model.request = None
+        self.naive.void_turn()
 
     @precondition(has_calls)
     @rule(place=st.integers(0, 1))
@@ -215,32 +241,34 @@ class SessionMachine(RuleBasedStateMachine):
         call = calls[place % len(calls)]
         self.witness.hear("ran", call.id)
         self.house.run(self.session.talk.record(call, ToolStatus.OK, "done"))
-        self.model.result(call.id, "ok")
+        self.naive.record_result(call.id, "ok")
 
     @precondition(may_compact)
     @rule(keep=st.integers(0, 4))
     def compact(self, keep: int) -> None:
         before = tuple(self.session.talk.state.messages)
         after = before[max(0, len(before) - keep) :]
-        assert self.house.run(self.session.talk.compact(before, after)) == self.model.compact(keep)
+        begun_at = self.session.talk.state.live.next_place
+        archived = self.house.run(self.session.talk.compact(before, after, begun_at=begun_at))
+        assert archived == self.naive.compact_to(keep)
 
     @rule()
     def crash(self) -> None:
-        """The process dies; another one goes on."""
+        """The process dies, and another one takes over the session."""
         self.house.crash()
         self._enter()
-        assert known(self.session.talk.state) == expected(self.model)
-        self.house.run(self.session.talk.recover(may_repeat=lambda _name: False))
-        self.model.recover()
+        assert core_view(self.session.talk.state) == naive_view(self.naive)
+        self.house.run(self.session.talk.recover())
+        self.naive.recover()
 
-    # What happens often, at once: rules are chosen evenly, and most of a session is this.
+    # Rules are chosen evenly, so what most of a session consists of is done in one rule.
 
     @precondition(may_ask)
     @rule(asked=st.lists(ASKED, max_size=2), calls=st.integers(0, 2), crashes=st.booleans())
-    def take_a_turn(self, asked: list[dict[str, Any]], calls: int, crashes: bool) -> None:  # noqa: FBT001 - drawn by name
+    def take_a_turn(self, asked: list[Note], calls: int, crashes: bool) -> None:  # noqa: FBT001 - drawn by name
         for ask in asked:
-            self._remind(**ask)
-        self.drain("iteration_start", closing=False)
+            self._remind(ask)
+        self.drain(Seam.ITERATION_START, closing=False)
         self.ask()
         if crashes:
             self.come_back(asked, says=calls == 2)
@@ -248,44 +276,44 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(has_calls)
     @rule(asked=st.lists(ASKED, max_size=1))
-    def dispatch(self, asked: list[dict[str, Any]]) -> None:
+    def dispatch(self, asked: list[Note]) -> None:
         """An interrupt may come before the tools run."""
         for ask in asked:
-            self._remind(**{**ask, "mode": "interrupt_immediate"})
-        self.drain("pre_tool_dispatch", closing=False)
-        while self.model.calls:
+            self._remind({**ask, "mode": Mode.INTERRUPT_IMMEDIATE})
+        self.drain(Seam.PRE_TOOL_DISPATCH, closing=False)
+        while self.naive.calls:
             self.finish_a_call(0)
 
     @precondition(may_ask)
     @rule(times=st.integers(1, 4), ask=ASKED)
-    def be_interrupted(self, times: int, ask: dict[str, Any]) -> None:
-        """One batch after the other; in the end tools have their turn all the same."""
+    def be_interrupted(self, times: int, ask: Note) -> None:
+        """One batch after the other; after three skipped batches the tools run all the same."""
         for _ in range(times):
             self.take_a_turn([], 1, crashes=False)
             self.dispatch([ask])
 
     @precondition(awaits_a_reply)
     @rule(asked=st.lists(ASKED, max_size=2), says=st.booleans())
-    def come_back(self, asked: list[dict[str, Any]], says: bool) -> None:  # noqa: FBT001 - drawn by name
-        """A request is left open; what comes in meanwhile may or may not be a reason to ask anew."""
+    def come_back(self, asked: list[Note], says: bool) -> None:  # noqa: FBT001 - drawn by name
+        """A request is left open. It is repeated only if no message is added before the next one."""
         self.crash()
         for ask in asked:
-            self._remind(**ask)
+            self._remind(ask)
         if says:
-            self.inject("queue")
+            self.inject(InjectMode.QUEUE)
         self.begin()
-        self.drain("iteration_start", closing=False)
+        self.drain(Seam.ITERATION_START, closing=False)
         self.ask()
 
     # What must hold.
 
     @invariant()
-    def the_store_and_the_model_agree(self) -> None:
-        assert known(self.session.talk.state) == expected(self.model)
+    def the_store_and_the_naive_session_agree(self) -> None:
+        assert core_view(self.session.talk.state) == naive_view(self.naive)
 
     def teardown(self) -> None:
         events = [entry.event for entry in self.house.run(told(self.journal, session_id=self.session_id))]
         assert snapshot.encode(self.session.talk.state) == snapshot.encode(fold(events))
         found = broken(events, self.witness)
-        # Here a turn may be void whenever somebody feels like it.
+        # This machine voids turns at any time.
         assert [law for law in found if not law.startswith("a_request_is_void_only")] == []

@@ -1,43 +1,46 @@
-"""Stores that are wrong on purpose: what they write is not all that was decided."""
+"""Planted faults: stores that lose events of one kind."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from sideband.core.events import Checkpoint, Deduped, Event, Expired, InjectReplaced, Revoked
-from sideband.core.state import SessionState
-from sideband.ports import Committed, Decision, Journal, Lease
+from sideband.core.state import Decided, Decision, SessionState
+from sideband.ports import Journal, Lease
 from sideband.store.memory import MemoryStore
-from tests.faults.journals import PassingOn
+from tests.faults.journals import ForwardingJournal
+
+_Value = TypeVar("_Value")
 
 FORGOTTEN: Final[Mapping[str, type[Event]]] = MappingProxyType(
     {
-        "what-is-displaced-stays": Deduped,
-        "what-is-revoked-stays": Revoked,
-        "what-is-replaced-keeps-its-text": InjectReplaced,
-        "what-has-expired-stays": Expired,
-        "what-a-drain-took-is-not-on-record": Checkpoint,
+        "displaced-reminders-stay": Deduped,
+        "revoked-reminders-stay": Revoked,
+        "replaced-messages-keep-their-text": InjectReplaced,
+        "expired-reminders-stay": Expired,
+        "drains-leave-no-checkpoint": Checkpoint,
     }
 )
-"""What is forgotten, by what comes of it."""
+"""The lost events, by the effect."""
 
 
-class ForgetfulJournal(PassingOn):
+class ForgetfulJournal(ForwardingJournal):
     """Events of one kind are never written."""
 
-    def __init__(self, behind: Journal, forgotten: type[Event]) -> None:
-        super().__init__(behind)
+    def __init__(self, inner: Journal, forgotten: type[Event]) -> None:
+        super().__init__(inner)
         self._forgotten = forgotten
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        def forgetting(state: SessionState) -> Iterable[Event]:
-            return [event for event in decide(state) if not isinstance(event, self._forgotten)]
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        def forgetting(state: SessionState) -> Decided[_Value]:
+            events, value = decide(state)
+            return Decided([event for event in events if not isinstance(event, self._forgotten)], value)
 
         return await super().commit(session_id, forgetting, lease=lease)
 
 
 class ForgetfulHome:
-    """A store in memory behind such a journal."""
+    """A memory store with such a journal."""
 
     def __init__(self, forgotten: type[Event]) -> None:
         self._journal = ForgetfulJournal(MemoryStore(), forgotten)

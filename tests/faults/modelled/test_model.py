@@ -1,4 +1,4 @@
-"""Every store does what the model does, whatever happens in whatever order, and whoever dies in between."""
+"""Every store agrees with the naive session under any sequence of operations and crashes."""
 
 from contextlib import closing
 from pathlib import Path
@@ -9,23 +9,23 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from sideband.core.events import Closed
-from tests.faults.modelled.homes import HOMES, Home, House
 from tests.faults.modelled.machine import SessionMachine
 from tests.faults.modelled.planted import FORGOTTEN, ForgetfulHome
+from tests.faults.modelled.stores import HOMES, Home, House
 from tests.faults.replay import Tried
 from tests.faults.sizes import size
 
 EXAMPLES: Final = size("SIDEBAND_SESSIONS", small=50, soak=10_000)
-# The longer a store takes, the fewer examples it has.
+# Slower stores get fewer examples.
 SHARES: Final = {"memory": 1, "sqlite": 2, "postgres": 10}
 FEWEST: Final = 5
 STEPS: Final = 50
-# A fault that is planted has to be found in so many.
+# A planted fault has to be found within this many examples.
 SOON: Final = 300
 
 
 def play(home: Home, chosen: settings) -> int:
-    """How many sessions were lived through; raises where a store and the model differ."""
+    """Run the state machine on a store; return the number of sessions played."""
 
     class Machine(SessionMachine):
         house = House(home)
@@ -37,14 +37,14 @@ def play(home: Home, chosen: settings) -> int:
 
 @pytest.mark.requirement("store:durable:ttl-is-monotone", "promises:journal:folding-rebuilds-the-state")
 @pytest.mark.parametrize("name", HOMES)
-def test_a_store_does_what_the_model_does(name: str, tmp_path: Path, tried: Tried) -> None:
+def test_a_store_agrees_with_the_naive_session(name: str, tmp_path: Path, tried: Tried) -> None:
     examples = max(FEWEST, EXAMPLES // SHARES[name])
     chosen = settings(max_examples=examples, stateful_step_count=STEPS)
     try:
-        tried(f"sessions beside the model, {name}", play(HOMES[name](tmp_path), chosen))
+        tried(f"sessions compared with the naive session, {name}", play(HOMES[name](tmp_path), chosen))
     except Exception as error:
-        # Hypothesis keeps what it has found, and plays that first.
-        error.add_note(f"play it again: pytest tests/faults/modelled -k 'does_what_the_model_does and {name}'")
+        # Hypothesis keeps the failing example and runs it first.
+        error.add_note(f"run it again: pytest tests/faults/modelled -k 'agrees_with_the_naive_session and {name}'")
         raise
 
 
@@ -59,10 +59,10 @@ ALWAYS_THE_SAME: Final = settings(
 
 
 @pytest.mark.parametrize("forgotten", FORGOTTEN.values(), ids=FORGOTTEN)
-def test_a_store_that_forgets_something_is_found(forgotten: type) -> None:
+def test_a_store_that_loses_events_of_one_kind_is_found(forgotten: type) -> None:
     with pytest.raises((AssertionError, LookupError)):
         play(ForgetfulHome(forgotten), ALWAYS_THE_SAME)
 
 
-def test_a_store_that_forgets_what_never_happens_passes() -> None:
+def test_a_store_that_loses_only_events_that_never_happen_passes() -> None:
     assert play(ForgetfulHome(Closed), settings(ALWAYS_THE_SAME, max_examples=FEWEST)) >= FEWEST

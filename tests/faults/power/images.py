@@ -1,4 +1,4 @@
-"""What a disk may hold when the power comes back: all that was synced, and of the rest whatever the disk got round to."""
+"""Disk images after a power cut: everything that was synced, and any part of the rest."""
 
 import random
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def _do(data: bytearray, done: Done) -> None:
     if done.deed is Deed.TRUNCATE:
         del data[done.offset :]
         return
-    # What lies between the end and a place behind it is empty.
+    # Writing beyond the end fills the gap with zeros.
     data.extend(bytes(max(0, done.offset - len(data))))
     data[done.offset : done.offset + len(done.data)] = done.data
 
@@ -84,7 +84,7 @@ class Disk:
     def _take(self, entry: Done) -> None:
         match entry.deed:
             case Deed.NAME:
-                # A number that nobody has any longer is used again: this is another file.
+                # The inode number was reused: this is another file.
                 if entry.file not in self._names.values():
                     self._files[entry.file] = _File()
                 self._names[entry.name] = entry.file

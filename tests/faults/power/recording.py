@@ -1,4 +1,4 @@
-"""A disk that remembers everything that was done to it and what was synced, so that power cuts can be played later."""
+"""A disk that records every operation and sync, so that power cuts can be simulated later."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from sideband.store.sqlite import disk as places
+from sideband.store.sqlite import file as places
 from tests.faults.disks import WatchedDisk
 
 

@@ -1,4 +1,4 @@
-"""Power cuts at every moment: what was acknowledged is there when the power comes back, and the store can be opened."""
+"""Power cuts at every moment: acknowledged commits survive, and the store can be opened."""
 
 import asyncio
 import random
@@ -10,21 +10,20 @@ from unittest.mock import patch
 import apsw
 import pytest
 
-from sideband.core.failures import StoreError
+from sideband.core.errors import StoreError
 from sideband.ports import Journal
 from sideband.runtime.agents import agent_loop
 from sideband.runtime.store import Store
-from sideband.store.sqlite import committing, open_sqlite
-from sideband.store.sqlite.connection import connect
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.sqlite import SqliteSettings, committer, open_sqlite
+from sideband.store.sqlite.file import connect
 from sideband.testing import CountingIds
 from tests.builders import a_draft
-from tests.faults.cast import RehearsedModel, Talker, WatchedCompactor, WorkTool
 from tests.faults.disks import WatchedDisk
 from tests.faults.laws import broken, journal_of
 from tests.faults.power.images import Disk
 from tests.faults.power.recording import RecordingDisk
 from tests.faults.replay import Tried, replayable
+from tests.faults.scripted_agent import RehearsedModel, Talker, WatchedCompactor, WorkTool
 from tests.faults.sizes import size
 from tests.faults.witness import Witness
 from tests.unit.store.twins import Sender, a_start
@@ -34,7 +33,7 @@ EACH: Final = 50
 COMMITS: Final = 40
 LIVES: Final = 2
 SESSIONS: Final = ("s0", "s1", "s2")
-# The session of an agent, and how often somebody says something to it in each life.
+# The session of an agent, and the number of messages sent to it in each run.
 WORKED: Final = "worked"
 SAYINGS: Final = 4
 STORE: Final = "store.db"
@@ -45,7 +44,7 @@ WAL_PAGES: Final = 24
 class Recorded(NamedTuple):
     """All that was done to a disk.
 
-    `acked` is what was acknowledged, and `said` what somebody knows of the agent's work, each with how much had been done by
+    `acked` is what was acknowledged, and `said` what a client knows of the agent's work, each with how much had been done by
     then.
     """
 
@@ -98,7 +97,7 @@ class Worker:
         self.recorded.said.append((len(self.recorded.disk.done), word, what))
 
     async def _run(self, store: Journal, life: int) -> None:
-        """An agent at work: it drains, asks, is answered, has results and compacts, with somebody who talks to it."""
+        """An agent at work: it drains, asks, is answered, has results and compacts, while a client talks to it."""
         session = await Store(store, new_id=CountingIds(f"life{life}")).session(WORKED)
         talker = Talker(session, self._say, self._seed)
         for number in range(SAYINGS):
@@ -124,7 +123,7 @@ def recorded(directory: Path, seed: int) -> Recorded:
     """What a store does to its disk in a while."""
     recording = RecordingDisk(directory)
     try:
-        with recording.watching_directories(), patch.object(committing, "WAL_PAGES", WAL_PAGES):
+        with recording.watching_directories(), patch.object(committer, "WAL_PAGES", WAL_PAGES):
             worker = Worker(recording, seed)
             asyncio.run(worker.work(directory))
             return worker.recorded
@@ -155,7 +154,7 @@ async def _faults(record: Recorded, directory: Path, seed: int, images: int) -> 
 
 
 async def _kept(directory: Path, vfs: str, witness: Witness | None) -> set[tuple[str, str]]:
-    """What the store has when the power is back; it can be written to again, and agrees with whoever has seen its agent."""
+    """What the store has when the power is back; it can be written to again, and agrees with what clients have seen."""
     store = await open_sqlite(directory / STORE, SqliteSettings(vfs=vfs, kept_events=None))
     try:
         kept = set()
@@ -191,7 +190,7 @@ def test_no_power_cut_loses_what_was_acknowledged_or_breaks_the_store(seed: int,
     tried("images of a power cut, sqlite", play("sqlite", seed, tmp_path))
 
 
-# Faults that are planted on purpose.
+# Planted faults.
 
 
 def _carelessly(synchronous: str) -> Callable[..., apsw.Connection]:
@@ -214,5 +213,5 @@ def _carelessly(synchronous: str) -> Callable[..., apsw.Connection]:
 def test_a_planted_fault_is_found(
     synchronous: str, seed: int, found_as: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "connect", _carelessly(synchronous))
+    monkeypatch.setattr(committer, "connect", _carelessly(synchronous))
     assert [found for found in faults(tmp_path, seed) if found_as in found]

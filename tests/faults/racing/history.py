@@ -1,4 +1,4 @@
-"""What several processes did at the same time, and whether it could have been done one after the other."""
+"""Concurrent calls of several processes, and the search for an equivalent sequential order."""
 
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
@@ -20,7 +20,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """A session as far as these calls can tell; whoever changes it makes another."""
+    """A session as far as these calls can observe it; immutable."""
 
     queued: tuple[tuple[str, str], ...] = ()
     """The id and the key of what waits, in its order."""
@@ -33,7 +33,7 @@ class Ground(msgspec.Struct, frozen=True):
 Outcome: TypeAlias = tuple[Ground, Any]
 
 
-# Each of these says what the answer would be, and what would be so afterwards. Keys stand behind a dot in an id.
+# Each of these says what the answer would be, and what would be so afterwards. The key follows a dot in the id.
 
 
 def _send(ground: Ground, call: Call) -> Outcome:

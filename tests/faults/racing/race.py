@@ -1,4 +1,4 @@
-"""Two processes that fight over the same sessions, and whether what they were answered has an order."""
+"""Two processes that race for the same sessions; their replies have to fit a sequential order."""
 
 import asyncio
 import sys
@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 
 from tests.faults.laws import broken, journal_of
-from tests.faults.places import PLACES, opened
 from tests.faults.racing.history import Call, is_linearisable
 from tests.faults.racing.racer import Round
 from tests.faults.replay import replayable
+from tests.faults.shared_stores import PLACES, opened
 from tests.faults.witness import Witness
 
 ROOT: Final = Path(__file__).parents[3]

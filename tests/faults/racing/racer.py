@@ -1,26 +1,27 @@
-"""A process that races others for sessions: it reads a round a line, plays it, and tells what it did and was answered."""
+"""A process that races others for sessions: it reads one round per line, plays it, and writes its calls and replies."""
 
 import asyncio
 import random
 import sys
 import time
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from sideband.core import drain, inbox
-from sideband.core.draft import Draft
-from sideband.core.errors import ReminderError
-from sideband.core.events import Event
-from sideband.core.failures import LeaseLost
+from sideband.core import accept, drain
+from sideband.core.errors import LeaseLost, ReminderError
+from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.reminder import Draft
 from sideband.core.seams import Seam
-from sideband.core.state import SessionState
+from sideband.core.state import Decided, Decision, SessionState
 from sideband.core.trust import IN_PROCESS
-from sideband.ports import Committed, Decision, Journal, Lease
-from tests.faults.journals import PassingOn
-from tests.faults.places import opened
+from sideband.ports import Journal, Lease
+from tests.decisions import saying
+from tests.faults.journals import ForwardingJournal
 from tests.faults.racing.history import Call
+from tests.faults.shared_stores import opened
+
+_Value = TypeVar("_Value")
 
 VERBS: Final = ("send", "send", "send", "revoke", "revoke", "drain", "acquire", "run", "release")
 KEYS: Final = ("a", "b")
@@ -37,15 +38,12 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[str, ...]
 
 
-class AnswersFromWhatItSaw(PassingOn):
+class AnswersFromWhatItSaw(ForwardingJournal):
     """Writes what is right, and answers what it would have been before others did what they did."""
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        def twice(state: SessionState) -> Iterable[Event]:
-            events = tuple(decide(state))
-            # Whoever asks keeps the last answer.
-            decide(self.behind.state(session_id))
-            return events
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        def twice(state: SessionState) -> Decided[_Value]:
+            return Decided(decide(state).events, decide(self.inner.state(session_id)).value)
 
         return await super().commit(session_id, twice, lease=lease)
 
@@ -78,7 +76,7 @@ class Racer:
                 self._sent += 1
                 return f"{self._name}{self._sent}.{rng.choice(KEYS)}"
             case "revoke":
-                # Its own or that of somebody else, which may not have been sent yet.
+                # Its own item or one of another process, which may not have been sent yet.
                 return f"{rng.choice(given.others)}{rng.randint(1, 3)}.{rng.choice(KEYS)}"
             case "run" | "release":
                 return str(0 if self._lease is None else self._lease.token)
@@ -104,44 +102,27 @@ class Racer:
                     lease = self._lease or Lease(
                         session_id=session_id, holder=self._name, token=0, seconds=0, expires_at=0
                     )
-                    await self._store.commit(session_id, lambda _: (), lease=lease)
+                    await self._store.commit(session_id, saying(), lease=lease)
                     return "committed"
         except (ReminderError, LeaseLost) as refusal:
             return refusal.reason
 
     async def _send(self, about: str, session_id: str) -> int:
-        answers: list[int] = []
         draft = Draft(body="x", dedupe_key=about.partition(".")[2])
 
-        def decide(state: SessionState) -> Iterable[Event]:
-            accepted = inbox.accept(state.inbox, draft, IN_PROCESS, new_id=about)
-            answers.append(accepted.deduped_count)
-            return accepted.events
+        def decide(state: SessionState) -> Decided[int]:
+            events, accepted = accept.accept(state, draft, IN_PROCESS, new_id=about, limits=DEFAULT_LIMITS)
+            return Decided(events, accepted.deduped_count)
 
-        await self._store.commit(session_id, decide)
-        return answers[-1]
+        return await self._store.commit(session_id, decide)
 
     async def _revoke(self, about: str, session_id: str) -> str:
-        answers: list[str] = []
-
-        def decide(state: SessionState) -> Iterable[Event]:
-            revocation = inbox.revoke_reminder(state.inbox, about, IN_PROCESS)
-            answers.append(revocation.status.value)
-            return revocation.events
-
-        await self._store.commit(session_id, decide)
-        return answers[-1]
+        status = await self._store.commit(session_id, lambda state: accept.revoke_reminder(state, about, IN_PROCESS))
+        return status.value
 
     async def _drain(self, session_id: str) -> list[str]:
-        answers: list[list[str]] = []
-
-        def decide(state: SessionState) -> Iterable[Event]:
-            drained = drain.drain(state.inbox, state.live, Seam.ITERATION_START, next_turn=1)
-            answers.append([item.id for item in drained.taken])
-            return drained.events
-
-        await self._store.commit(session_id, decide)
-        return answers[-1]
+        taken = await self._store.commit(session_id, lambda state: drain.drain(state, Seam.ITERATION_START))
+        return [item.id for item in taken]
 
 
 async def main(address: str, name: str, is_planted: str) -> None:

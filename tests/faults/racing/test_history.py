@@ -1,4 +1,4 @@
-"""The search for an order finds one where there is one, and only there."""
+"""The search finds a sequential order exactly if there is one."""
 
 import pytest
 

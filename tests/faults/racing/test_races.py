@@ -1,4 +1,4 @@
-"""Processes that fight over sessions: whatever they are answered, it could have happened one after the other."""
+"""Processes that race for sessions: their replies always fit a sequential order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from tests.faults.places import PLACES
 from tests.faults.racing.race import run
 from tests.faults.replay import Tried
+from tests.faults.shared_stores import PLACES
 from tests.faults.sizes import size
 
 ROUNDS: Final = size("SIDEBAND_RACES", small=120, soak=10_000)

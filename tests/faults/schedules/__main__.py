@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.faults.schedules.playing import judge, play
+from tests.faults.schedules.play import judge, play
 
 
 def main(scenario: str, seed: str) -> int:

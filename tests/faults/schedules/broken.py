@@ -1,36 +1,43 @@
-"""Code with a fault in it: each class is the real one but for the fault that its first line tells."""
+"""Planted faults: each class is the real one with the fault in its docstring."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
-from sideband.core import lifecycle
+from sideband.core import turn
+from sideband.core.apply import apply
 from sideband.core.events import (
     Cancelled,
     Compacted,
     Event,
     Expired,
+    Fired,
     Idled,
+    InboxItem,
     InjectAccepted,
     InjectDelivered,
     Queued,
+    QueuedMessage,
+    RequestCommitted,
     ResultRecorded,
     Started,
 )
-from sideband.core.items import InboxItem, QueuedMessage
+from sideband.core.messages import Message, Reply, ToolCall, ToolStatus, as_blocks, reply_message, result_message
 from sideband.core.seams import InjectMode, Mode, Seam
-from sideband.core.state import SessionState, apply
+from sideband.core.state import Decision, SessionState
 from sideband.core.trust import IN_PROCESS
+from sideband.core.turn import OpenedTurn
 from sideband.loop.conversation import Conversation
-from sideband.loop.decisions import Build, Opened
-from sideband.loop.dispatch import Dispatcher
-from sideband.loop.messages import reply_message, result_message, user_content
-from sideband.loop.outcome import Outcome
-from sideband.ports import Committed, Decision, Lease, Logged, Message, Reply, ToolCall, ToolStatus
+from sideband.loop.dispatch import CallOutcome, Dispatcher
+from sideband.ports import Lease, Logged
+from sideband.render.plan import Plan
 from sideband.runtime.session import Session
 from sideband.store.feed import Feed
+from tests.decisions import deciding, saying
 from tests.faults.schedules.stores import GroupingStore, WitnessedStore
+
+_Value = TypeVar("_Value")
 
 # Stores.
 
@@ -41,11 +48,12 @@ class AwaitsBetweenCheckAndAct(WitnessedStore):
     As in a database, a statement that finds no row changes nothing and says nothing.
     """
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
         state = self.state(session_id)
         if lease is not None:
             self._attend(state, session_id, lease)
-        events = tuple(decide(state))
+        decided = decide(state)
+        events = tuple(decided.events)
         await asyncio.sleep(0)
         for event in events:
             with suppress(KeyError):
@@ -57,7 +65,7 @@ class AwaitsBetweenCheckAndAct(WitnessedStore):
             self.commits.append(events)
             self.wake(session_id).set()
             self.give_cues({type(event) for event in events})
-        return Committed(events=events, sequence=len(self.journal))
+        return decided.value
 
 
 class AnswersBeforeItCommits(GroupingStore):
@@ -65,26 +73,26 @@ class AnswersBeforeItCommits(GroupingStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self._promised: list[asyncio.Future[Committed]] = []
+        self._promised: list[asyncio.Future[Any]] = []
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        events = tuple(decide(self.state(session_id)))
-        made = asyncio.ensure_future(super().commit(session_id, lambda _: events, lease=lease))
-        if not any(isinstance(event, Queued | InjectAccepted) for event in events):
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        decided = decide(self.state(session_id))
+        made = asyncio.ensure_future(super().commit(session_id, lambda _: decided, lease=lease))
+        if not any(isinstance(event, Queued | InjectAccepted) for event in decided.events):
             return await made
         self._promised.append(made)
-        return Committed(events=events, sequence=len(self.journal))
+        return decided.value
 
 
 class ForgetsToLog(WitnessedStore):
     """Applies without writing it down that a session has gone idle."""
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        events = tuple(decide(self.state(session_id)))
-        if [type(event) for event in events] == [Idled]:
-            apply(self.state(session_id), events[0])
-            return Committed(events=events, sequence=len(self.journal))
-        return await super().commit(session_id, lambda _: events, lease=lease)
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        decided = decide(self.state(session_id))
+        if [type(event) for event in decided.events] == [Idled]:
+            apply(self.state(session_id), decided.events[0])
+            return decided.value
+        return await super().commit(session_id, lambda _: decided, lease=lease)
 
 
 class SkipsASubscriber(WitnessedStore):
@@ -171,23 +179,28 @@ class StartsWithTheNewest(Conversation):
                 return ()
             return (Started(), InjectDelivered(message_id=queued[-1].message_id, content=queued[-1].content))
 
-        return bool(await self.commit(decide))
+        return bool(await self.commit(deciding(decide)))
 
 
-class PlansBeforeTheCommit(Conversation):
-    """Builds the request from a state that may have moved on when it is put on record."""
+PlanFor: TypeAlias = Callable[[SessionState], tuple[Plan, bool]]
 
-    async def open_request(self, build: Build) -> Opened:
-        plan = build(self.state, None)
-        return await super().open_request(lambda _state, _left: plan)
+
+class CommitsAStalePlan(Conversation):
+    """Records a request without checking that the session is still as it was when the request was planned."""
+
+    async def open_request(self, plan_for: PlanFor) -> tuple[OpenedTurn, Plan]:
+        plan, _ = plan_for(self.state)
+        opened = await self.commit(lambda state: turn.open_request(state, state.basis, shown=plan.shown))
+        assert isinstance(opened, OpenedTurn)
+        return opened, plan
 
 
 class PlansAfterTheCommit(Conversation):
-    """Puts one request on record and sends another."""
+    """Records one request and sends another."""
 
-    async def open_request(self, build: Build) -> Opened:
-        opened = await super().open_request(build)
-        return Opened(opened.turn, opened.attempt, build(self.state, None))
+    async def open_request(self, plan_for: PlanFor) -> tuple[OpenedTurn, Plan]:
+        opened, _ = await super().open_request(plan_for)
+        return opened, plan_for(self.state)[0]
 
 
 class NeverExpires(Conversation):
@@ -195,12 +208,10 @@ class NeverExpires(Conversation):
 
     async def close_turn(self, reply: Reply) -> bool:
         def decide(state: SessionState) -> Iterable[Event]:
-            if state.request is None:
-                return ()
-            closing = lifecycle.close_turn(state.live, state.request, reply=reply_message(reply))
-            return [event for event in closing if not isinstance(event, Expired)]
+            closing = turn.close_turn(state, reply=reply_message(reply), usage=reply.usage)
+            return [event for event in closing.events if not isinstance(event, Expired)]
 
-        return bool(await self.commit(decide))
+        return bool(await self.commit(deciding(decide)))
 
 
 class EmptiesTheInboxOnCancel(Conversation):
@@ -215,7 +226,7 @@ class LeavesCallsOpenOnCancel(Conversation):
     """Trusts that every call has reported when a run is cancelled."""
 
     async def cancel(self, *, hold_queue: bool) -> None:
-        await self.commit(lambda state: (*_void(state), Cancelled(hold_queue=hold_queue)))
+        await self.commit(deciding(lambda state: (*_void(state), Cancelled(hold_queue=hold_queue))))
 
     async def settle(self, *, hold_queue: bool) -> None:
         if self.state.request is None:
@@ -228,13 +239,13 @@ class LeavesTheTurnOpen(Conversation):
     """Ends a run and leaves its request as it is."""
 
     async def cancel(self, *, hold_queue: bool) -> None:
-        await self.commit(lambda _: (Cancelled(hold_queue=hold_queue),))
+        await self.commit(saying(Cancelled(hold_queue=hold_queue)))
 
     async def settle(self, *, hold_queue: bool) -> None:
         """A run that is over is over."""
 
-    async def recover(self, *, may_repeat: Callable[[str], bool]) -> None:
-        """Nothing can have been left behind."""
+    async def recover(self, *, repeatable: Container[str] = ()) -> None:
+        """Recovers nothing."""
 
 
 class NumbersWhatCameToNothing(Conversation):
@@ -242,21 +253,16 @@ class NumbersWhatCameToNothing(Conversation):
 
     _numbers = 0
 
-    async def open_request(self, build: Build) -> Opened:
-        opened: list[Opened] = []
-
-        def decide(state: SessionState) -> Iterable[Event]:
-            self._numbers = max(self._numbers, state.live.turn) + 1
-            plan = build(state, None)
-            opened.append(Opened(self._numbers, 1, plan))
-            return (*_void(state), *lifecycle.open_request(self._numbers, plan.shown))
-
-        await self.commit(decide)
-        return opened[-1]
+    async def open_request(self, plan_for: PlanFor) -> tuple[OpenedTurn, Plan]:
+        plan, _ = plan_for(self.state)
+        self._numbers = number = max(self._numbers, self.state.live.turn) + 1
+        fired = [Fired(reminder_id=entry.reminder_id, turn=number, rendered_role="user") for entry in plan.shown]
+        await self.commit(deciding(lambda state: (*_void(state), RequestCommitted(turn=number), *fired)))
+        return OpenedTurn(number, 1), plan
 
 
 class DeliversWhileAsking(Conversation):
-    """Takes steers as soon as somebody is asked for permission."""
+    """Drains steers while a permission request is open."""
 
     async def ask_permission(self, request_id: str) -> None:
         await super().ask_permission(request_id)
@@ -266,21 +272,21 @@ class DeliversWhileAsking(Conversation):
                 if isinstance(item, QueuedMessage):
                     yield InjectDelivered(message_id=item.message_id, content=item.content)
 
-        await self.commit(decide)
+        await self.commit(deciding(decide))
 
 
 class KeepsEveryReminder(Conversation):
     """Compacts the messages and nothing else."""
 
-    async def compact(self, before: Sequence[Message], after: Sequence[Message]) -> int:
+    async def compact(self, before: Sequence[Message], after: Sequence[Message], *, begun_at: int) -> int:  # noqa: ARG002 - the signature of the real one
         archived = len(before) - len(after)
         compacted = Compacted(turn=self.state.live.turn, archived_messages=archived, messages=tuple(after))
-        await self.commit(lambda _: (compacted,) if archived else ())
+        await self.commit(saying(*([compacted] if archived else [])))
         return archived
 
 
 def _void(state: SessionState) -> Iterable[Event]:
-    return () if state.request is None else lifecycle.void_turn(state.request)
+    return turn.void_turn(state).events
 
 
 # Sessions.
@@ -290,11 +296,11 @@ class SpeaksAfterItsEnd(Session):
     """Accepts messages, and does not look whether it is closed."""
 
     async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
-        blocks = user_content(content) if isinstance(content, str) else tuple(map(dict, content))
+        blocks = as_blocks(content)
         item = QueuedMessage(
             message_id=self.talk.new_id(), content=blocks, mode=InjectMode(mode), provenance=IN_PROCESS
         )
-        await self.talk.accept(lambda _: (InjectAccepted(item=item),))
+        await self.talk.accept(saying(InjectAccepted(item=item)))
         return item.message_id
 
 
@@ -304,11 +310,11 @@ class SpeaksAfterItsEnd(Session):
 class RecordsTwice(Dispatcher):
     """Makes sure that a cancelled call has a result, and does not look whether it has one."""
 
-    async def _run_one(self, call: ToolCall) -> Outcome:
+    async def _run_one(self, call: ToolCall) -> CallOutcome:
         try:
             return await super()._run_one(call)
         except asyncio.CancelledError:
             message = result_message(call, ToolStatus.CANCELLED, "Cancelled.")
             result = ResultRecorded(call_id=call.id, status=ToolStatus.CANCELLED.value, message=message)
-            await self._talk.commit(lambda _: (result,))
+            await self._talk.commit(saying(result))
             raise

@@ -1,6 +1,6 @@
 """Schedules that once found a fault; they are played before all others.
 
-A seed stands for a schedule only as long as its scenario is played as it is: whoever changes a scenario looks for new
+A seed stands for a schedule only as long as its scenario is played as it is: after changing a scenario, look for new
 seeds with the fault planted again.
 """
 

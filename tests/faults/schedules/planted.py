@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from tests.faults.schedules.broken import (
     AnswersBeforeItCommits,
     AwaitsBetweenCheckAndAct,
+    CommitsAStalePlan,
     DeliversWhileAsking,
     DrainsAfterTheLastRequest,
     DrainsOnlyAtTheEnd,
@@ -20,7 +21,6 @@ from tests.faults.schedules.broken import (
     NeverInterrupts,
     NumbersWhatCameToNothing,
     PlansAfterTheCommit,
-    PlansBeforeTheCommit,
     RecordsTwice,
     RunsWhatWasInterrupted,
     SkipsASubscriber,
@@ -99,12 +99,12 @@ PLANTED: Final[Mapping[str, Planted]] = MappingProxyType(
             Plant(talk=RunsWhatWasInterrupted), "interrupts_in_a_row", "a_tool_runs_at_most_once"
         ),
         "a-request-planned-before-its-commit": Planted(
-            Plant(talk=PlansBeforeTheCommit), "producers_in_every_mode", "a_request_shows_what_is_live"
+            Plant(talk=CommitsAStalePlan), "producers_in_every_mode", "a_request_shows_what_is_live"
         ),
         "a-request-planned-after-its-commit": Planted(
             Plant(talk=PlansAfterTheCommit), "producers_in_every_mode", "a_request_is_what_was_committed"
         ),
-        "a-ttl-that-nobody-looks-at": Planted(
+        "a-ttl-that-is-ignored": Planted(
             Plant(talk=NeverExpires), "producers_in_every_mode", "a_ttl_is_a_number_of_turns"
         ),
         "a-compaction-that-keeps-everything": Planted(
@@ -126,7 +126,7 @@ PLANTED: Final[Mapping[str, Planted]] = MappingProxyType(
             "steering_while_permission_is_asked",
             "a_steer_is_held_while_permission_is_asked",
         ),
-        "a-message-behind-the-end": Planted(
+        "a-message-after-the-end": Planted(
             Plant(session=SpeaksAfterItsEnd), "starting_and_closing", "a_closed_session_is_over"
         ),
         "an-event-that-is-not-logged": Planted(

@@ -16,7 +16,7 @@ class Ticket(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What somebody asked for and what was answered; `version` numbers the replacements."""
+    """A call of an actor and its reply; `version` numbers the replacements."""
 
     at: int
     verb: str

@@ -10,7 +10,7 @@ PLANNING: Final = "tests/conformance/test_rendering_planning.py"
 REQUESTS: Final = "tests/conformance/test_rendering_requests.py"
 SEAMS: Final = "tests/conformance/test_seams.py"
 DURABILITY: Final = "tests/conformance/test_store_durability.py"
-ASKING: Final = "tests/unit/loop/test_asking.py"
+TURN: Final = "tests/unit/loop/test_turn.py"
 COMPACTION: Final = "tests/unit/loop/test_compaction.py"
 SESSIONS: Final = "tests/unit/loop/test_many_sessions.py"
 RENDERING: Final = "tests/unit/render/test_laws.py"
@@ -29,13 +29,13 @@ class Regression(NamedTuple):
 REGRESSIONS: Final[Mapping[str, Regression]] = MappingProxyType(
     {
         "R1": Regression(
-            "A steer that comes after the last look into the inbox is on record, and no request ever shows it.",
+            "A steer that arrives after the last drain is recorded, but no request ever shows it.",
             ("steering_at_the_exit",),
             ("an_idle_session_has_nothing_left_to_take", "a_message_reaches_a_request"),
             ((SEAMS, "test_a_message_before_the_closing_drain_is_taken_by_it_and_one_after_it_is_told"),),
         ),
         "R2": Regression(
-            "Somebody who had no answer in time takes that for a no and sends again, and it is done twice.",
+            "A sender that got no answer in time assumes a failure and sends again, and the request is executed twice.",
             ("producers_in_every_mode",),
             ("a_sender_is_told_the_truth", "an_item_ends_exactly_once"),
             (
@@ -44,7 +44,7 @@ REGRESSIONS: Final[Mapping[str, Regression]] = MappingProxyType(
             ),
         ),
         "R3": Regression(
-            "A cancel overtakes a steer that is on its way, which then starts the turn that was just cancelled.",
+            "A cancel overtakes a steer, and the steer then restarts the turn that was just cancelled.",
             ("cancelling_against_steers_and_tools", "steering_while_permission_is_asked"),
             ("a_cancel_leaves_the_inbox_alone", "a_steer_is_held_while_permission_is_asked"),
             (
@@ -53,7 +53,7 @@ REGRESSIONS: Final[Mapping[str, Regression]] = MappingProxyType(
             ),
         ),
         "R4": Regression(
-            "An interrupt that comes when what it was meant for is over hits the turn after it.",
+            "An interrupt that arrives after the turn it was meant for interrupts the next turn.",
             ("cancelling_against_steers_and_tools", "interrupts_in_a_row"),
             ("an_interrupt_skips_the_batch", "a_run_leaves_nothing_open"),
             (
@@ -62,18 +62,18 @@ REGRESSIONS: Final[Mapping[str, Regression]] = MappingProxyType(
             ),
         ),
         "R5": Regression(
-            "What is said while the agent works is neither taken into the turn nor kept for the next one.",
+            "A message that is sent while the agent works is neither delivered in the turn nor kept for the next one.",
             ("producers_in_every_mode", "two_controllers_in_line", "compacting_between_turns"),
             ("a_message_reaches_a_request", "what_waits_is_in_the_next_request", "what_has_not_ended_is_pending"),
         ),
         "R6": Regression(
-            "A steer is accepted while its turn ends, and waits for ever in a list that nobody looks at.",
+            "A steer is accepted while its turn ends, and waits for ever in a queue that is never drained.",
             ("steering_at_the_exit", "runs_that_end_early", "starting_and_closing"),
             ("an_item_ends_exactly_once", "an_idle_session_has_nothing_left_to_take"),
             ((MESSAGES, "test_a_steer_left_over_is_delivered_at_the_first_break_of_the_next_turn"),),
         ),
         "R7": Regression(
-            "What was to be tidied up once is tidied up in every turn, and the model's thoughts go with it.",
+            "A clean-up of the history that should run once runs in every turn, and removes the model's thinking too.",
             ("compacting_between_turns",),
             ("only_the_preserved_survive_a_compaction",),
             (
@@ -83,17 +83,17 @@ REGRESSIONS: Final[Mapping[str, Regression]] = MappingProxyType(
             ),
         ),
         "R8": Regression(
-            "A server fails at a system message in the middle of a conversation, and is asked again without end.",
+            "A server fails on a system message in the middle of a conversation, and the request is retried without end.",
             ("runs_that_end_early",),
             ("a_run_leaves_nothing_open",),
             (
-                (ASKING, "test_a_request_is_sent_at_most_five_times_with_longer_and_longer_pauses"),
+                (TURN, "test_a_request_is_sent_at_most_five_times_with_longer_and_longer_pauses"),
                 (PLANNING, "test_native_is_tail_where_the_slot_is_not_verified"),
                 (TEMPLATES, "test_the_model_reads_every_reminder"),
             ),
         ),
         "R9": Regression(
-            "A first message in a role that the server does not know there makes it refuse the whole request.",
+            "A server refuses the whole request because it does not support the role of the first message.",
             tests=(
                 (RENDERING, "test_no_provider_complains_and_nothing_is_lost"),
                 (TEMPLATES, "test_the_model_reads_every_reminder"),

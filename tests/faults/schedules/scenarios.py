@@ -1,18 +1,19 @@
-"""What is played: who acts on a session while its agent works, how often and after how many steps, all by the seed."""
+"""Scenarios: which actors act on a session while its agent runs, how often and when; the seed decides."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from sideband.core.events import Usage
+from sideband.core.messages import Reply, ToolCall
 from sideband.core.seams import InjectMode, Mode
-from sideband.core.usage import Usage
 from sideband.models.scripted import Line
-from sideband.ports import ModelError, Reply, ToolCall
-from sideband.testing.clock import FakeClock
-from tests.faults.schedules.cast import Asked, SlowKeepLast, steps
-from tests.faults.schedules.doing import (
+from sideband.ports import ModelError
+from sideband.testing.fakes import FakeClock
+from tests.faults.schedules.actions import (
     Deed,
+    an_actor,
     cancel,
     cancel_call,
     clear,
@@ -23,11 +24,11 @@ from tests.faults.schedules.doing import (
     revoke,
     say_and_hang_up,
     saying,
-    somebody,
     start,
     stop,
     suspend,
 )
+from tests.faults.schedules.actors import Asked, SlowKeepLast, steps
 from tests.faults.schedules.world import (
     EDITOR,
     PEER,
@@ -89,10 +90,10 @@ def work(world: World, *, turns: int, calls: int = 2) -> list[Line]:
 
 
 def crowd(world: World, deeds: Sequence[Deed], *, people: int, most: int = 3, reach: int = 12) -> list[Actor]:
-    """So many people, each behind one of the ways to speak to a session."""
+    """Several actors, each with one of the ways to talk to a session."""
     ways = [world.speaker(), world.speaker(EDITOR), world.speaker(TERMINAL), world.speaker()]
     world.rng.shuffle(ways)
-    return [somebody(world, who, deeds, most=most, reach=reach) for who in ways[:people]]
+    return [an_actor(world, who, deeds, most=most, reach=reach) for who in ways[:people]]
 
 
 def listeners(world: World) -> None:
@@ -117,12 +118,12 @@ async def producers_in_every_mode(world: World) -> None:
     """Reminders and messages of every mode, from everybody at once, against a run of several turns."""
     listeners(world)
     world.model.follow(work(world, turns=world.rng.randint(1, 3)))
-    peer = somebody(world, world.speaker(PEER), [remind, repeat_by_id], most=2, reach=16)
+    peer = an_actor(world, world.speaker(PEER), [remind, repeat_by_id], most=2, reach=16)
     await world.play("work", peer, *crowd(world, [remind, remind, say, say_and_hang_up, clear], people=3))
 
 
 async def taking_back_against_drains(world: World) -> None:
-    """Whoever revokes or replaces races with the drain that takes the item."""
+    """Revokes and replacements race with the drain that takes the item."""
     world.model.follow(work(world, turns=world.rng.randint(1, 2), calls=1))
     senders = crowd(world, [remind, steer, cut_in, queue], people=2, reach=8)
     takers = crowd(world, [revoke, revoke, replace], people=2, most=4, reach=8)
@@ -134,7 +135,7 @@ async def cancelling_against_steers_and_tools(world: World) -> None:
     listeners(world)
     world.model.follow(work(world, turns=world.rng.randint(1, 3)))
     senders = crowd(world, [steer, cut_in, queue, remind], people=2, reach=10)
-    canceller = somebody(world, world.session, [cancel], most=1, reach=50)
+    canceller = an_actor(world, world.session, [cancel], most=1, reach=50)
     await world.play("work", canceller, *senders, queue_after_cancel=world.rng.choice(("hold", "deliver")))
 
 
@@ -145,7 +146,7 @@ async def steering_at_the_exit(world: World) -> None:
 
 
 async def steering_while_permission_is_asked(world: World) -> None:
-    """Somebody is asked before each call; steers, interrupts and cancels come meanwhile."""
+    """Permission is asked before each call; steers, interrupts and cancels arrive meanwhile."""
     rng = world.rng
     listeners(world)
     calls = [
@@ -155,17 +156,17 @@ async def steering_while_permission_is_asked(world: World) -> None:
     world.model.follow([reply(world, *calls), *work(world, turns=1, calls=1)])
     senders = crowd(world, [steer, cut_in, interrupt, remind], people=2, reach=10)
     endings = [cancel, cancel_call] if rng.random() < 0.5 else [cancel_call]
-    ender = somebody(world, world.session, endings, most=1, reach=30)
+    ender = an_actor(world, world.session, endings, most=1, reach=30)
     await world.play("work", *senders, ender, permission=Asked())
 
 
 async def waking_and_stopping_a_daemon(world: World) -> None:
-    """Interrupts and prompts wake it, time wakes it, and somebody stops it in the middle of that."""
+    """Interrupts, prompts and time wake a daemon, and an actor stops it meanwhile."""
     rng = world.rng
     world.clock = FakeClock(patient=True)
     world.model.follow(work(world, turns=rng.randint(0, 1), calls=1))
     senders = crowd(world, [interrupt, cut_in, queue, queue, steer, remind, revoke], people=3, most=2, reach=20)
-    ender = somebody(world, world.session, [stop, stop, suspend, cancel], most=1, reach=60)
+    ender = an_actor(world, world.session, [stop, stop, suspend, cancel], most=1, reach=60)
     everybody = _in_the_end_stopped(world, [*senders, _clockwork(world), ender])
     await world.play("work", everybody, daemon=True, wake_seconds=rng.choice((None, 10.0)))
 
@@ -177,7 +178,7 @@ async def _clockwork(world: World) -> None:
 
 
 async def _in_the_end_stopped(world: World, actors: Sequence[Actor]) -> None:
-    """Whoever ends the daemon may do so at any time; once all have gone it is stopped for certain."""
+    """An actor may end the daemon at any time; once all actors are done, it is stopped."""
     await _all(world, actors)
     while world.run is None:
         await steps(1)
@@ -202,9 +203,9 @@ async def tools_side_by_side(world: World) -> None:
         for _ in range(rng.randint(2, 4))
     ]
     world.model.follow([reply(world, *calls), *work(world, turns=rng.randrange(2))])
-    enders = [somebody(world, world.session, [cancel_call], most=3, reach=12) for _ in range(2)]
+    enders = [an_actor(world, world.session, [cancel_call], most=3, reach=12) for _ in range(2)]
     if rng.random() < 0.3:
-        enders.append(somebody(world, world.session, [cancel], most=1, reach=40))
+        enders.append(an_actor(world, world.session, [cancel], most=1, reach=40))
     await world.play("work", *enders, *crowd(world, [steer, cut_in], people=1), tool_seconds=3.0)
 
 
@@ -214,7 +215,7 @@ async def two_controllers_in_line(world: World) -> None:
     world.model.follow(work(world, turns=rng.randint(1, 2), calls=1))
     favourite = rng.choice((steer, queue, cut_in))
     editor, terminal = (
-        somebody(world, world.speaker(who), [favourite, steer, queue], most=4, reach=6) for who in (EDITOR, TERMINAL)
+        an_actor(world, world.speaker(who), [favourite, steer, queue], most=4, reach=6) for who in (EDITOR, TERMINAL)
     )
     await world.play("work", editor, terminal)
 
@@ -226,7 +227,7 @@ async def interrupts_in_a_row(world: World) -> None:
 
 
 async def runs_that_end_early(world: World) -> None:
-    """The model fails, the budget is spent, the run is suspended, or whoever drives it goes away."""
+    """The model fails, the budget is spent, the run is suspended, or the task that drives it goes away."""
     rng = world.rng
     lines = work(world, turns=rng.randint(1, 3))
     for _ in range(rng.randrange(3)):
@@ -234,7 +235,7 @@ async def runs_that_end_early(world: World) -> None:
         lines.insert(rng.randrange(len(lines) + 1), ModelError("no connection" if lost else "bad key", retryable=lost))
     world.model.follow(lines)
     senders = crowd(world, [steer, cut_in, queue, remind, revoke], people=2, reach=10)
-    enders = [somebody(world, world.session, [suspend], most=1, reach=60)] if rng.random() < 0.5 else []
+    enders = [an_actor(world, world.session, [suspend], most=1, reach=60)] if rng.random() < 0.5 else []
     drive = rng.choice((finish, finish, give_up_after(rng.randint(1, 4)), be_cancelled_after(rng.randrange(40))))
     await world.play("work", *senders, *enders, drive=drive, max_turns=rng.choice((1, 2, 50)))
 
@@ -254,9 +255,9 @@ async def starting_and_closing(world: World) -> None:
     """Runs are begun while another one runs or the session is being closed."""
     rng = world.rng
     world.model.follow([reply(world) for _ in range(rng.randint(0, 2))])
-    starters = [somebody(world, world.session, [start], most=2, reach=8, cues=()) for _ in range(2)]
+    starters = [an_actor(world, world.session, [start], most=2, reach=8, cues=()) for _ in range(2)]
     senders = crowd(world, [queue, steer, remind], people=1, reach=10)
-    closers = [somebody(world, world.session, [close], most=2, reach=8, cues=())] if rng.random() < 0.7 else []
+    closers = [an_actor(world, world.session, [close], most=2, reach=8, cues=())] if rng.random() < 0.7 else []
     await _all(world, [*starters, *senders, *closers])
 
 

@@ -1,13 +1,17 @@
-"""Stores under which a schedule is played: what they do alike, and where they let others in between."""
+"""Stores for schedules: they record commits and differ in where they yield to other tasks."""
 
 import asyncio
 from collections import deque
 from collections.abc import Collection
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sideband.core.events import Event
-from sideband.ports import Committed, Decision, Lease
+from sideband.core.state import Decision
+from sideband.ports import Lease
 from sideband.store.memory import MemoryStore
+from tests.decisions import whole
+
+_Value = TypeVar("_Value")
 
 Commit: TypeAlias = tuple[Event, ...]
 
@@ -21,15 +25,15 @@ class WitnessedStore(MemoryStore):
         self._waiting: list[tuple[type[Event], asyncio.Future[None]]] = []
         self._is_over = False
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        committed = await super().commit(session_id, decide, lease=lease)
-        if committed.events:
-            self.commits.append(committed.events)
-            self.give_cues({type(event) for event in committed.events})
-        return committed
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+        decided = await super().commit(session_id, whole(decide), lease=lease)
+        if decided.events:
+            self.commits.append(tuple(decided.events))
+            self.give_cues({type(event) for event in decided.events})
+        return decided.value
 
     async def cue(self, kind: type[Event]) -> None:
-        """Wait for the next event of this kind; nobody waits any longer when the play is over."""
+        """Wait for the next event of this kind; the wait ends when the play is over."""
         if not self._is_over:
             told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((kind, told))
@@ -48,15 +52,15 @@ class WitnessedStore(MemoryStore):
 
 class _Order(NamedTuple):
     session_id: str
-    decide: Decision
+    decide: Decision[Any]
     lease: Lease | None
-    done: asyncio.Future[Committed]
+    done: asyncio.Future[Any]
 
 
 class GroupingStore(WitnessedStore):
     """Commits stand in line and are made together, as a store on a disk makes them, while others go on.
 
-    Whoever gives up waiting does not take back what was handed in.
+    A caller that gives up waiting does not take its commit back.
     """
 
     def __init__(self) -> None:
@@ -64,20 +68,21 @@ class GroupingStore(WitnessedStore):
         self._line: deque[_Order] = deque()
         self._writing: asyncio.Task[None] | None = None
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
         loop = asyncio.get_running_loop()
         order = _Order(session_id, decide, lease, loop.create_future())
         self._line.append(order)
         if self._writing is None:
             self._writing = loop.create_task(self._write(), name="writer")
-        return await order.done
+        value: _Value = await order.done
+        return value
 
     async def _write(self) -> None:
         while self._line:
             order = self._line.popleft()
             try:
                 committed = await super().commit(order.session_id, order.decide, lease=order.lease)
-            except Exception as error:  # noqa: BLE001 - whatever a decision raises is for whoever asked for it
+            except Exception as error:  # noqa: BLE001 - any error of a decision is raised to its caller
                 if not order.done.cancelled():
                     order.done.set_exception(error)
             else:

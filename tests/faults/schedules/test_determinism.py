@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.schedules.playing import play
+from tests.faults.schedules.play import play
 from tests.faults.schedules.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[3]

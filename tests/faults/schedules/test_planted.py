@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults.schedules.planted import PLANTED, Planted
-from tests.faults.schedules.playing import LAWS, judge
+from tests.faults.schedules.play import LAWS, judge
 
 
 def first_seed(planted: Planted) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.faults.schedules.playing import LAWS
+from tests.faults.schedules.play import LAWS
 from tests.faults.schedules.regressions import REGRESSIONS, Regression
 from tests.faults.schedules.scenarios import SCENARIOS
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.replay import Tried
 from tests.faults.schedules.kept_seeds import KEPT, Kept
-from tests.faults.schedules.playing import judge
+from tests.faults.schedules.play import judge
 from tests.faults.schedules.scenarios import SCENARIOS
 
 SIZES: Final[Mapping[str, int]] = MappingProxyType({"default": 20_000, "ci": 20_000, "soak": 200_000})

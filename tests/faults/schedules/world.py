@@ -1,4 +1,4 @@
-"""One schedule while it is played: a session, who plays with it, and the record of what they saw."""
+"""One schedule while it is played: a session, its actors, and the record of what they saw."""
 
 import asyncio
 import random
@@ -7,18 +7,18 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sideband.core.errors import ReminderError
 from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.messages import ToolCall
 from sideband.core.trust import Provenance, Trust
 from sideband.loop.agent import AgentRun
 from sideband.loop.conversation import Conversation
 from sideband.loop.dispatch import Dispatcher
 from sideband.loop.hooks import Hooks
-from sideband.ports import ToolCall
 from sideband.runtime.agents import agent_run
 from sideband.runtime.session import Session
-from sideband.testing.clock import FakeClock
-from sideband.testing.ids import CountingIds
+from sideband.testing.fakes import CountingIds, FakeClock
+from tests.decisions import saying
+from tests.faults.schedules.actors import StepTool, Witness, steps
 from tests.faults.schedules.bridge import Bridge
-from tests.faults.schedules.cast import StepTool, Witness, steps
 from tests.faults.schedules.records import RunRecord, Ticket, Told, Watched
 from tests.faults.schedules.stores import GroupingStore, WitnessedStore
 
@@ -105,7 +105,7 @@ class World:
             self.store.end_of_play()
 
     async def start(self, prompt: str | None, drive: "Drive | None" = None, **options: Any) -> None:  # noqa: ANN401 - those of agent_run
-        """Run the agent, to the end unless whoever drives it gives up; a run that is refused is noted."""
+        """Run the agent, to the end unless its driver gives up; a run that is refused is noted."""
         began = self.now
         try:
             run = self.run = await agent_run(
@@ -122,8 +122,8 @@ class World:
             self.note("start", "", refusal.reason)
             return
         ended = await (drive or finish)(self, run)
-        # Whoever was cancelled did not wait for its last commits; they stand in line before this one.
-        await self.session.talk.commit(lambda _: ())
+        # A cancelled task did not wait for its last commits; they are queued before this one.
+        await self.session.talk.commit(saying())
         most = options.get("max_turns", MAX_TURNS)
         left_open = () if self.session.busy else self._left_open()
         self.runs.append(RunRecord(began, ended, run.result, most, left_open))
@@ -139,7 +139,7 @@ class World:
         return tuple(what for what, is_so in still.items() if is_so)
 
     async def end(self) -> None:
-        """One more run, which nobody disturbs and which shows whatever is left; then the session is closed."""
+        """One more run without other actors, which shows what is left; then the session is closed."""
         self.hooks.clear()
         self.model.follow(())
         if not self.session.talk.state.closed:

@@ -1,4 +1,4 @@
-"""The benchmark runs and says all it should; how fast anything is, is not asserted here."""
+"""The benchmark runs and prints every row and target. No speed is asserted here."""
 
 from pathlib import Path
 from typing import Final
@@ -55,48 +55,35 @@ ROWS: Final = (
 )
 TARGETS: Final = (
     ("sideband --help, beside python -c pass", 4.0),
-    ("ACP: JSON to record to JSON, beside msgspec alone", 5.0),
-    ("A2A, 12 fields: JSON to record to JSON, beside msgspec alone", 5.0),
     ("inject, colliding key at 50 pending, beside 10", 8.0),
     ("TTL pass, nothing due at 50 pending, beside 10", 2.0),
 )
 DURABLE_TARGETS: Final = (
     ("accept, beside append and fsync", 0.35),
-    ("accept, 64 at once, beside append and fsync", 8.0),
+    ("accept, 64 at once, beside append and fsync", 4.0),
     ("accept to wake-up in another process", 5e6),
     ("opening a session of 100 events", 200e6),
     ("memory after 300 refused accepts", 50 * 2**20),
 )
 POSTGRES_TARGETS: Final = (
-    ("accept on PostgreSQL, 64 at once, beside insert 64 rows at once", 0.5),
+    ("accept on PostgreSQL, 64 at once, beside insert 64 rows at once", 0.3),
     ("accept on PostgreSQL to wake-up in another process", 5e6),
 )
 LOOP_TARGETS: Final = (
     ("sb.agent_loop, sb.open_store: time", 250e6),
     ("sb.agent_loop, sb.open_store: peak memory", 60 * 2**20),
-    ("ours, CPU time per turn", 60e3),
-    ("ours at turn 4, beside turn 2", 1.5),
+    ("ours at turn 4, beside turn 2", 1.2),
 )
 RENDERING_TARGETS: Final = (
-    ("cost of a session, reminders shown 1 turn", 1.004),
-    ("cost of a session, reminders shown 2 turns", 1.007),
-    ("cost of a session, reminders shown 3 turns", 1.011),
-    ("cost of a session, reminders shown all turns", 1.015),
-    ("the same, bound to its prefix", 1.018),
     ("cost beside the law, relative error", 1e-9),
-    ("building a request at turn 2, beside 15 us + 30 us per MB", 1.0),
-    ("building a request at turn 3, beside 15 us + 30 us per MB", 1.0),
-    ("building a request at turn 4, beside 15 us + 30 us per MB", 1.0),
-    ("10 new reminders at turn 2", 20e3),
-    ("10 new reminders at turn 4", 20e3),
-    ("an official client, CPU time over httpx2", 600e3),
+    ("building a request at turn 4, beside orjson over the whole body", 0.25),
 )
 # Not measured where the other frameworks are not installed.
 PEER_TARGETS: Final = (
-    ("langgraph, two nodes, beside ours", 20.0),
-    ("langchain, create_agent, beside ours", 20.0),
-    ("pydantic-ai, Agent, beside ours", 20.0),
-    ("openai-agents, Runner, beside ours", 20.0),
+    ("langgraph, two nodes, beside ours", 15.0),
+    ("langchain, create_agent, beside ours", 15.0),
+    ("pydantic-ai, Agent, beside ours", 15.0),
+    ("openai-agents, Runner, beside ours", 15.0),
 )
 # How many reminders one call ends, of 100 that are pending.
 ENDED: Final = {
@@ -148,7 +135,7 @@ def test_one_part_runs_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--part", "engine"]) == 0
     printed = capsys.readouterr().out
     assert "revoke by id" in printed
-    assert "msgspec alone" not in printed
+    assert "Codec:" not in printed
 
 
 @pytest.mark.parametrize("operation", WORKLOADS)

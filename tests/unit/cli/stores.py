@@ -4,8 +4,9 @@ from typing import Final
 
 from sideband.core.events import Idled, Started
 from sideband.core.trust import Provenance, Trust
-from sideband.runtime.ids import new_id
+from sideband.runtime.system import new_id
 from tests.builders import a_draft
+from tests.decisions import saying
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin
 
 # Put together here, so that no scanner takes this file for a leak.
@@ -21,15 +22,15 @@ def address(twin: Twin) -> str:
 
 
 async def fill(twin: Twin, *, reminders: int = 3, session_id: str = "s") -> None:
-    """Reminders whose bodies and keys nobody else should read, in a session that has run once."""
+    """Reminders with secrets in their bodies and keys, in a session that has run once."""
     async with twin.open() as store:
         sender = Sender(store, OPERATOR)
         sender.new_id = new_id
-        await store.commit(session_id, lambda _: (Started(),))
+        await store.commit(session_id, saying(Started()))
         for number in range(reminders):
             draft = a_draft(body=BODY, dedupe_key=f"token:{SECRET}:{number}", tags=(SECRET,))
             await sender.send(draft, session_id=session_id)
-        await store.commit(session_id, lambda _: (Idled(),))
+        await store.commit(session_id, saying(Idled()))
 
 
 async def prune(twin: Twin, *, keep: int, session_id: str = "s") -> None:

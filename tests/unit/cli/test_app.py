@@ -1,4 +1,4 @@
-"""The command line as a whole: the overview, the commands behind it, and how it ends."""
+"""The command line as a whole: the overview, the commands, and how the program ends."""
 
 import importlib
 import os
@@ -145,7 +145,7 @@ def test_the_program_says_nothing_to_a_reader_who_has_left() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
-        # Buffered, as a pipe is unless somebody asks otherwise: the loss is noticed only at the very end.
+        # Buffered, as pipes are by default: the closed pipe is noticed only when the program ends.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         command = [sys.executable, "-m", "sideband.cli", "explain"]
         answer = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, env=environment, check=False)

@@ -56,7 +56,7 @@ def test_an_installation_in_order_is_reported_group_by_group(capsys: Captured) -
     assert doctor() == 0
     text = capsys.readouterr().out
     headings = [line.partition(" (")[0] for line in text.splitlines() if line and not line.startswith(" ")]
-    assert headings == ["versions", "sqlite", "extras", "limits", "Everything is in order."]
+    assert headings == ["versions", "sqlite", "extras", "limits", "No problems found."]
 
 
 def test_the_versions_are_those_that_run(capsys: Captured) -> None:
@@ -114,7 +114,7 @@ def test_people_get_numbers_and_rates_that_can_be_read(capsys: Captured) -> None
     doctor()
     text = capsys.readouterr().out
     lines = {line.split()[0]: line for line in text.splitlines() if line.startswith("  ")}
-    assert "limits (the defaults; open_store takes others as limits=Limits(...))" in text.splitlines()
+    assert "limits (defaults; change them with open_store(..., limits=Limits(...)))" in text.splitlines()
     assert lines["frame_bytes"].endswith("  1,048,576")
     assert lines["accept_rate[peer]"].endswith("  0.1 per second, bursts of 4")
 
@@ -126,7 +126,7 @@ def test_an_sqlite_that_can_corrupt_a_file_is_a_problem(monkeypatch: pytest.Monk
     assert "write-ahead log" in text
     assert text.splitlines()[-2:] == [
         "! SQLite (through apsw): this SQLite can corrupt a database in WAL mode; upgrade apsw to 3.51.3 or newer",
-        "1 to attend to.",
+        "1 problem found.",
     ]
 
 

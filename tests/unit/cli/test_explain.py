@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from sideband.cli.explain import explain
-from sideband.core.diagnostics import DIAGNOSTICS, diagnostic
-from sideband.core.reasons import REASONS
+from sideband.core.diagnostics import DIAGNOSTICS, REASONS, diagnostic
 
 Captured = pytest.CaptureFixture[str]
 
@@ -18,7 +17,7 @@ def test_without_a_code_all_are_listed(capsys: Captured) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[: len(DIAGNOSTICS)]] == [*DIAGNOSTICS]
     assert all(DIAGNOSTICS[line.split()[0]].title in line for line in lines[: len(DIAGNOSTICS)])
-    assert lines[-1] == "More about one of them: sideband explain CODE"
+    assert lines[-1] == "To explain one of them: sideband explain CODE or sideband explain REASON"
 
 
 @pytest.mark.parametrize("code", DIAGNOSTICS)

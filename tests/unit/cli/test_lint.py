@@ -56,7 +56,7 @@ def test_when_nothing_could_be_read_only_programs_get_a_report(
 
 def test_a_folder_without_anything_to_check_has_nothing_to_report(tmp_path: Path, capsys: Captured) -> None:
     assert lint(tmp_path) == 0
-    assert capsys.readouterr().out == "Nothing to report in 0 files.\n"
+    assert capsys.readouterr().out == "No problems found in 0 files.\n"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_text_ends_with_a_summary_and_where_to_read_on(tmp_path: Path, capsys: C
         f"{path}:1:21: error HARN-RMD-001 ttl_turns must be between 1 and 1,000,000, not 0",
         "",
         "1 error in 1 of 1 file.",
-        "For cause and remedy: sideband explain HARN-RMD-001",
+        "To see the cause and the remedy: sideband explain HARN-RMD-001",
     ]
 
 
@@ -109,7 +109,7 @@ def test_without_a_path_and_without_a_file_one_is_asked_for(
     monkeypatch.chdir(tmp_path)
     assert lint() == 2
     assert capsys.readouterr().err == (
-        "error: no Python, JSON or TOML file here; name files or folders: sideband lint PATH\n"
+        "error: no Python, JSON or TOML file in this folder; name files or folders: sideband lint PATH\n"
     )
 
 
@@ -117,7 +117,7 @@ def test_options_narrow_the_report(tmp_path: Path, capsys: Captured) -> None:
     path = a_file(tmp_path, 'session.remind("x", role_hint="user_block")\n')
     assert lint(path, ignore=("004",)) == 0
     assert lint(path, select=("003",), model="local:llama") == 1
-    assert "local:llama has no 'user_block'" in capsys.readouterr().out
+    assert "local:llama does not support 'user_block'" in capsys.readouterr().out
 
 
 def test_names_of_files_never_reach_the_terminal_as_a_command(tmp_path: Path, capsys: Captured) -> None:

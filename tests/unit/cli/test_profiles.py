@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sideband.cli.profiles import placement, profiles
-from sideband.render.profile import InlineSystem, Placement, Profile
+from sideband.render.profiles import InlineSystem, Placement, Profile
 from sideband.runtime.profiles import VARIABLE, load_profiles
 from tests.programs import run_sideband
 
@@ -70,7 +70,7 @@ def test_a_row_says_whom_it_is_about_and_what_it_states(tmp_path: Path, capsys: 
         "  1  a, b: x…, every model",
         "     kv_prefix=yes, cache_ttls=none",
         "",
-        "What a model gets of them: sideband profiles TRANSPORT:MODEL",
+        "To see the profile of one model: sideband profiles TRANSPORT:MODEL",
     ]
 
 
@@ -140,10 +140,12 @@ def test_a_model_as_json(capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("profile", "chosen", "why"),
     [
-        pytest.param(Profile(transport="x"), "tail", "loses nothing", id="otherwise"),
-        pytest.param(Profile(transport="x", placement=Placement.SEED), "seed", "a row says so", id="stated"),
+        pytest.param(Profile(transport="x"), "tail", "keep the prompt cache intact", id="otherwise"),
         pytest.param(
-            Profile(transport="x", prefix_bound_thinking=True), "tail", "no slot is known to be heeded", id="bound"
+            Profile(transport="x", placement=Placement.SEED), "seed", "a row of the table sets it", id="stated"
+        ),
+        pytest.param(
+            Profile(transport="x", prefix_bound_thinking=True), "tail", "no slot is known that is followed", id="bound"
         ),
         pytest.param(
             Profile(
@@ -154,7 +156,7 @@ def test_a_model_as_json(capsys: Captured) -> None:
                 self_clearing="beta",
             ),
             "native",
-            "slot is heeded and clears itself",
+            "slot is followed and clears itself",
             id="bound-and-clearing",
         ),
     ],
@@ -180,11 +182,11 @@ def test_a_profile_decides_where_reminders_stand(profile: Profile, chosen: str, 
     ],
 )
 def test_where_the_reminders_of_a_model_stand(model: str, chosen: str, capsys: Captured) -> None:
-    assert f"\nReminders are placed by {chosen}: " in said(capsys, model)
+    assert f"\nPlacement of reminders is {chosen}: " in said(capsys, model)
 
 
 def test_a_model_that_no_row_names_is_said_to_be_none(capsys: Captured) -> None:
-    assert "\nNo row names this model: it gets what holds for every model of its transport.\n" in said(
+    assert "\nNo row names this model, so only the rows for every model of its transport apply.\n" in said(
         capsys, "openai:gpt-9"
     )
     assert "No row" not in said(capsys, "openai:gpt-6-sol")
@@ -192,15 +194,15 @@ def test_a_model_that_no_row_names_is_said_to_be_none(capsys: Captured) -> None:
 
 def test_a_transport_that_no_row_is_about_gets_the_strictest_template(capsys: Captured) -> None:
     text = said(capsys, "carrier-pigeon:any")
-    assert "\nNo row is about the transport 'carrier-pigeon': the strictest chat template is assumed.\n" in text
-    assert "\nRows are about anthropic, " in text
-    assert text.endswith("Rows that hold for it; later ones win\n  none\n")
+    assert "\nNo row is for the transport 'carrier-pigeon', so the strictest chat template is assumed.\n" in text
+    assert "\nThere are rows for anthropic, " in text
+    assert text.endswith("Rows that apply; later rows override earlier ones\n  none\n")
 
 
 def test_rows_of_the_users_are_named_by_their_file(tmp_path: Path, capsys: Captured) -> None:
     mine = a_file(tmp_path, '[[profile]]\ntransport = "anthropic"\nplacement = "tail"\n')
     text = said(capsys, "anthropic:claude-opus-5-5", mine)
-    assert "\nReminders are placed by tail: a row says so.\n" in text
+    assert "\nPlacement of reminders is tail: a row of the table sets it.\n" in text
     assert text.endswith(f"\n  {mine} row 1: anthropic, every model\n")
 
 

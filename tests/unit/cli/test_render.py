@@ -7,15 +7,12 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.cli.picture import STYLES
-from sideband.cli.render import MODELS, render
-from sideband.cli.scene import SceneError, read_scene
-from sideband.cli.share import Break, Share, share
-from sideband.render.layout import Kind, Part
-from sideband.render.profile import Cache, Placement, Profile, Wire
+from sideband.cli.render import MODELS, STYLES, render
+from sideband.inspect.scene import read_scene
+from sideband.render.profiles import Placement
 from sideband.render.renderer import Renderer
-from sideband.render.rules import violations
 from sideband.runtime.profiles import load_profiles
+from sideband.testing.oracle import violations
 from tests.programs import ROOT, run_sideband
 
 Captured = pytest.CaptureFixture[str]
@@ -62,10 +59,10 @@ def test_the_body_is_the_one_that_the_renderer_builds(path: Path, wire: str, pla
     renderer = Renderer(profile, model=model.partition(":")[2], placement=Placement(placement))
     rendered = renderer.render(read_scene(path).view())
     found = document(capsys, path, wire=wire, placement=placement)
-    assert found["body"].encode() == rendered.body
+    assert found["body"].encode() == rendered.request.body
     assert violations(profile, json.loads(found["body"]), found["betas"]) == []
     text = told(capsys, path, wire=wire, placement=placement)
-    assert "".join(said for _, said in named_parts(text)) == rendered.body.decode()
+    assert "".join(said for _, said in named_parts(text)) == rendered.request.body.decode()
     assert {label for label, _ in named_parts(text)} <= STYLES.keys()
 
 
@@ -128,7 +125,7 @@ def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch, capsys: Captur
     assert document(capsys, TOOL_LOOP)["body"] in plain
 
 
-def test_whoever_wants_no_colours_gets_labels(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_without_colours_the_parts_have_labels(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
     assert named_parts(told(capsys, TOOL_LOOP))[0][0] == "head"
@@ -149,7 +146,8 @@ def test_a_later_reminder_replaces_one_of_its_key(tmp_path: Path, capsys: Captur
     reminders = [{"body": f"Version {number}.", "dedupe_key": "k", "ttl_turns": 1} for number in (1, 2)]
     text = told(capsys, a_file(tmp_path, reminders=reminders))
     assert (
-        "  1  replaced: Version 1. (a later one has its dedupe_key)\n  2  shown as user, volatile: Version 2." in text
+        "  1  replaced: Version 1. (a later reminder has the same dedupe_key)\n  2  shown as user, volatile: Version 2."
+        in text
     )
 
 
@@ -167,9 +165,11 @@ def test_what_does_not_fit_is_told_with_the_reason(tmp_path: Path, capsys: Captu
     path = a_file(tmp_path, reminders=reminders)
     text = told(capsys, path, model="x:y", profiles=rows)
     assert "  1  shown as user, volatile: a a " in text
-    assert re.search(r"^  2  left out: b b .* \(reminders may take 400 tokens of a request\)$", text, re.MULTILINE)
+    assert re.search(
+        r"^  2  left out: b b .* \(reminders may take at most 400 tokens of a request\)$", text, re.MULTILINE
+    )
     assert re.search(r"^  3  dropped: c c .* \(larger than 2,000 tokens, a tenth of the context", text, re.MULTILINE)
-    assert "  4  dropped: d (this route shows nothing of peers and servers)" in text
+    assert "  4  dropped: d (this route renders no reminders from peers and servers)" in text
     found = document(capsys, path, model="x:y", profiles=rows)
     assert [entry["state"] for entry in found["reminders"]] == ["shown", "left out", "dropped", "dropped"]
 
@@ -192,118 +192,10 @@ def test_words_that_only_fill_the_users_turn_are_no_reminder(wire: str, tmp_path
 def test_a_request_may_have_none(tmp_path: Path, capsys: Captured) -> None:
     text = told(capsys, a_file(tmp_path))
     assert "\nNo reminders\n" in text
-    assert text.endswith("1.000 times the cost of the same request without reminders.\n")
+    assert text.endswith("Relative cost: 1.000 times that of the same request without reminders.\n")
 
 
 # What it costs.
-
-
-def a_profile(cache: Cache = Cache.EXPLICIT, least: int = 0, *, kv_prefix: bool = False) -> Profile:
-    return Profile(transport="x", wire=Wire.ANTHROPIC, cache=cache, cache_minimum_tokens=least, kv_prefix=kv_prefix)
-
-
-PARTS: Final = (
-    Part(Kind.HEAD, 0, 400),
-    Part(Kind.MARKER, 400, 500),
-    Part(Kind.STABLE, 500, 900),
-    Part(Kind.NEW, 900, 980),
-    Part(Kind.KEPT, 980, 1_020),
-    Part(Kind.VOLATILE, 1_020, 1_060),
-    Part(Kind.CLOSING, 1_060, 1_064),
-)
-FIRST: Final = tuple(part for part in PARTS if part.kind is not Kind.STABLE)
-
-
-@pytest.mark.parametrize(
-    ("profile", "parts", "broken", "expected"),
-    [
-        pytest.param(
-            a_profile(), PARTS, Break.ROUTE, Share(0, 230, 11, Break.ROUTE.value), id="nothing-on-another-route"
-        ),
-        pytest.param(a_profile(), PARTS, Break.COMPACTION, Share(100, 130, 11), id="the-head-after-a-compaction"),
-        pytest.param(
-            a_profile(), FIRST, Break.COMPACTION, Share(100, 30, 11), id="also-where-nothing-else-was-answered"
-        ),
-        pytest.param(
-            a_profile(least=101),
-            PARTS,
-            Break.COMPACTION,
-            Share(0, 230, 11, "what is old is shorter than the 101 tokens from which on this model caches"),
-            id="unless-the-head-is-too-short",
-        ),
-        pytest.param(
-            a_profile(Cache.IMPLICIT), PARTS, Break.COMPACTION, Share(100, 0, 141), id="whoever-sets-the-markers"
-        ),
-        pytest.param(
-            a_profile(Cache.NONE),
-            PARTS,
-            Break.ROUTE,
-            Share(0, 0, 241, "this route has no prompt cache"),
-            id="where-there-is-a-cache-at-all",
-        ),
-    ],
-)
-def test_what_the_cache_gives_back_to_the_first_request_of_a_window(
-    profile: Profile, parts: tuple[Part, ...], broken: Break, expected: Share
-) -> None:
-    assert share(profile, parts, broken=broken) == expected
-
-
-@pytest.mark.parametrize(
-    ("profile", "parts", "unchanged", "expected"),
-    [
-        pytest.param(a_profile(), PARTS, None, Share(200, 30, 11), id="markers-of-ours"),
-        pytest.param(a_profile(least=200), PARTS, None, Share(200, 30, 11), id="just-long-enough"),
-        pytest.param(
-            a_profile(least=201),
-            PARTS,
-            None,
-            Share(0, 230, 11, "what is old is shorter than the 201 tokens from which on this model caches"),
-            id="the-old-part-is-too-short",
-        ),
-        pytest.param(
-            a_profile(least=231),
-            PARTS,
-            None,
-            Share(0, 0, 241, "what is old is shorter than the 231 tokens from which on this model caches"),
-            id="all-of-it-is-too-short",
-        ),
-        pytest.param(
-            a_profile(), FIRST, None, Share(0, 130, 11, "no request was answered before this one"), id="first-request"
-        ),
-        pytest.param(
-            a_profile(),
-            PARTS,
-            399,
-            Share(0, 230, 11, "it changes before the first place that is cached"),
-            id="changed-in-the-head",
-        ),
-        pytest.param(a_profile(), PARTS, 600, Share(100, 130, 11), id="changed-behind-the-head"),
-        pytest.param(a_profile(Cache.IMPLICIT), PARTS, 100, Share(25, 0, 216), id="cut-at-any-byte"),
-        pytest.param(
-            a_profile(), FIRST, 600, Share(0, 130, 11, "no request was answered before this one"), id="nothing-old"
-        ),
-        pytest.param(
-            a_profile(Cache.IMPLICIT),
-            PARTS,
-            0,
-            Share(0, 0, 241, "it changes before the first place that is cached"),
-            id="at-once",
-        ),
-        pytest.param(a_profile(Cache.IMPLICIT), PARTS, None, Share(200, 0, 41), id="markers-of-theirs"),
-        pytest.param(a_profile(Cache.NONE, kv_prefix=True), PARTS, None, Share(200, 0, 41), id="local-server"),
-        pytest.param(
-            a_profile(Cache.NONE), PARTS, None, Share(0, 0, 241, "this route has no prompt cache"), id="no-cache"
-        ),
-    ],
-)
-def test_what_the_cache_gives_back(
-    profile: Profile, parts: tuple[Part, ...], unchanged: int | None, expected: Share
-) -> None:
-    found = share(profile, parts, unchanged=unchanged)
-    assert found == expected
-    assert found.tokens == expected.read + expected.written + expected.plain
-    assert found.cost == 0.1 * expected.read + 1.25 * expected.written + expected.plain
 
 
 def a_long_talk(folder: Path) -> Path:
@@ -328,7 +220,7 @@ def test_at_the_end_a_reminder_costs_itself_and_in_front_the_whole_cache(tmp_pat
     assert tail["cached_share"] > 0.95
     assert 1.0 < tail["relative_cost"] < 1.05
     assert seed["relative_cost"] > 8
-    assert "Nothing is from the cache" not in told(capsys, path, model="anthropic:claude-opus-5-5")
+    assert "Nothing is read from the cache" not in told(capsys, path, model="anthropic:claude-opus-5-5")
 
 
 @pytest.mark.parametrize(
@@ -336,11 +228,11 @@ def test_at_the_end_a_reminder_costs_itself_and_in_front_the_whole_cache(tmp_pat
     [
         (
             "anthropic:claude-opus-5-5",
-            r"About [\d,]+ tokens: [\d,]+ from the cache \(9\d%\), \d+ written to it, \d+ neither",
+            r"About [\d,]+ tokens: [\d,]+ read from the cache \(9\d%\), \d+ written to it, \d+ neither",
         ),
         ("google:gemini-4-argon", r"from the cache \(9\d%\), 0 written to it"),
-        ("local:smollm2", r"1\.\d{3} times the work of the same request"),
-        ("carrier-pigeon:any", r"Nothing is from the cache: this route has no prompt cache\."),
+        ("local:smollm2", r"Relative work: 1\.\d{3} times that of the same request"),
+        ("carrier-pigeon:any", r"Nothing is read from the cache: this route has no prompt cache\."),
     ],
 )
 def test_what_the_cache_gives_back_is_told(model: str, said: str, tmp_path: Path, capsys: Captured) -> None:
@@ -353,21 +245,21 @@ def test_what_the_cache_gives_back_is_told(model: str, said: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        pytest.param({"messages": 3}, "is no request: Expected `array`, got `int` - at `$.messages`", id="no-list"),
-        pytest.param({"mesages": []}, "is no request: Object contains unknown field `mesages`", id="unknown-field"),
+        pytest.param({"messages": 3}, "is not a request: Expected `array`, got `int` - at `$.messages`", id="no-list"),
+        pytest.param({"mesages": []}, "is not a request: Object contains unknown field `mesages`", id="unknown-field"),
         pytest.param(
             {"messages": [{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]},
-            "is no request: a system message is a summary, and stands first (messages[1])",
+            "is not a request: a system message is a summary and must be the first message (messages[1])",
             id="late-system-message",
         ),
         pytest.param(
             {"messages": [{"role": "assistant", "native": {"anthropic": 3}}]},
-            "is no request: Expected `array`, got `int` - at `$.messages[0].native[...]`",
+            "is not a request: Expected `array`, got `int` - at `$.messages[0].native[...]`",
             id="native-that-is-no-list",
         ),
         pytest.param(
             {"messages": [{"role": "assistant", "native": {"anthropic": [{}]}}]},
-            "is no request: a native block must have a type (messages[0])",
+            "is not a request: a native block must have a type (messages[0])",
             id="native-block-of-no-type",
         ),
         pytest.param(
@@ -388,7 +280,7 @@ def test_what_the_cache_gives_back_is_told(model: str, said: str, tmp_path: Path
         ),
         pytest.param({"reminders": [{"body": "x", "trust": "content"}]}, ", reminder 1: Invalid enum", id="bad-trust"),
         pytest.param({"model": "claude"}, "a model is written transport:model", id="bad-model"),
-        pytest.param({"model": None}, "the file names no model; say for which: --model", id="no-model"),
+        pytest.param({"model": None}, "the file names no model; choose one with --model", id="no-model"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_sentence(
@@ -402,25 +294,9 @@ def test_a_mistake_in_the_file_is_one_sentence(
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        pytest.param(None, "cannot be read: No such file or directory", id="absent"),
-        pytest.param(b"{", "is no request: Input data was truncated", id="not-json"),
-        pytest.param(b'{"messages": [], "system": "\xff"}', "cannot be read: it is not UTF-8", id="not-utf-8"),
-    ],
-)
-def test_a_file_that_is_no_file_is_one_sentence(content: bytes | None, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(SceneError, match=re.escape(f"{path} {said}")):
-        read_scene(path)
-
-
 def test_a_model_and_a_wire_are_one_too_many(capsys: Captured) -> None:
     assert render(str(TOOL_LOOP), model="openai:gpt-6-sol", wire="gemini") == 2
-    assert capsys.readouterr().err == "error: a model has its wire; say --model or --wire, not both\n"
+    assert capsys.readouterr().err == "error: a model determines its wire; use --model or --wire, not both\n"
 
 
 def test_nothing_of_the_users_reaches_the_terminal_as_a_command(tmp_path: Path, capsys: Captured) -> None:

@@ -9,11 +9,12 @@ from sideband.cli.doctor import doctor
 from sideband.cli.sessions import HEADINGS, sessions
 from sideband.core.events import Closed, Idled, Injected, Started, TurnCommitted
 from sideband.core.trust import IN_PROCESS
-from sideband.store.sqlite.wakeup import directory_for
+from sideband.store.sqlite.doorbell import directory_for
 from tests.builders import a_draft, a_reminder
+from tests.decisions import saying
 from tests.unit.cli.stores import address, prune
-from tests.unit.store.sqlite.test_wakeup import a_dead_bell
-from tests.unit.store.test_inspection import change
+from tests.unit.store.sqlite.test_doorbell import a_dead_bell
+from tests.unit.store.test_inspector import change
 from tests.unit.store.twins import Sender, SqliteTwin, Twin, played
 
 Captured = pytest.CaptureFixture[str]
@@ -23,14 +24,14 @@ A_LEASE = "INSERT INTO {store}lease (session_id, holder, address, token, expires
 
 
 async def fill(twin: Twin) -> None:
-    """One session of each kind; nobody lets go of the one that runs."""
+    """One session of each kind; the lease of the running one is never released."""
     async with twin.open() as store:
         for name in ("closed", "idle", "left"):
-            await store.commit(name, lambda _: (Started(),))
+            await store.commit(name, saying(Started()))
         live = Injected(reminder=a_reminder("r9"), provenance=IN_PROCESS)
-        await store.commit("idle", lambda _: (TurnCommitted(turn=1), TurnCommitted(turn=2), Idled(), live))
+        await store.commit("idle", saying(TurnCommitted(turn=1), TurnCommitted(turn=2), Idled(), live))
         await Sender(store).send(a_draft(), session_id="idle")
-        await store.commit("closed", lambda _: (Closed(),))
+        await store.commit("closed", saying(Closed()))
 
 
 def test_every_session_is_listed_with_its_state_turn_and_what_is_pending(durable: Twin, capsys: Captured) -> None:
@@ -49,15 +50,15 @@ def test_every_session_is_listed_with_its_state_turn_and_what_is_pending(durable
     ]
 
 
-def test_a_session_that_somebody_runs_is_running(durable: Twin, capsys: Captured) -> None:
+def test_a_session_with_a_valid_lease_is_running(durable: Twin, capsys: Captured) -> None:
     async def story() -> None:
         async with durable.open() as store:
             lease = await store.acquire("s", "worker")
-            await store.commit("s", lambda _: (Started(),), lease=lease)
+            await store.commit("s", saying(Started()), lease=lease)
             assert sessions(address(durable), json=True) == 0
 
     if hasattr(durable, "now_ms"):
-        # By the clock of whoever looks.
+        # By the clock of the process that inspects the store.
         durable.now_ms = lambda: 2**52
     played(story)
     assert json.loads(capsys.readouterr().out)["state"] == "running"
@@ -68,7 +69,7 @@ def test_a_session_whose_process_was_killed_is_left_though_its_lease_has_not_lap
 ) -> None:
     async def story() -> None:
         async with sqlite.open() as store:
-            await store.commit("s", lambda _: (Started(),))
+            await store.commit("s", saying(Started()))
 
     played(story)
     change(sqlite, A_LEASE, KILLED, 2**52)
@@ -117,7 +118,7 @@ def test_few_sessions_are_counted_as_people_count(durable: Twin, count: int, tot
     async def story() -> None:
         async with durable.open() as store:
             for number in range(count):
-                await store.commit(f"s{number}", lambda _: (Started(),))
+                await store.commit(f"s{number}", saying(Started()))
 
     played(story)
     assert sessions(address(durable)) == 0

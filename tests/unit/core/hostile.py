@@ -1,4 +1,4 @@
-"""What nobody should send and somebody will, field by field."""
+"""Hostile values for every field of a payload."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ UNREADABLE: Final = (*CONTROLS, *LONE_SURROGATES, *REORDERING)
 
 
 class Opaque:
-    """An object of somebody else's, which says nothing of itself and does not want to be compared."""
+    """An object of an unknown class whose `repr` and comparison fail."""
 
     def __repr__(self) -> str:
         raise RuntimeError("not now")
@@ -156,7 +156,7 @@ NO_OBJECT: Final[dict[str, object]] = {
     "text": '{"body": "x"}',
     "list-of-objects": [{"body": "x"}],
 }
-# What nobody calls a field.
+# Names that no field has.
 NO_KEY: Final[dict[str, object]] = {
     "number": 5,
     "huge": HUGE,

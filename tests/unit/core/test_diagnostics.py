@@ -1,26 +1,26 @@
-"""The table of diagnostics: what it holds, that errors agree with it, and how it is asked."""
+"""The table of diagnostics: its entries, the errors that refer to them, and look-up."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.catalogue import Diagnostic, Severity
-from sideband.core.diagnostics import DIAGNOSTICS, UnknownDiagnostic, diagnostic
-from sideband.core.errors import ReminderError
+from sideband.core import errors
+from sideband.core.diagnostics import CODES, DIAGNOSTICS, REASONS, Diagnostic, Severity, UnknownDiagnostic, diagnostic
+from sideband.core.errors import ReminderError, StoreError
 
-FAMILY = [f"HARN-RMD-00{number}" for number in range(1, 9)]
+SEED_CODES = [f"HARN-RMD-00{number}" for number in range(1, 9)]
 
 
 def subclasses(family: type[ReminderError]) -> list[type[ReminderError]]:
     return [member for child in family.__subclasses__() for member in (child, *subclasses(child))]
 
 
-def test_the_family_has_eight_codes_in_order() -> None:
-    assert [code for code in DIAGNOSTICS if code.startswith("HARN-")] == FAMILY
+def test_the_seed_has_eight_codes_in_order() -> None:
+    assert [code for code in DIAGNOSTICS if code.startswith("HARN-")] == SEED_CODES
 
 
-def test_every_other_code_is_our_own() -> None:
-    assert all(code.startswith("SIDEBAND-") for code in DIAGNOSTICS if code not in FAMILY)
+def test_every_other_code_begins_with_sideband() -> None:
+    assert all(code.startswith("SIDEBAND-") for code in DIAGNOSTICS if code not in SEED_CODES)
 
 
 def test_only_003_and_004_are_warnings() -> None:
@@ -28,14 +28,16 @@ def test_only_003_and_004_are_warnings() -> None:
     assert warnings == ["HARN-RMD-003", "HARN-RMD-004"]
 
 
-def test_our_own_codes_are_advice_except_for_files_that_cannot_be_read() -> None:
-    errors = [code for code in DIAGNOSTICS if code not in FAMILY and diagnostic(code).severity is not Severity.ADVICE]
+def test_sideband_codes_are_advice_except_for_files_that_cannot_be_read() -> None:
+    errors = [
+        code for code in DIAGNOSTICS if code not in SEED_CODES and diagnostic(code).severity is not Severity.ADVICE
+    ]
     assert errors == ["SIDEBAND-100"]
 
 
 def test_every_code_that_an_error_carries_is_an_error_of_the_table() -> None:
     raised = {error.code for error in subclasses(ReminderError) if error.code is not None}
-    assert raised == {code for code in FAMILY if DIAGNOSTICS[code].severity is Severity.ERROR}
+    assert raised == {code for code in SEED_CODES if DIAGNOSTICS[code].severity is Severity.ERROR}
 
 
 @pytest.mark.parametrize("entry", DIAGNOSTICS.values(), ids=lambda entry: entry.code)
@@ -105,3 +107,34 @@ def test_any_text_is_either_a_code_or_refused(asked: str) -> None:
     else:
         with pytest.raises(UnknownDiagnostic):
             diagnostic(asked)
+
+
+# Reasons without a code.
+
+
+ERRORS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, ReminderError | StoreError) and "reason" in vars(kind)
+]
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
+def test_every_error_is_explained_by_its_code_or_by_its_reason(kind: type[ReminderError | StoreError]) -> None:
+    code = getattr(kind, "code", None)
+    assert (kind.reason in REASONS) is (code is None)
+    assert CODES.get(kind.reason) == code
+    assert code is None or code in DIAGNOSTICS
+
+
+def test_no_reason_is_explained_that_no_error_has() -> None:
+    assert {*REASONS, *CODES} == {kind.reason for kind in ERRORS}
+
+
+@pytest.mark.parametrize("word", REASONS)
+def test_an_explanation_is_made_of_sentences(word: str) -> None:
+    reason = REASONS[word]
+    assert reason.word == word
+    for text in (reason.cause, reason.remedy):
+        assert text[0].isupper() or text.startswith(("`", "Session."))
+        assert text.endswith(".")

@@ -1,8 +1,9 @@
-"""Drains while a permission is asked for, and what the end of a session leaves nothing of."""
+"""Drains while a permission request is open, closing a session, and which items wake a daemon."""
 
 import pytest
 
-from sideband.core.drain import close, wakes_daemon
+from sideband.core.accept import RevokeStatus
+from sideband.core.drain import wakes_daemon
 from sideband.core.events import (
     Cancelled,
     Closed,
@@ -15,14 +16,14 @@ from sideband.core.events import (
     PermissionReplied,
     Started,
 )
-from sideband.core.inbox import RevokeStatus
 from sideband.core.seams import InjectMode, Mode, Seam
+from sideband.core.turn import close
 from tests.builders import a_draft, a_reminder
 from tests.sessions import Session
 
 
 def an_asking_session() -> Session:
-    """A running session that waits for the answer to a permission request, with one item of every kind and mode."""
+    """A running session with an open permission request and one item of every kind and mode."""
     session = Session()
     session.commit([Started(), PermissionAsked(request_id="p1")])
     for mode in Mode:
@@ -36,13 +37,13 @@ def taken_by(session: Session, seam: Seam) -> list[tuple[str, str]]:
     return [(type(item).__name__, item.mode.value) for item in session.drain(seam).taken]
 
 
-def test_while_a_permission_is_asked_for_steers_and_interrupts_wait() -> None:
+def test_steers_and_interrupts_wait_while_a_permission_request_is_open() -> None:
     session = an_asking_session()
     assert taken_by(session, Seam.ITERATION_START) == [("QueuedReminder", "finish_step")]
     assert taken_by(session, Seam.PRE_TOOL_DISPATCH) == []
 
 
-def test_what_is_only_for_the_record_is_not_held() -> None:
+def test_audit_only_items_are_not_held() -> None:
     assert taken_by(an_asking_session(), Seam.LOOP_EXIT) == [
         ("QueuedReminder", "audit_only"),
         ("QueuedMessage", "audit_only"),
@@ -50,7 +51,7 @@ def test_what_is_only_for_the_record_is_not_held() -> None:
 
 
 @pytest.mark.parametrize("decision", [PermissionReplied(request_id="p1"), Cancelled()], ids=["answered", "cancelled"])
-def test_what_was_held_is_taken_after_the_decision(decision: PermissionReplied | Cancelled) -> None:
+def test_held_items_are_drained_after_the_permission_request_ends(decision: PermissionReplied | Cancelled) -> None:
     session = an_asking_session()
     session.drain(Seam.POST_TOOL_DISPATCH)
     session.commit([decision])
@@ -62,30 +63,21 @@ def test_what_was_held_is_taken_after_the_decision(decision: PermissionReplied |
     ]
 
 
-def test_of_several_open_requests_the_last_answer_counts() -> None:
+def test_items_are_held_until_the_last_open_permission_request_is_answered() -> None:
     session = an_asking_session()
     session.commit([PermissionAsked(request_id="p2"), PermissionReplied(request_id="p1")])
     assert taken_by(session, Seam.PRE_TOOL_DISPATCH) == []
-    session.commit([PermissionReplied(request_id="p2"), PermissionReplied(request_id="nobody asked")])
+    session.commit([PermissionReplied(request_id="p2"), PermissionReplied(request_id="unknown")])
     assert len(taken_by(session, Seam.PRE_TOOL_DISPATCH)) == 2
 
 
-def test_a_reminder_drained_while_a_request_is_open_is_for_the_request_after_it() -> None:
-    session = Session()
-    session.turn()
-    session.send_request()
-    session.accept(a_draft())
-    session.drain()
-    assert [item.reminder.fired_at_turn for item in session.state.live] == [3]
-
-
 @pytest.mark.parametrize("reason", [DropReason.SESSION_CLOSED, DropReason.TASK_FINISHED])
-def test_closing_ends_all_that_waits_and_all_that_is_live(reason: DropReason) -> None:
+def test_closing_ends_every_queued_and_every_live_item(reason: DropReason) -> None:
     session = Session()
     session.inject(a_reminder("live"))
     queued = session.accept(a_draft()).reminder_id
     message = session.say("when you are done", InjectMode.QUEUE)
-    assert session.commit(close(session.state.inbox, session.state.live, reason=reason)) == (
+    assert session.commit(close(session.state, reason=reason).events) == (
         Dropped(reminder_id=queued, reason=reason),
         InjectRevoked(message_id=message, reason=reason),
         Expired(reminder_id="live", reason=ExpiryReason.CLEARED, turn=0),
@@ -96,7 +88,7 @@ def test_closing_ends_all_that_waits_and_all_that_is_live(reason: DropReason) ->
 
 
 @pytest.mark.parametrize("mode", InjectMode)
-def test_of_messages_too_only_an_interrupt_wakes_a_daemon(mode: InjectMode) -> None:
+def test_only_an_interrupting_message_wakes_a_daemon(mode: InjectMode) -> None:
     session = Session()
     session.commit([Started()])
     session.say("a word", mode)

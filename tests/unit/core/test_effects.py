@@ -1,22 +1,22 @@
-"""Whatever a hook returns is read or refused, and nothing else happens."""
+"""Reading what hooks return: every value is either read or refused with an error of ours."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.draft import Draft
 from sideband.core.effects import (
     ACTION_KEYS,
     LOOKALIKES,
     Deny,
-    Phase,
     ReplaceArgs,
     ReplaceResult,
+    ToolPhase,
     action_of,
     read_effects,
     read_tool_action,
 )
 from sideband.core.errors import InvalidOption, ReminderError
+from sideband.core.reminder import Draft
 from sideband.core.surfaces import Surface
 
 names = st.sampled_from(
@@ -40,46 +40,46 @@ def test_any_return_is_read_or_refused(returned: object, surface: Surface, event
     assert all(isinstance(draft, Draft) for draft in effects.reminders)
 
 
-@given(returns, st.sampled_from(Phase))
-def test_any_action_is_read_or_refused(action: object, phase: Phase) -> None:
+@given(returns, st.sampled_from(ToolPhase))
+def test_any_action_is_read_or_refused(action: object, phase: ToolPhase) -> None:
     try:
         read = read_tool_action(action, phase)
     except ReminderError:
         assert action is not None
         return
-    assert read is None or isinstance(read, ReplaceResult if phase is Phase.AFTER else Deny | ReplaceArgs)
+    assert read is None or isinstance(read, ReplaceResult if phase is ToolPhase.AFTER else Deny | ReplaceArgs)
 
 
 @given(st.dictionaries(names, st.sampled_from([None, True, False, "x", {}, 1])))
 def test_a_call_is_denied_exactly_when_a_deny_says_so(action: dict[str, object]) -> None:
     denied = action.get("deny") is not None and action["deny"] is not False
     try:
-        read = read_tool_action(action, Phase.BEFORE)
+        read = read_tool_action(action, ToolPhase.BEFORE)
     except ReminderError:
         read = None
     assert isinstance(read, Deny) is denied
 
 
 @pytest.mark.parametrize("word", sorted(LOOKALIKES | {"block", "result"}))
-def test_a_word_that_decides_nothing_before_a_tool_is_refused_and_not_passed_over(word: str) -> None:
+def test_an_unknown_decision_before_a_tool_is_refused(word: str) -> None:
     with pytest.raises(InvalidOption, match=word):
-        read_tool_action(action_of({word: "deny"}), Phase.BEFORE)
+        read_tool_action(action_of({word: "deny"}), ToolPhase.BEFORE)
 
 
 @pytest.mark.parametrize("action", ["deny", ["deny"], {"args": [1]}, {"deny": False, "args": 5}, True], ids=repr)
-def test_an_action_in_a_form_that_there_is_not_is_refused(action: object) -> None:
+def test_an_action_of_an_unknown_form_is_refused(action: object) -> None:
     with pytest.raises(InvalidOption, match="'deny' or 'args'"):
-        read_tool_action(action, Phase.BEFORE)
+        read_tool_action(action, ToolPhase.BEFORE)
     with pytest.raises(InvalidOption, match="'result'"):
-        read_tool_action({"deny": "too late"}, Phase.AFTER)
+        read_tool_action({"deny": "too late"}, ToolPhase.AFTER)
 
 
 @pytest.mark.parametrize("action", [None, {}, {"deny": False}, {"deny": None}], ids=repr)
-def test_who_wants_nothing_is_not_refused(action: object) -> None:
-    assert read_tool_action(action, Phase.BEFORE) is None
+def test_an_empty_action_is_accepted(action: object) -> None:
+    assert read_tool_action(action, ToolPhase.BEFORE) is None
 
 
-def test_a_denial_is_a_denial_wherever_it_stands() -> None:
+def test_a_denial_counts_wherever_it_stands() -> None:
     assert action_of({"then": {"args": {"a": 1}}, "deny": "frozen"}) == {"deny": "frozen"}
     assert action_of({"then": {"args": {"a": 1}}, "deny": False}) == {"args": {"a": 1}}
     assert action_of({"then": {"deny": "frozen"}, "args": {"a": 1}}) == {"deny": "frozen"}

@@ -1,4 +1,4 @@
-"""The errors: how they quote a value, and that each can be told from the others and sent elsewhere."""
+"""Errors: how a value is quoted, and that every error has its own reason and survives copying and pickling."""
 
 import copy
 import pickle
@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.core import errors
-from sideband.core.errors import SHOWN_CHARACTERS, ReminderError, shown
+from sideband.core.errors import (
+    SHOWN_CHARACTERS,
+    CursorExpired,
+    CursorLost,
+    LeaseLost,
+    ReminderError,
+    StoreError,
+    shown,
+)
 
 
 class Unprintable:
@@ -26,7 +34,7 @@ class Loud:
 
 
 class Stubborn(str):
-    """Text of which nothing works but what the built-in type does."""
+    """A `str` subclass whose own methods raise."""
 
     __slots__ = ()
 
@@ -92,7 +100,7 @@ def test_a_value_is_shown_short_and_on_one_line_of_ascii(value: object) -> None:
         ),
     )
 )
-def test_whatever_is_sent_can_be_shown(value: object) -> None:
+def test_every_value_can_be_shown(value: object) -> None:
     text = shown(value)
     assert 0 < len(text) <= SHOWN_CHARACTERS
     assert text.isascii()
@@ -158,7 +166,7 @@ def test_there_is_a_sample_of_every_error() -> None:
     assert here == SAMPLES.keys()
 
 
-def test_every_error_has_a_word_of_its_own() -> None:
+def test_every_error_has_its_own_reason() -> None:
     words = [kind.reason for kind in SAMPLES]
     assert len(set(words)) == len(words)
     assert all(word.isidentifier() and word.islower() for word in words)
@@ -186,7 +194,58 @@ def test_an_error_is_the_same_after_being(sent: Callable[[Any], Any], kind: type
     assert (str(again), vars(again)) == (str(error), vars(error))
 
 
-def test_an_error_says_what_a_caller_needs_to_go_on() -> None:
+def test_an_error_carries_what_a_caller_needs_to_continue() -> None:
     assert errors.BodyTooLarge(1025, 1024).limit == 1024
     assert errors.TooManyPending(64, 64, scope="source").limit == 64
     assert errors.RateLimited(100).retry_after_ms == 100
+
+
+# Store errors.
+
+
+def family(kind: type[StoreError]) -> list[type[StoreError]]:
+    return [kind, *(member for child in kind.__subclasses__() for member in family(child))]
+
+
+def a_failure(kind: type[StoreError]) -> StoreError:
+    made: dict[type[StoreError], Callable[[], StoreError]] = {
+        CursorLost: lambda: CursorLost(7),
+        CursorExpired: lambda: CursorExpired(3, 9),
+        LeaseLost: lambda: LeaseLost("s"),
+        errors.StoreClosed: errors.StoreClosed,
+        errors.OutcomeUnknown: lambda: errors.OutcomeUnknown("postgresql://here/db"),
+    }
+    return made[kind]() if kind in made else kind("something is wrong")
+
+
+# Stores subclass these, with the same reasons.
+KINDS = [kind for kind in family(StoreError)[1:] if kind.__module__ == errors.__name__]
+
+
+def test_every_store_error_has_its_own_reason() -> None:
+    words = [kind.reason for kind in KINDS]
+    assert len(set(words)) == len(words)
+    assert all(word.isidentifier() and word.islower() for word in words)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(copy.copy, id="copied"),
+        pytest.param(lambda error: pickle.loads(pickle.dumps(error)), id="pickled"),  # noqa: S301 - made on this line
+    ],
+)
+def test_a_store_error_is_the_same_after_being(sent: Callable[[Any], Any], kind: type[StoreError]) -> None:
+    error = a_failure(kind)
+    again = sent(error)
+    assert type(again) is kind
+    assert (str(again), vars(again)) == (str(error), vars(error))
+
+
+def test_a_store_error_carries_what_a_caller_needs_to_continue() -> None:
+    assert CursorLost(7).seen == 7
+    assert (CursorExpired(3, 9).after, CursorExpired(3, 9).oldest) == (3, 9)
+    assert LeaseLost("s").session_id == "s"
+    assert "is run by another process" in str(LeaseLost("s"))
+    assert str(LeaseLost("s", why="the disk is full")).endswith("another process may run it now: the disk is full")

@@ -9,8 +9,15 @@ import msgspec
 import pytest
 from _pytest.mark import ParameterSet
 
+from sideband.core.accept import (
+    Selector,
+    accept_message,
+    check_body_size,
+    replace_message,
+    revoke_message,
+    revoke_reminder,
+)
 from sideband.core.diagnostics import DIAGNOSTICS
-from sideband.core.draft import Draft, in_name_of, mint
 from sideband.core.effects import read_effects
 from sideband.core.errors import (
     BodyTooLarge,
@@ -21,17 +28,9 @@ from sideband.core.errors import (
     UnsupportedMode,
 )
 from sideband.core.hookevents import read_hook_event, read_provider_event, refuse_too_many_providers
-from sideband.core.inbox import (
-    accept_message,
-    check_body_size,
-    replace_message,
-    revoke_message,
-    revoke_reminder,
-)
-from sideband.core.lifecycle import Selector, clear
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.parse import parse, parse_json
-from sideband.core.reminder import ReminderId, Source
+from sideband.core.reminder import Draft, ReminderId, Source, in_name_of, mint
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.surfaces import RULES, Surface, spelled
 from sideband.core.transcript import Transcript, transcript_compact, transcript_reminder_event
@@ -51,7 +50,7 @@ from tests.unit.core.hostile import (
     Opaque,
     wrong_texts,
 )
-from tests.unit.core.replay import equal_states, from_json
+from tests.unit.core.state_checks import equal_states, from_json
 
 PEER = Provenance(trust=Trust.PEER, principal="ann", via="a2a")
 SERVER = Provenance(trust=Trust.SERVER, principal="srv", via="mcp")
@@ -245,8 +244,8 @@ def test_the_lenient_reader_needs_an_object_all_the_same(payload: Mapping[str, o
 @pytest.mark.parametrize("content", labelled(CONTENTS))
 def test_a_message_that_no_journal_can_hold_is_refused(content: list[dict[str, Any]]) -> None:
     def accept_it(session: Session) -> None:
-        session.commit(
-            accept_message(session.state.inbox, content, InjectMode.QUEUE, CLIENT, new_id="m", running=False)
+        session.decide(
+            accept_message(session.state, content, InjectMode.QUEUE, CLIENT, new_id="m", limits=DEFAULT_LIMITS)
         )
 
     error = refusal(accept_it)
@@ -254,19 +253,20 @@ def test_a_message_that_no_journal_can_hold_is_refused(content: list[dict[str, A
     session = Session()
     message_id = session.say("hi", InjectMode.QUEUE)
     with pytest.raises(type(error)):
-        replace_message(session.state.inbox, message_id, content, CLIENT)
+        replace_message(session.state, message_id, content, CLIENT, limits=DEFAULT_LIMITS)
 
 
 def test_a_message_is_kept_as_its_journal_gives_it_back() -> None:
     content = [{"type": "text", "text": "x", "at": (1, 2.0), "who": {"n": None}}]
-    (event,) = accept_message(Session().state.inbox, content, InjectMode.QUEUE, CLIENT, new_id="m", running=False)
+    state = Session().state
+    (event,) = accept_message(state, content, InjectMode.QUEUE, CLIENT, new_id="m", limits=DEFAULT_LIMITS).events
     assert from_json(event) == event
 
 
 @pytest.mark.parametrize("part", ["id", "tag", "dedupe_key"])
 @pytest.mark.parametrize("value", labelled(NO_TEXT))
 def test_a_selector_of_no_text_is_refused(part: str, value: object) -> None:
-    error = refusal(lambda session: clear(session.state.live, Selector(**{part: value})))  # type: ignore[arg-type]  # the point
+    error = refusal(lambda session: session.clear(Selector(**{part: value})))  # type: ignore[arg-type]  # the point
     assert error.field == part
 
 
@@ -275,7 +275,7 @@ def test_a_selector_of_no_text_is_refused(part: str, value: object) -> None:
 )
 @pytest.mark.parametrize("revoke", [revoke_reminder, revoke_message])
 def test_an_id_that_means_nothing_is_unknown(item_id: str, revoke: Callable[..., object]) -> None:
-    refusal(lambda session: revoke(session.state.inbox, item_id, CLIENT))
+    refusal(lambda session: revoke(session.state, item_id, CLIENT))
 
 
 @pytest.mark.parametrize("surface", [Surface.HOOK, Surface.PROVIDER], ids=lower)
@@ -305,7 +305,7 @@ def test_what_a_hook_or_provider_returns_is_read_strictly(surface: Surface, retu
 
 @pytest.mark.parametrize("event", labelled({**NO_TEXT, "long": "x" * 10**6, "escape": "\x1b[2J"}))
 @pytest.mark.parametrize("read", [read_hook_event, read_provider_event])
-def test_an_event_nobody_has_heard_of_is_refused(read: Callable[[object], object], event: object) -> None:
+def test_an_unknown_event_is_refused(read: Callable[[object], object], event: object) -> None:
     assert refusal(lambda _: read(event)).field == "event"
 
 

@@ -1,4 +1,4 @@
-"""Ids go up, whatever clock and chance do."""
+"""UUID version 7 ids: always ascending, for any clock and any random bits."""
 
 from collections.abc import Iterable
 from itertools import pairwise

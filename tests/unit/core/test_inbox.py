@@ -1,153 +1,184 @@
-"""Ids that callers choose, who may use which, and how much room there is."""
+"""The inbox: its indexes agree with its items, and each item counts towards one quota."""
+
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sideband.core.errors import (
-    BodyTooLarge,
-    IdempotencyConflict,
-    InvalidOption,
-    TooManyPending,
-    UnknownMessage,
-    UnknownReminder,
-    UnknownSession,
-)
-from sideband.core.events import Dropped, DropReason, Started
-from sideband.core.inbox import accept_message, turn_away
-from sideband.core.lifecycle import Selector
-from sideband.core.seams import InjectMode, Mode, Seam
+from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
+from sideband.core.inbox import Fate, Inbox, Quota, Slot, Tombstone, quota_of
+from sideband.core.seams import InjectMode, Mode
 from sideband.core.trust import IN_PROCESS, Provenance
-from sideband.core.waiting import Inbox
-from tests.builders import a_draft, a_reminder
-from tests.sessions import CLIENT, PEER, SERVER, Session
+from tests.builders import a_reminder, a_text
+from tests.sessions import CLIENT, PEER, SERVER
 
-MINE = a_draft(caller_id="mine", dedupe_key="k", ttl_turns=9)
-
-
-def test_a_repeat_is_answered_as_the_first_time_whatever_became_of_it() -> None:
-    session = Session()
-    session.accept(a_draft(dedupe_key="k"), PEER)
-    first = session.accept(MINE, PEER)
-    assert (first.reminder_id, first.deduped_count, first.requested["ttl_turns"]) == ("mine", 1, 9)
-    again = [session.accept(MINE, PEER)]
-    session.drain()
-    again.append(session.accept(MINE, PEER))
-    session.clear(Selector(id="mine"))
-    again.append(session.accept(MINE, PEER))
-    assert {(answer.reminder_id, answer.deduped_count) for answer in again} == {("mine", 1)}
-    assert all(answer.requested == first.requested and answer.events == () for answer in again)
-    assert session.queued_ids == session.live_ids == []
+SENDERS = (IN_PROCESS, CLIENT, PEER, SERVER)
 
 
-def test_a_repeat_needs_no_room() -> None:
-    session = Session()
-    session.accept(MINE, SERVER)
-    for _ in range(3):
-        session.accept(a_draft(), SERVER)
-    assert session.accept(MINE, SERVER).reminder_id == "mine"
+def a_queued_message() -> QueuedMessage:
+    return QueuedMessage(message_id="m1", content=tuple(a_text()), mode=InjectMode.STEER, provenance=CLIENT)
 
 
-def test_what_takes_the_place_of_ones_own_needs_no_room() -> None:
-    session = Session()
-    session.accept(a_draft(dedupe_key="k"), SERVER)
-    for _ in range(3):
-        session.accept(a_draft(), SERVER)
-    assert session.accept(a_draft(dedupe_key="k"), SERVER).deduped_count == 1
-    with pytest.raises(TooManyPending, match="4 items of this source"):
-        session.accept(a_draft(), SERVER)
+def check(inbox: Inbox, items: list[InboxItem]) -> None:
+    """Compare every index with the items."""
+    assert list(inbox.items()) == items
+    assert len(inbox) == len(items)
+    assert [inbox.get(item.id) for item in items] == items
+    for mode in (*Mode, None):
+        assert inbox.waiting(mode) == [item for item in items if item.waits_in is mode]
+    counts = Counter((item.provenance.sender, quota_of(item)) for item in items)
+    for quota in Quota:
+        assert [inbox.count_from(who.sender, quota) for who in SENDERS] == [
+            counts[who.sender, quota] for who in SENDERS
+        ]
+        assert inbox.count_in(quota) == sum(quota_of(item) is quota for item in items)
+    for sender in SENDERS:
+        for audit_only in (False, True):
+            holders = [
+                item
+                for item in items
+                if isinstance(item, QueuedReminder)
+                and item.reminder.dedupe_key == "k"
+                and item.provenance.namespace == sender.namespace
+                and (item.mode is Mode.AUDIT_ONLY) is audit_only
+            ]
+            assert inbox.in_slot(Slot(sender.namespace, "k", audit_only)) == next(iter(holders), None)
 
 
-def test_what_takes_the_place_of_somebody_elses_needs_room_among_ones_own() -> None:
-    session = Session()
-    session.accept(a_draft(dedupe_key="k"), IN_PROCESS)
-    for _ in range(64):
-        session.accept(a_draft(), CLIENT)
-    with pytest.raises(TooManyPending, match="64 items of this source"):
-        session.accept(a_draft(dedupe_key="k"), CLIENT)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["reminder", "keyed", "message", "remove", "exchange"]),
+            st.sampled_from(SENDERS),
+            st.sampled_from(Mode),
+            st.sampled_from(InjectMode),
+            st.integers(0, 100),
+        ),
+        max_size=30,
+    )
+)
+def test_every_index_agrees_with_the_items(
+    steps: list[tuple[str, Provenance, Mode, InjectMode, int]],
+) -> None:
+    inbox = Inbox()
+    items: list[InboxItem] = []
+    for number, (step, sender, mode, inject_mode, pick) in enumerate(steps):
+        item_id = f"id-{number}"
+        chosen = items[pick % len(items)] if items else None
+        match step:
+            case "reminder" | "keyed":
+                item = QueuedReminder(
+                    reminder=a_reminder(item_id, dedupe_key="k" if step == "keyed" else None),
+                    mode=mode,
+                    provenance=sender,
+                )
+                taken = inbox.in_slot(Slot(sender.namespace, "k", mode is Mode.AUDIT_ONLY))
+                if step == "reminder" or taken is None:
+                    inbox.add(item)
+                    items.append(item)
+            case "message":
+                message = QueuedMessage(
+                    message_id=item_id, content=tuple(a_text()), mode=inject_mode, provenance=sender
+                )
+                inbox.add(message)
+                items.append(message)
+            case "remove" if chosen is not None:
+                inbox.remove(chosen.id, Fate.WITHDRAWN)
+                items.remove(chosen)
+                assert inbox.tombstone(chosen.id) == Tombstone(type(chosen), Fate.WITHDRAWN, chosen.provenance)
+            case "exchange" if isinstance(chosen, QueuedMessage):
+                newer = QueuedMessage(
+                    message_id=chosen.message_id,
+                    content=tuple(a_text(f"version {number}")),
+                    mode=chosen.mode,
+                    provenance=chosen.provenance,
+                )
+                inbox.exchange(newer)
+                items[items.index(chosen)] = newer
+        check(inbox, items)
 
 
-@pytest.mark.parametrize("sender", [CLIENT, SERVER], ids=["controller", "server"])
-def test_the_same_words_of_somebody_else_are_no_repeat(sender: Provenance) -> None:
-    session = Session()
-    session.accept(MINE, PEER)
-    with pytest.raises(IdempotencyConflict):
-        session.accept(MINE, sender)
-    assert session.queued_ids == ["mine"]
+def test_an_id_that_was_never_queued_is_unknown() -> None:
+    inbox = Inbox()
+    assert (inbox.get("r1"), inbox.tombstone("r1"), inbox.receipt("r1")) == (None, None, None)
 
 
-def test_an_id_once_revoked_is_not_free_again() -> None:
-    session = Session()
-    session.accept(MINE, PEER)
-    session.revoke("mine", PEER)
-    assert session.accept(MINE, PEER).events == ()
-    with pytest.raises(IdempotencyConflict):
-        session.accept(a_draft(caller_id="mine"), PEER)
+def test_a_queued_reminder_that_becomes_live_leaves_a_tombstone() -> None:
+    inbox = Inbox()
+    inbox.add(QueuedReminder(reminder=a_reminder("r1"), mode=Mode.FINISH_STEP, provenance=PEER))
+    inbox.deliver("r1", PEER)
+    assert inbox.tombstone("r1") == Tombstone(QueuedReminder, Fate.DELIVERED, PEER)
+    check(inbox, [])
 
 
-@pytest.mark.parametrize("sender", [CLIENT, PEER, SERVER], ids=["controller", "peer", "server"])
-def test_an_id_that_was_minted_for_something_else_is_taken(sender: Provenance) -> None:
-    session = Session()
-    taken = [
-        session.say("when you are done", InjectMode.QUEUE),
-        session.accept(a_draft()).reminder_id,
-        session.accept(a_draft(mode=Mode.AUDIT_ONLY)).reminder_id,
-    ]
-    session.drain(Seam.LOOP_EXIT)
-    session.inject(a_reminder("made-here"))
-    session.inject(a_reminder("ended-here"))
-    session.clear(Selector(id="ended-here"))
-    for caller_id in (*taken, "made-here", "ended-here"):
-        with pytest.raises(IdempotencyConflict) as refused:
-            session.accept(a_draft(caller_id=caller_id), sender)
-        assert refused.value.value == caller_id
+def test_a_reminder_that_becomes_live_without_being_queued_leaves_a_tombstone() -> None:
+    inbox = Inbox()
+    inbox.add(a_queued_message())
+    inbox.deliver("r1", IN_PROCESS)
+    assert inbox.tombstone("r1") == Tombstone(QueuedReminder, Fate.DELIVERED, IN_PROCESS)
+    check(inbox, [a_queued_message()])
 
 
-def test_what_has_gone_is_known_only_as_what_it_was() -> None:
-    session = Session()
-    session.commit([Started()])
-    reminder_id, message_id = session.accept(a_draft()).reminder_id, session.say("this way")
-    session.drain()
-    with pytest.raises(UnknownReminder):
-        session.revoke(message_id)
-    with pytest.raises(UnknownMessage):
-        session.revoke_message(reminder_id)
-    with pytest.raises(UnknownMessage):
-        session.replace_message(reminder_id, "that way")
+def test_a_slot_belongs_to_the_newer_reminder_even_if_the_older_one_leaves_later() -> None:
+    inbox = Inbox()
+    older, newer = (
+        QueuedReminder(reminder=a_reminder(name, dedupe_key="k"), mode=Mode.FINISH_STEP, provenance=CLIENT)
+        for name in ("older", "newer")
+    )
+    inbox.add(older)
+    inbox.add(newer)
+    inbox.remove("older", Fate.WITHDRAWN)
+    assert inbox.in_slot(Slot("own", "k", audit_only=False)) == newer
 
 
-def test_a_message_that_has_gone_is_unknown_to_who_may_not_touch_it() -> None:
-    session = Session()
-    session.commit([Started()])
-    message_id = session.say("this way")
-    session.drain()
-    with pytest.raises(UnknownMessage):
-        session.revoke_message(message_id, PEER)
-    with pytest.raises(UnknownMessage):
-        session.replace_message(message_id, "that way", PEER)
+@pytest.mark.parametrize("fate", Fate)
+def test_a_receipt_outlives_its_item(fate: Fate) -> None:
+    inbox = Inbox()
+    inbox.add(
+        QueuedReminder(
+            reminder=a_reminder("mine"),
+            mode=Mode.FINISH_STEP,
+            provenance=PEER,
+            caller_id="mine",
+            fingerprint="f",
+            deduped_count=1,
+        )
+    )
+    before = inbox.receipt("mine")
+    inbox.remove("mine", fate)
+    assert before is not None
+    assert (before.sender, before.fingerprint, before.reminder_id, before.deduped_count) == (
+        PEER.sender,
+        "f",
+        "mine",
+        1,
+    )
+    assert inbox.receipt("mine") == before
 
 
-def test_nothing_is_accepted_once_the_session_is_closed() -> None:
-    session = Session()
-    session.close()
-    with pytest.raises(UnknownSession):
-        session.accept(a_draft())
-    with pytest.raises(UnknownSession):
-        session.say("hello?", InjectMode.QUEUE)
+# Quotas.
 
 
-def test_a_body_that_is_too_large_says_how_large_it_may_be() -> None:
-    with pytest.raises(BodyTooLarge, match=r"8,193 bytes in UTF-8, at most 8,192") as refused:
-        Session().accept(a_draft(body="x" * 8193))
-    assert (refused.value.value, refused.value.limit) == (8193, 8192)
+def a_waiting(mode: Mode) -> QueuedReminder:
+    return QueuedReminder(reminder=a_reminder("r1"), mode=mode, provenance=CLIENT)
 
 
-def test_what_is_turned_away_is_on_record_and_nowhere_else() -> None:
-    session = Session()
-    session.inject(a_reminder("r1"))
-    session.commit(turn_away("r1", DropReason.RATE_LIMITED))
-    assert session.journal[-1] == Dropped(reminder_id="r1", reason=DropReason.RATE_LIMITED, at_the_door=True)
-    assert session.live_ids == ["r1"]
+def a_message(mode: InjectMode) -> QueuedMessage:
+    return QueuedMessage(message_id="m1", content=tuple(a_text()), mode=mode, provenance=CLIENT)
 
 
-def test_a_block_whose_text_is_no_text_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="the text of a block must be a text, not 5"):
-        accept_message(Inbox(), [{"type": "text", "text": 5}], InjectMode.QUEUE, CLIENT, new_id="m", running=False)
+@pytest.mark.parametrize(
+    ("item", "quota"),
+    [
+        pytest.param(a_waiting(Mode.FINISH_STEP), Quota.REMINDERS, id="a-reminder"),
+        pytest.param(a_waiting(Mode.INTERRUPT_IMMEDIATE), Quota.REMINDERS, id="an-interrupt"),
+        pytest.param(a_waiting(Mode.AUDIT_ONLY), Quota.AUDIT, id="an-audit-only-reminder"),
+        pytest.param(a_message(InjectMode.QUEUE), Quota.MESSAGES, id="a-message"),
+        pytest.param(a_message(InjectMode.STEER), Quota.MESSAGES, id="a-steer"),
+        pytest.param(a_message(InjectMode.INTERRUPT_IMMEDIATE), Quota.MESSAGES, id="a-message-that-interrupts"),
+        pytest.param(a_message(InjectMode.AUDIT_ONLY), Quota.AUDIT, id="an-audit-only-message"),
+    ],
+)
+def test_every_item_counts_towards_one_quota(item: InboxItem, quota: Quota) -> None:
+    assert quota_of(item) is quota

@@ -1,4 +1,4 @@
-"""What holds for every reminder, whatever happens to it: the pure transforms, a session, and both compared."""
+"""Laws of reminders: in the pure transforms, in a session, and that both agree."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -9,10 +9,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.events import Event, Injected
-from sideband.core.lifecycle import Selector, compact, plan_compaction
+from sideband.core.accept import Selector
+from sideband.core.events import Injected
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Seam
+from sideband.core.state import Decided
 from sideband.core.transcript import (
     REMINDER_KIND,
     Transcript,
@@ -26,9 +27,9 @@ from sideband.core.transcript import (
 )
 from tests.builders import a_reminder, counting_ids
 from tests.sessions import Session
-from tests.unit.core.machine import asks, places, seams, selectors, whos
-from tests.unit.core.pair import Pair
-from tests.unit.core.replay import ends
+from tests.unit.core.core_and_naive import Pair
+from tests.unit.core.session_machine import asks, places, seams, selectors, whos
+from tests.unit.core.state_checks import ends
 
 options = asks.map(lambda ask: {name: value for name, value in ask.items() if name != "mode"})
 ttls = st.none() | st.integers(1, 4)
@@ -55,11 +56,9 @@ def transcripts(draw: st.DrawFn) -> Transcript:
 class Transformed(Protocol):
     @property
     def transcript(self) -> Transcript: ...
-    @property
-    def events(self) -> tuple[Event, ...]: ...
 
 
-Transform = Callable[[Transcript], Transformed]
+Transform = Callable[[Transcript], Decided[Transformed]]
 
 
 def reworded(messages: Sequence[dict[str, Any]], _survivors: Sequence[Reminder]) -> Sequence[dict[str, Any]]:
@@ -83,9 +82,9 @@ compactions: st.SearchStrategy[Transform] = st.one_of(
 
 
 @given(transcripts(), steadfast | compactions)
-def test_no_transform_lets_a_reminder_vanish_without_an_event(before: Transcript, transform: Transform) -> None:
+def test_every_reminder_that_a_transform_removes_has_an_event(before: Transcript, transform: Transform) -> None:
     transformed = transform(before)
-    after, events = transformed.transcript, transformed.events
+    after, events = transformed.value.transcript, transformed.events
     gone = set(ids_in(before)) - set(ids_in(after))
     assert {reminder_id: len(words) for reminder_id, words in ends(events).items()} == dict.fromkeys(gone, 1)
     arrived = [event.reminder.id for event in events if isinstance(event, Injected)]
@@ -101,7 +100,7 @@ def test_no_transform_changes_its_input(before: Transcript, transform: Transform
 
 @given(transcripts(), steadfast)
 def test_only_compaction_touches_messages(before: Transcript, transform: Transform) -> None:
-    assert transform(before).transcript.messages == before.messages
+    assert transform(before).value.transcript.messages == before.messages
 
 
 @given(transcripts(), steadfast | compactions)
@@ -109,12 +108,12 @@ def test_no_transform_touches_what_is_not_a_live_reminder(before: Transcript, tr
     def others(transcript: Transcript) -> list[TranscriptEvent]:
         return [e for e in transcript.events if e.kind != REMINDER_KIND or e.visibility is Visibility.INTERNAL]
 
-    assert others(transform(before).transcript) == others(before)
+    assert others(transform(before).value.transcript) == others(before)
 
 
 @given(transcripts(), steadfast | compactions)
 def test_what_stays_keeps_its_order_and_all_but_its_ttl(before: Transcript, transform: Transform) -> None:
-    after = transform(before).transcript
+    after = transform(before).value.transcript
     assert [old for old in ids_in(before) if old in ids_in(after)] == [
         old for old in ids_in(after) if old in ids_in(before)
     ]
@@ -128,7 +127,7 @@ def test_what_stays_keeps_its_order_and_all_but_its_ttl(before: Transcript, tran
 def test_injecting_leaves_the_new_one_as_the_only_one_of_its_key(
     before: Transcript, given_options: dict[str, Any]
 ) -> None:
-    after, reminder_id, deduped_count, _ = inject_reminder(before, given_options, new_id=counting_ids())
+    after, reminder_id, deduped_count = inject_reminder(before, given_options, new_id=counting_ids()).value
     assert ids_in(after)[-1] == reminder_id
     assert deduped_count == len(ids_in(before)) - len(ids_in(after)) + 1
     key = given_options["dedupe_key"]
@@ -146,7 +145,7 @@ def test_compaction_keeps_the_preserved_the_unexpired_and_the_newest(before: Tra
     ]
     newest = {reminder.dedupe_key or reminder.id: reminder for reminder in aged}
     kept = tuple(r for r in aged if r in newest.values() and r.preserve_on_compact)
-    assert compacted.transcript.reminders == (kept if compacted.events else before.reminders)
+    assert compacted.value.transcript.reminders == (kept if compacted.events else before.reminders)
 
 
 # A session.
@@ -159,7 +158,7 @@ happenings: st.SearchStrategy[Callable[[Pair], object]] = st.one_of(
     st.builds(partial, st.just(Pair.drain), seam=st.just(Seam.ITERATION_START)),
     st.builds(partial, st.just(Pair.turn), too_much=st.sets(places)),
     st.builds(partial, st.just(Pair.clear), selector=selectors.filter(bool), who=whos),
-    st.builds(partial, st.just(Pair.compact), archived=st.just(1), cleared_meanwhile=st.none() | places),
+    st.builds(partial, st.just(Pair.compact), archived=st.just(1)),
 )
 histories = st.lists(happenings, max_size=30)
 
@@ -251,26 +250,15 @@ def test_a_compaction_of_a_session_keeps_the_preserved_and_the_unexpired(
     assert [(item.id, live.remaining(item)) for item in live] == kept
 
 
-@given(asks)
-def test_what_came_while_the_compactor_worked_is_left_alone(ask: dict[str, Any]) -> None:
-    pair = Pair("main")
-    pair.inject({**ask, "preserve_on_compact": False, "dedupe_key": None})
-    live = pair.core.state.live
-    plan = plan_compaction(live)
-    late = pair.inject(ask)
-    pair.core.commit(compact(live, plan, archived_messages=1))
-    assert pair.core.live_ids == [late]
-
-
 @given(st.lists(ttls, max_size=5), st.integers(1, 6))
 def test_a_session_and_end_turn_agree_on_what_is_shown_from_the_start(each: list[int | None], turns: int) -> None:
     session, transcript, new_id = Session(), Transcript(), counting_ids()
     for ttl in each:
         injected = inject_reminder(transcript, {"body": "x", "ttl_turns": ttl}, new_id=new_id)
-        transcript = injected.transcript
+        transcript = injected.value.transcript
         session.inject(transcript.reminders[-1])
     for turn in range(1, turns + 1):
         session.turn()
-        transcript = end_turn(transcript, turn).transcript
+        transcript = end_turn(transcript, turn).value.transcript
         live = session.state.live
         assert tuple(live.current(item) for item in live) == transcript.reminders

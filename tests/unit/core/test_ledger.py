@@ -2,15 +2,16 @@
 
 import pytest
 
+from sideband.core.apply import fold
 from sideband.core.events import Compacted, RequestCommitted, TurnCommitted, TurnVoided
-from sideband.core.ledger import Form, Fragment, Ledger, Scope
-from sideband.core.state import SessionState, fold
+from sideband.core.ledger import Form, Fragment, Ledger, Lifetime
+from sideband.core.state import SessionState
 
 
 def a_fragment(
     text: str = "note",
     *,
-    scope: Scope = Scope.KEPT,
+    scope: Lifetime = Lifetime.KEPT,
     reminders: tuple[str, ...] = ("r1",),
     handle: int | None = None,
     withdraws: tuple[int, ...] = (),
@@ -36,12 +37,12 @@ def a_ledger(*fragments: Fragment, route: str = "here") -> Ledger:
 @pytest.mark.parametrize(
     ("scope", "joins"),
     [
-        pytest.param(Scope.KEPT, True, id="kept-text-is-history"),
-        pytest.param(Scope.CLEARING, True, id="self-clearing-text-is-history-too"),
-        pytest.param(Scope.VOLATILE, False, id="volatile-text-leaves-no-trace"),
+        pytest.param(Lifetime.KEPT, True, id="kept-text-is-history"),
+        pytest.param(Lifetime.CLEARING, True, id="self-clearing-text-is-history-too"),
+        pytest.param(Lifetime.VOLATILE, False, id="volatile-text-leaves-no-trace"),
     ],
 )
-def test_what_an_answered_request_carried_for_good_is_history(scope: Scope, *, joins: bool) -> None:
+def test_what_an_answered_request_carried_for_good_is_history(scope: Lifetime, *, joins: bool) -> None:
     fragment = a_fragment(scope=scope)
     assert a_ledger(fragment).fragments == ([fragment] if joins else [])
 

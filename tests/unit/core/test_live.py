@@ -1,4 +1,4 @@
-"""The index of live reminders: every way to look one up, and that none remembers what is gone."""
+"""The index of live reminders: every look-up, and that no index keeps removed reminders."""
 
 from sideband.core.live import LiveIndex
 from sideband.core.trust import IN_PROCESS
@@ -21,7 +21,7 @@ def test_a_reminder_is_found_by_id_key_and_tag() -> None:
     assert ("a" in live, "c" in live, len(live)) == (True, False, 2)
 
 
-def test_what_is_gone_is_found_nowhere() -> None:
+def test_a_removed_reminder_is_in_no_index() -> None:
     live = an_index("a", "b")
     for item in tuple(live):
         live.show(item, 1)
@@ -31,7 +31,7 @@ def test_what_is_gone_is_found_nowhere() -> None:
     assert (live.get("a"), list(live.with_key("a")), list(live.with_tag("a"))) == (None, [], [])
 
 
-def test_an_index_that_was_emptied_holds_on_to_nothing() -> None:
+def test_an_emptied_index_equals_a_new_one() -> None:
     live = an_index("a", "b")
     for item in tuple(live):
         live.show(item, 1)
@@ -39,10 +39,10 @@ def test_an_index_that_was_emptied_holds_on_to_nothing() -> None:
     live.lower()
     for name in ("a", "b"):
         live.remove(name)
-    assert vars(live) == {**vars(LiveIndex()), "_next_place": 2}
+    assert vars(live) == {**vars(LiveIndex()), "next_place": 2}
 
 
-def test_a_reminder_with_its_whole_ttl_left_is_shown_as_it_is() -> None:
+def test_the_remaining_ttl_counts_down_from_the_first_committed_turn_that_showed_it() -> None:
     live = an_index("a")
     (item,) = live
     assert live.current(item) is item.reminder

@@ -1,11 +1,10 @@
-"""Secrets in what observers see."""
+"""Masking of secrets in published events."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.events import Queued
-from sideband.core.items import QueuedReminder
+from sideband.core.events import Queued, QueuedReminder
 from sideband.core.masking import MASK, MAX_DEPTH, mask, mask_text
 from sideband.core.seams import Mode
 from sideband.core.topic import Correlation, publish

@@ -1,14 +1,17 @@
-"""Payloads as objects and as JSON text: both are read to the same draft."""
+"""Parsing: payloads as objects and as JSON text give the same draft; JSON text is one bounded object."""
 
 import json
+from enum import IntEnum, StrEnum
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.errors import InvalidReminder, ReminderError
+from sideband.core.errors import InvalidReminder, ReminderError, UnsupportedMode
 from sideband.core.limits import Limits
-from sideband.core.parse import parse, parse_json
+from sideband.core.parse import depth, parse, parse_json, read_inject_mode, read_object
+from sideband.core.seams import InjectMode
 from sideband.core.surfaces import RULES, Case, Surface, spelled
 
 # Values that are accepted, many of them with blanks, escapes or characters outside ASCII.
@@ -97,7 +100,7 @@ def escaped(character: str) -> str:
 
 
 @given(data=st.data(), given_to=surfaces_and_payloads())
-def test_what_is_read_from_text_is_what_the_object_in_it_says(
+def test_json_text_gives_the_same_draft_as_its_object(
     data: st.DataObject, given_to: tuple[Surface, dict[str, object]]
 ) -> None:
     surface, payload = given_to
@@ -111,7 +114,117 @@ def test_what_is_read_from_text_is_what_the_object_in_it_says(
 
 
 @pytest.mark.parametrize("surface", Surface)
-def test_text_over_the_size_of_a_frame_is_not_read(surface: Surface) -> None:
+def test_text_over_the_size_of_a_frame_is_refused(surface: Surface) -> None:
     text = json.dumps({"body": "x" * 50})
-    with pytest.raises(InvalidReminder, match="at most 30 are read"):
+    with pytest.raises(InvalidReminder, match="at most 30 are accepted"):
         parse_json(text, surface, limits=Limits(frame_bytes=30))
+
+
+# Fields.
+
+
+class Text(str):
+    """Looks like something else when it is printed."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "something else"
+
+
+class Word(StrEnum):
+    BODY = "The build is red."
+
+
+class Number(IntEnum):
+    TWO = 2
+
+
+@pytest.mark.parametrize("body", [Text("The build is red."), Word.BODY])
+def test_subclasses_of_str_and_int_are_read_as_plain_values(body: str) -> None:
+    payload = {"body": body, "tags": [Text("a")], "dedupe_key": Text("k"), "ttl_turns": Number.TWO}
+    draft = parse(payload, Surface.PIPELINE)
+    assert (draft.body, draft.tags, draft.dedupe_key, draft.ttl_turns) == ("The build is red.", ("a",), "k", 2)
+    assert {type(draft.body), type(draft.tags[0]), type(draft.dedupe_key)} == {str}
+    assert type(draft.ttl_turns) is int
+    assert msgspec.json.decode(msgspec.json.encode(draft.body)) == "The build is red."
+
+
+@pytest.mark.parametrize("mode", InjectMode)
+def test_every_mode_of_a_message_is_read(mode: InjectMode) -> None:
+    assert read_inject_mode(mode.value) is mode
+
+
+@pytest.mark.parametrize("word", ["later", "QUEUE", "", None, 1, ["queue"]])
+def test_an_unknown_mode_of_a_message_is_refused(word: object) -> None:
+    with pytest.raises(UnsupportedMode, match="'queue', 'steer'") as refused:
+        read_inject_mode(word, "params.mode")
+    assert (refused.value.field, refused.value.value) == ("params.mode", word)
+
+
+# JSON text.
+
+
+def test_an_object_is_read_from_text_and_from_bytes() -> None:
+    assert read_object('{"é": [1, 2.5, null]}', max_bytes=100) == {"é": [1, 2.5, None]}
+    assert read_object('{"é": true}'.encode(), max_bytes=100) == {"é": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param('{"a": 1}', "8 bytes, at most 7", id="too-large"),
+        pytest.param("{", "not JSON", id="cut-off"),
+        pytest.param("{1}", "not JSON", id="malformed"),
+        pytest.param("NaN", "not JSON", id="no-number"),
+        pytest.param(b"\xff", "not JSON", id="no-utf-8"),
+        pytest.param(b'"\xff"', "not JSON", id="no-utf-8-in-a-string"),
+        pytest.param('"\ud800"', "lone surrogate", id="lone-surrogate"),
+        pytest.param("[1]", r"must be an object, not \[1\]", id="a-list"),
+        pytest.param("null", "must be an object, not None", id="null"),
+    ],
+)
+def test_text_that_is_not_one_bounded_json_object_is_refused(text: str | bytes, told: str) -> None:
+    with pytest.raises(InvalidReminder, match=told):
+        read_object(text, max_bytes=7)
+
+
+@pytest.mark.parametrize("brackets", ["[]", '{"a":}'])
+def test_deeply_nested_text_is_refused(brackets: str) -> None:
+    opening, closing = brackets[:-1], brackets[-1]
+    text = '{"a":' + opening * 100_000 + "1" + closing * 100_000 + "}"
+    with pytest.raises(InvalidReminder, match="nested too deeply"):
+        read_object(text, max_bytes=len(text))
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"a":1}', '{"b":[{"a":1,"a":2}]}', '{"a":1,"\\u0061":2}'])
+def test_a_repeated_key_is_refused(text: str) -> None:
+    with pytest.raises(InvalidReminder, match="key 'a' occurs twice"):
+        read_object(text, max_bytes=100)
+
+
+def test_a_key_may_occur_in_several_objects() -> None:
+    assert read_object('{"a":{"a":[{"a":1},{"a":2}]}}', max_bytes=100) == {"a": {"a": [{"a": 1}, {"a": 2}]}}
+
+
+@pytest.mark.parametrize(
+    ("value", "deep"),
+    [
+        (1, 0),
+        ("text", 0),
+        ({}, 1),
+        ([], 1),
+        ({"a": 1}, 1),
+        ({"a": {}}, 2),
+        ([[], [[]], ()], 3),
+        ({"a": [{"b": 1}], "c": 2}, 3),
+    ],
+)
+def test_depth_counts_objects_and_arrays(value: object, deep: int) -> None:
+    assert depth(value, limit=8) == deep
+
+
+def test_depth_is_counted_no_further_than_one_past_the_limit() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    assert depth(endless, limit=8) == 9

@@ -1,4 +1,4 @@
-"""Snapshots: a state that was written and read back goes on as if nothing had happened."""
+"""Snapshots: a state that was encoded and decoded continues like the original."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import settings
 
+from sideband.core.apply import apply, fold
 from sideband.core.events import (
     AuditRecorded,
     Cancelled,
@@ -25,23 +26,24 @@ from sideband.core.events import (
     PermissionAsked,
     PermissionReplied,
     Queued,
+    QueuedMessage,
+    QueuedReminder,
     RequestCommitted,
     ResultRecorded,
     Started,
     TurnCommitted,
     TurnVoided,
+    Usage,
 )
-from sideband.core.items import QueuedMessage, QueuedReminder
-from sideband.core.ledger import Form, Fragment, RequestHead, Scope
+from sideband.core.ledger import Form, Fragment, Lifetime, RequestHead
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.snapshot import UnknownSnapshot, decode, encode
-from sideband.core.state import SessionState, apply, fold
+from sideband.core.state import SessionState
 from sideband.core.trust import IN_PROCESS, Grant, GrantField, Trust
-from sideband.core.usage import Usage
 from tests.builders import a_reminder
 from tests.sessions import CLIENT, PEER
-from tests.unit.core.machine import SessionMachine
-from tests.unit.core.replay import check_indexes, from_json
+from tests.unit.core.session_machine import SessionMachine
+from tests.unit.core.state_checks import check_indexes, from_json
 
 PROFILE: Final = settings()
 
@@ -51,11 +53,11 @@ def facts(state: SessionState) -> dict[str, Any]:
     known = {name: value for name, value in vars(state).items() if name not in ("inbox", "live")}
     inbox, live = state.inbox, state.live
     known |= {"queued": list(inbox.items()), "tombstones": inbox._tombstones, "receipts": inbox._receipts}
-    return known | {"live": list(live), "turn": live.turn, "next_place": live._next_place}
+    return known | {"live": list(live), "turn": live.turn, "next_place": live.next_place}
 
 
 def check_snapshots(journal: Iterable[Event]) -> None:
-    """Fold a journal twice, once with a snapshot after every event: nobody can tell the two states apart."""
+    """Fold a journal twice, once with a snapshot after every event; both states are equal."""
     straight, snapped = SessionState(), SessionState()
     for event in map(from_json, journal):
         apply(straight, event)
@@ -82,7 +84,7 @@ def a_message(message_id: str, mode: InjectMode = InjectMode.QUEUE) -> QueuedMes
 
 
 def a_fragment(text: str, **fields: object) -> Fragment:
-    kept = Fragment(anchor=1, form=Form.TEXT, role="user", scope=Scope.KEPT, text=text)
+    kept = Fragment(anchor=1, form=Form.TEXT, role="user", scope=Lifetime.KEPT, text=text)
     return msgspec.structs.replace(kept, **fields)
 
 
@@ -124,7 +126,7 @@ HISTORY: Final[tuple[Event, ...]] = (
 )
 
 
-def test_a_snapshot_may_be_taken_behind_any_event_of_a_run() -> None:
+def test_a_snapshot_may_be_taken_after_any_event_of_a_run() -> None:
     check_snapshots(HISTORY)
     state = fold(HISTORY[:22])
     assert state.permissions == {"p2": None}
@@ -134,18 +136,18 @@ def test_a_snapshot_may_be_taken_behind_any_event_of_a_run() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("head", None), ("equipped", ())])
-def test_a_snapshot_of_before_something_was_on_record_can_be_read(field: str, value: object) -> None:
+def test_a_snapshot_written_before_a_field_existed_can_be_read(field: str, value: object) -> None:
     older = msgspec.json.decode(encode(fold(HISTORY)))
     del older[field]
     assert getattr(decode(msgspec.json.encode(older)), field) == value
 
 
-def test_every_field_of_a_state_is_in_its_snapshot_but_the_one_that_no_event_tells() -> None:
+def test_every_field_of_a_state_except_attended_is_in_its_snapshot() -> None:
     written = msgspec.json.decode(encode(SessionState()))
     assert {*vars(SessionState())} - {*written} == {"attended"}
 
 
-def test_who_attends_a_session_is_not_remembered() -> None:
+def test_a_snapshot_does_not_contain_attended() -> None:
     state = SessionState()
     state.attended = True
     assert not decode(encode(state)).attended
@@ -154,14 +156,14 @@ def test_who_attends_a_session_is_not_remembered() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        pytest.param(b"", "not a snapshot", id="nothing"),
-        pytest.param(b"\xff\xfe", "not a snapshot", id="no-text"),
+        pytest.param(b"", "not a snapshot", id="empty"),
+        pytest.param(b"\xff\xfe", "not a snapshot", id="not-utf-8"),
         pytest.param(b"[]", "not a snapshot", id="something-else"),
-        pytest.param(b'{"version":1}', "not a snapshot", id="half-of-one"),
-        pytest.param(encode(SessionState())[:-1], "not a snapshot", id="one-cut-off"),
-        pytest.param(b'{"version":2,"inbox":{}}', "of version 2 cannot be read here; 1 can", id="of-a-later-version"),
+        pytest.param(b'{"version":1}', "not a snapshot", id="fields-missing"),
+        pytest.param(encode(SessionState())[:-1], "not a snapshot", id="truncated"),
+        pytest.param(b'{"version":2,"inbox":{}}', "has version 2; this program reads version 1", id="a-later-version"),
     ],
 )
-def test_what_cannot_be_read_is_refused(data: bytes, message: str) -> None:
+def test_a_damaged_or_newer_snapshot_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(UnknownSnapshot, match=message):
         decode(data)

@@ -1,240 +1,37 @@
-"""Every event changes the state as it says, and an event that comes too late changes nothing."""
+"""What a session lists as pending."""
 
-from typing import Final, get_args
-
-import pytest
-
-from sideband.core.events import (
-    AuditRecorded,
-    Cancelled,
-    Checkpoint,
-    Closed,
-    Compacted,
-    Deduped,
-    Deferred,
-    Dropped,
-    DropReason,
-    Equipped,
-    Event,
-    Expired,
-    ExpiryReason,
-    Fired,
-    Granted,
-    Idled,
-    Inherited,
-    InjectAccepted,
-    InjectDelivered,
-    Injected,
-    InjectReplaced,
-    InjectRevoked,
-    PermissionAsked,
-    PermissionReplied,
-    ProviderEvaluated,
-    Queued,
-    RequestCommitted,
-    ResultRecorded,
-    Revoked,
-    Started,
-    TurnCommitted,
-    TurnVoided,
-)
-from sideband.core.items import QueuedMessage, QueuedReminder
-from sideband.core.seams import InjectMode, Mode, Seam
-from sideband.core.state import SessionState, apply, fold
-from sideband.core.trust import IN_PROCESS, Grant, GrantField, Trust
-from tests.builders import a_reminder, a_text
-from tests.sessions import CLIENT
-
-QUEUED: Final = Queued(item=QueuedReminder(reminder=a_reminder("q"), mode=Mode.AUDIT_ONLY, provenance=CLIENT))
-LIVE: Final = Injected(reminder=a_reminder("r", ttl_turns=3), provenance=IN_PROCESS)
-SAID: Final = InjectAccepted(
-    item=QueuedMessage(message_id="m", content=tuple(a_text("one")), mode=InjectMode.STEER, provenance=CLIENT)
-)
-SENT: Final = RequestCommitted(turn=1)
-CALL: Final = {"id": "c1", "name": "read_file"}
-ASKED: Final = PermissionAsked(request_id="p")
-GRANT: Final = Grant(trust=Trust.PEER, principal="planner", field=GrantField.MODE, value="interrupt_immediate")
-SKIPPED: Final = Checkpoint(turn=1, seam=Seam.PRE_TOOL_DISPATCH, ids=("q",), dispatch_skipped=True)
+from sideband.core.seams import InjectMode
+from sideband.core.state import PendingState, pending, waiting
+from tests.builders import a_draft, a_reminder
+from tests.sessions import CLIENT, PEER, Session
 
 
-def summary(state: SessionState) -> dict[str, object]:
-    """All that a state knows, as far as it is not empty."""
-    known: dict[str, object] = {
-        "inbox": [item.id for item in state.inbox.items()],
-        "live": [(item.id, item.first_turn, item.last_turn, item.left_out) for item in state.live],
-        "audit": [entry.reminder.id for entry in state.audit],
-        "messages": state.messages,
-        "open_calls": list(state.open_calls),
-        "request": None if state.request is None else (state.request.turn, state.request.attempt),
-        "settling": None if state.request is None else list(state.request.settling),
-        "left_out": None if state.request is None else list(state.request.left_out),
-        "turn": state.live.turn,
-        "running": state.running,
-        "closed": state.closed,
-        "queue_held": state.queue_held,
-        "skipped_batches": state.skipped_batches,
-        "window": state.window,
-        "permissions": list(state.permissions),
-        "grants": state.grants,
-        "equipped": state.equipped,
-    }
-    return {name: value for name, value in known.items() if value}
+def test_an_empty_session_lists_nothing() -> None:
+    session = Session()
+    assert waiting(session.state) == ()
+    assert pending(session.state) == ()
 
 
-ONE = [("r", None, None, 0)]
-SHOWN = [("r", 1, 3, 0)]
-
-# The events before, the event, and what the state knows after it.
-CHANGES: Final[dict[type, tuple[tuple[Event, ...], Event, dict[str, object]]]] = {
-    Queued: ((), QUEUED, {"inbox": ["q"]}),
-    Injected: ((), LIVE, {"live": ONE}),
-    Inherited: (
-        (),
-        Inherited(reminder=a_reminder("r"), provenance=IN_PROCESS, sub_agent_id="helper"),
-        {"live": ONE},
-    ),
-    Fired: (
-        (LIVE, SENT),
-        Fired(reminder_id="r", turn=1, rendered_role="system"),
-        {"live": ONE, "request": (1, 1), "settling": ["r"]},
-    ),
-    Deferred: ((LIVE, SENT), Deferred(reminder_id="r", turn=1), {"live": ONE, "request": (1, 1), "left_out": ["r"]}),
-    Deduped: ((LIVE,), Deduped(replaced_id="r", replacing_id="s", dedupe_key="k"), {}),
-    Expired: ((LIVE,), Expired(reminder_id="r", reason=ExpiryReason.TTL, turn=1), {}),
-    Revoked: ((QUEUED,), Revoked(reminder_id="q"), {}),
-    Dropped: ((QUEUED,), Dropped(reminder_id="q", reason=DropReason.SESSION_CLOSED), {}),
-    AuditRecorded: (
-        (QUEUED,),
-        AuditRecorded(reminder=a_reminder("q"), provenance=CLIENT, turn=0),
-        {"audit": ["q"]},
-    ),
-    ProviderEvaluated: ((), ProviderEvaluated(provider_id="p", event_name="session_idle", fired=False), {}),
-    InjectAccepted: ((Cancelled(),), SAID, {"inbox": ["m"]}),
-    InjectDelivered: (
-        (SAID,),
-        InjectDelivered(message_id="m", content=tuple(a_text("one"))),
-        {"messages": [{"role": "user", "content": a_text("one")}]},
-    ),
-    InjectRevoked: ((SAID,), InjectRevoked(message_id="m"), {}),
-    InjectReplaced: ((SAID,), InjectReplaced(message_id="m", content=(), revision=2), {"inbox": ["m"]}),
-    RequestCommitted: ((SENT,), RequestCommitted(turn=1, attempt=2), {"request": (1, 2)}),
-    TurnCommitted: (
-        (LIVE, SENT, Fired(reminder_id="r", turn=1, rendered_role="system")),
-        TurnCommitted(turn=1, reply={"role": "assistant", "tool_calls": [CALL]}),
-        {
-            "live": SHOWN,
-            "turn": 1,
-            "messages": [{"role": "assistant", "tool_calls": [CALL]}],
-            "open_calls": ["c1"],
-        },
-    ),
-    TurnVoided: (
-        (LIVE, SENT, Fired(reminder_id="r", turn=1, rendered_role="system")),
-        TurnVoided(turn=1),
-        {"live": ONE},
-    ),
-    Compacted: (
-        (LIVE, SENT, Fired(reminder_id="r", turn=1, rendered_role="system"), TurnCommitted(turn=1)),
-        Compacted(turn=1, archived_messages=2, messages=({"role": "system", "content": "so far"},)),
-        {
-            "live": [("r", 1, 2, 0)],
-            "turn": 1,
-            "window": 1,
-            "messages": [{"role": "system", "content": "so far"}],
-        },
-    ),
-    ResultRecorded: (
-        (TurnCommitted(turn=1, reply={"role": "assistant", "tool_calls": [CALL, {"id": "c2"}]}),),
-        ResultRecorded(call_id="c1", status="ok", message={"role": "tool"}),
-        {
-            "turn": 1,
-            "messages": [{"role": "assistant", "tool_calls": [CALL, {"id": "c2"}]}, {"role": "tool"}],
-            "open_calls": ["c2"],
-        },
-    ),
-    Checkpoint: ((SKIPPED,), SKIPPED, {"skipped_batches": 2}),
-    Started: ((), Started(), {"running": True}),
-    Idled: ((Started(),), Idled(), {}),
-    Cancelled: ((Started(), ASKED), Cancelled(), {"queue_held": True}),
-    PermissionAsked: ((), ASKED, {"permissions": ["p"]}),
-    PermissionReplied: ((ASKED,), PermissionReplied(request_id="p"), {}),
-    Granted: ((), Granted(grant=GRANT), {"grants": [GRANT]}),
-    Equipped: ((), Equipped(ids=("provider mine",)), {"equipped": ("provider mine",)}),
-    Closed: ((Started(),), Closed(), {"closed": True}),
-}
+def test_queued_reminders_come_before_live_ones_and_messages_are_not_listed() -> None:
+    session = Session()
+    session.inject(a_reminder("live-1"))
+    session.inject(a_reminder("live-2"))
+    session.accept(a_draft(), PEER)
+    session.say("when you are done", InjectMode.QUEUE)
+    session.accept(a_draft())
+    rows = pending(session.state)
+    assert [(row.state, row.place, row.reminder.id) for row in rows] == [
+        (PendingState.QUEUED, 0, "id-1"),
+        (PendingState.QUEUED, 1, "id-3"),
+        (PendingState.LIVE, 0, "live-1"),
+        (PendingState.LIVE, 1, "live-2"),
+    ]
+    assert (rows[0].provenance.principal, rows[1].provenance) == ("planner", CLIENT)
 
 
-def test_there_is_a_row_for_every_event() -> None:
-    assert CHANGES.keys() == set(get_args(Event))
-
-
-@pytest.mark.parametrize("kind", CHANGES)
-def test_an_event_changes_the_state(kind: type) -> None:
-    before, event, after = CHANGES[kind]
-    assert isinstance(event, kind)
-    state = fold(before)
-    apply(state, event)
-    assert summary(state) == after
-
-
-def test_a_new_session_knows_nothing() -> None:
-    state = SessionState()
-    assert summary(state) == {}
-    assert (state.next_turn, state.permission_open) == (1, False)
-
-
-def test_folding_goes_on_from_a_state_that_is_given() -> None:
-    state = fold([QUEUED])
-    assert fold([LIVE], state) is state
-    assert summary(state) == {"inbox": ["q"], "live": ONE}
-
-
-@pytest.mark.parametrize(
-    "late",
-    [
-        pytest.param(Fired(reminder_id="r", turn=1, rendered_role="system"), id="shown-by-no-request"),
-        pytest.param(Deferred(reminder_id="r", turn=1), id="left-out-of-no-request"),
-        pytest.param(InjectReplaced(message_id="gone", content=(), revision=2), id="exchanged-after-its-end"),
-        pytest.param(PermissionReplied(request_id="gone"), id="answer-to-no-question"),
-        pytest.param(Checkpoint(turn=0, seam=Seam.LOOP_EXIT, ids=("q",)), id="checkpoint-without-a-skip"),
-    ],
-)
-def test_an_event_that_comes_too_late_changes_nothing(late: Event) -> None:
-    before = (QUEUED, LIVE, SAID)
-    assert summary(fold([*before, late])) == summary(fold(before))
-
-
-def test_a_reminder_that_ended_while_its_request_was_open_is_settled_with_nothing() -> None:
-    shown, left_out = (Injected(reminder=a_reminder(name), provenance=IN_PROCESS) for name in ("shown", "left-out"))
-    state = fold(
-        [
-            shown,
-            left_out,
-            SENT,
-            Fired(reminder_id="shown", turn=1, rendered_role="system"),
-            Deferred(reminder_id="left-out", turn=1),
-            Expired(reminder_id="shown", reason=ExpiryReason.CLEARED, turn=0),
-            Expired(reminder_id="left-out", reason=ExpiryReason.CLEARED, turn=0),
-            TurnCommitted(turn=1),
-        ]
-    )
-    assert summary(state) == {"turn": 1}
-
-
-def test_a_request_of_another_turn_begins_anew() -> None:
-    shown = Fired(reminder_id="r", turn=1, rendered_role="system")
-    state = fold([LIVE, SENT, shown, RequestCommitted(turn=2)])
-    assert summary(state) == {"live": ONE, "request": (2, 1)}
-    assert state.next_turn == 3
-
-
-def test_a_retry_goes_on_with_what_the_first_attempt_showed() -> None:
-    shown = Fired(reminder_id="r", turn=1, rendered_role="system")
-    state = fold([LIVE, SENT, shown, RequestCommitted(turn=1, attempt=2), TurnCommitted(turn=1)])
-    assert summary(state) == {"live": SHOWN, "turn": 1}
-
-
-def test_a_compaction_that_keeps_only_the_lifecycle_leaves_the_messages() -> None:
-    said = (SAID, InjectDelivered(message_id="m", content=tuple(a_text("one"))))
-    state = fold([*said, Compacted(turn=0, archived_messages=1)])
-    assert state.messages == fold(said).messages
+def test_a_live_reminder_is_listed_with_the_turns_it_has_left() -> None:
+    session = Session()
+    session.inject(a_reminder("r1", ttl_turns=3))
+    session.turn()
+    (row,) = pending(session.state)
+    assert row.reminder == a_reminder("r1", ttl_turns=2)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from sideband.core.accept import Selector
 from sideband.core.errors import InvalidOption
-from sideband.core.lifecycle import Selector
 from sideband.core.transcript import (
     Transcript,
     TranscriptEvent,
@@ -50,7 +50,7 @@ def test_changing_an_event_shown_as_a_dict_changes_nothing_else() -> None:
 
 def test_a_transcript_in_which_an_id_stands_twice_is_refused() -> None:
     twice = Transcript(events=tuple(reminder_event(a_reminder("a"), event_id=name) for name in ("e1", "e2")))
-    with pytest.raises(InvalidOption, match="'a' stands twice"):
+    with pytest.raises(InvalidOption, match="two reminders with id 'a'"):
         clear_reminders(twice, Selector(tag="ci"))
 
 
@@ -69,7 +69,7 @@ def test_a_compactor_that_gives_the_messages_back_has_compacted_nothing(form: Ca
     messages: Any = [{"role": "user", "content": "hello"}]
     transcript = Transcript(messages=messages, events=(reminder_event(a_reminder("a"), event_id="e1"),))
     compacted = transcript_compact(transcript, strategy="custom", custom_compactor=lambda given, _: form(given))
-    assert compacted == (transcript, 0, ())
+    assert compacted == ((), (transcript, 0))
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import textwrap
 from pathlib import PurePath
 
-from sideband.lint.check import Finding, check_source
+from sideband.lint.check import LintFinding, check_source
 
 
-def check_text(text: str, name: str = "agent.py", *, model: str | None = None) -> tuple[Finding, ...]:
+def check_text(text: str, name: str = "agent.py", *, model: str | None = None) -> tuple[LintFinding, ...]:
     """What is wrong with a file of this name that holds `text`, without its indentation."""
     return check_source(textwrap.dedent(text).encode(), PurePath(name), model=model)
 

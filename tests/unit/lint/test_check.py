@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.catalogue import Severity
-from sideband.core.diagnostics import DIAGNOSTICS, UnknownDiagnostic
-from sideband.lint.check import Finding, Report, check, check_source
+from sideband.core.diagnostics import DIAGNOSTICS, Severity, UnknownDiagnostic
+from sideband.lint.check import LintFinding, Report, check, check_source
 from sideband.lint.files import MAX_BYTES, SUFFIXES
-from sideband.lint.routes import UnknownRoute
+from sideband.lint.rules import UnknownRoute
 
 ENDLESS = 'session.remind("x")\n'
 
@@ -41,7 +40,7 @@ def test_findings_come_in_the_order_of_path_and_place(tmp_path: Path) -> None:
 def test_a_finding_says_all_there_is_to_say(tmp_path: Path) -> None:
     a_tree(tmp_path, agent_py='\nsession.remind("x", ttl_turns=1, propagate="up")')
     assert check([tmp_path]).findings == (
-        Finding(
+        LintFinding(
             path=(tmp_path / "agent.py").as_posix(),
             line=2,
             column=34,
@@ -138,7 +137,7 @@ def test_a_model_without_a_transport_is_refused(tmp_path: Path) -> None:
         pytest.param("a.toml", b"[reminder]\nbody = \n", (2, 8), id="toml"),
         pytest.param("a.jsonl", b'{}\n{"reminder"}\n', (2, 12), id="lines-of-json"),
         pytest.param("a.json", b'{\n"reminder": "\xff"}', (2, 14), id="not-utf-8"),
-        pytest.param("a.toml", b"\xef\xbb\xbfreminder = '\xff'", (1, 13), id="not-utf-8-behind-a-mark"),
+        pytest.param("a.toml", b"\xef\xbb\xbfreminder = '\xff'", (1, 13), id="not-utf-8-after-a-mark"),
     ],
 )
 def test_a_broken_file_that_speaks_of_reminders_is_reported(
@@ -160,7 +159,7 @@ def test_a_broken_file_that_speaks_of_reminders_is_reported(
         pytest.param("image.json", b"\x89PNG\r\n\x1a\n\x00\xff", id="binary"),
     ],
 )
-def test_a_broken_file_is_somebody_else_s_unless_it_was_named(tmp_path: Path, name: str, text: bytes) -> None:
+def test_a_broken_file_is_ignored_unless_it_was_named(tmp_path: Path, name: str, text: bytes) -> None:
     (tmp_path / name).write_bytes(text)
     assert lines(check([tmp_path])) == []
     assert [code for _, _, code in lines(check([tmp_path / name]))] == ["SIDEBAND-100"]

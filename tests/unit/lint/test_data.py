@@ -1,11 +1,15 @@
-"""JSON and TOML: what counts as ours, and that nothing else does."""
+"""JSON and TOML: how they are read, and which of their content is checked."""
 
 import json
+import tomllib
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sideband.lint.data import read_json, read_json_lines, read_toml
+from sideband.lint.literals import MAX_DEPTH, Array, Table, UnreadableSource, Value, plain
 from tests.unit.lint.checking import check_text, codes, places
 
 GOOD = {"body": "The build is red.", "ttl_turns": 1}
@@ -228,3 +232,222 @@ def test_no_document_is_too_strange_to_be_checked(document: object) -> None:
 def test_no_text_is_too_strange_to_be_read_as_data(text: str) -> None:
     for name in ("spec.json", "spec.jsonl", "spec.toml"):
         check_text(text, name)
+
+
+# JSON.
+
+
+JSON_DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON_DOCUMENTS, st.sampled_from([None, 0, 2]), st.booleans())
+def test_json_values_are_those_of_the_standard_reader(document: object, indent: int | None, ascii_only: bool) -> None:  # noqa: FBT001 - drawn
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
+    assert plain(read_json(text)) == document
+
+
+@given(st.text(alphabet='{}[]",:\\ntrue0-1.eE \n\tu"'))
+def test_what_is_accepted_is_what_the_standard_reader_accepts(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        with pytest.raises(UnreadableSource):
+            read_json(text)
+    else:
+        assert plain(read_json(text)) == expected
+
+
+def test_keys_stand_where_they_are_written() -> None:
+    value = read_json('{"a": 1,\n  "b": [\n    {"ü": 0, "c": 2}]}')
+    assert isinstance(value, Table)
+    inner = next(table for table in [value.value("b")] if table is not None)
+    assert [(entry.key, *entry.at) for entry in value.entries] == [("a", 1, 2), ("b", 2, 3)]
+    assert inner.at == (2, 8)
+
+
+def test_columns_count_characters() -> None:
+    value = read_json('{"🙂🙂": 0, "after": 1}')
+    assert isinstance(value, Table)
+    assert value.entries[1].at == (1, 11)
+
+
+def test_a_key_that_comes_twice_is_remembered_with_its_place() -> None:
+    value = read_json('{"a": 1,\n "a": 2}')
+    assert isinstance(value, Table)
+    assert [(entry.key, *entry.at) for entry in value.repeated] == [("a", 2, 2)]
+    assert plain(value) == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "complaint"),
+    [
+        pytest.param("", (1, 1), "expected a value", id="nothing"),
+        pytest.param('{"a": 1,}', (1, 9), "expected a string", id="a-comma-too-many-in-an-object"),
+        pytest.param("[1,]", (1, 4), "expected a value", id="a-comma-too-many-in-a-list"),
+        pytest.param("[1 2]", (1, 4), "expected ',' or ']'", id="a-comma-too-few"),
+        pytest.param('{"a" 1}', (1, 6), "expected ':'", id="no-colon"),
+        pytest.param('{\n  "a": tru\n}', (2, 8), "expected a value", id="a-word-cut-short"),
+        pytest.param("// a comment\n{}", (1, 1), "expected a value", id="a-comment"),
+        pytest.param("{} {}", (1, 4), "expected the end of the text", id="two-documents"),
+        pytest.param('"\\x"', (1, 1), "invalid escape or number", id="an-unknown-escape"),
+        pytest.param('["open', (1, 2), "expected a string", id="a-string-without-end"),
+        pytest.param("NaN", (1, 1), "expected a value", id="not-a-number"),
+        pytest.param("1" * 5000, (1, 1), "invalid escape or number", id="a-number-beyond-what-python-reads"),
+        pytest.param("[" * 5000, (1, MAX_DEPTH + 2), f"nested more than {MAX_DEPTH} deep", id="nested-without-end"),
+    ],
+)
+def test_what_is_not_json_is_refused_where_it_is_noticed(text: str, place: tuple[int, int], complaint: str) -> None:
+    with pytest.raises(UnreadableSource) as refused:
+        read_json(text)
+    assert (refused.value.at, str(refused.value)) == (place, f"not JSON: {complaint}")
+
+
+def test_lines_are_read_one_by_one_and_numbered_together() -> None:
+    first, second, third = read_json_lines('{"a": 1}\n\n  \nbroken\n {"b": 2}\r\n')
+    assert isinstance(first, Table)
+    assert isinstance(second, UnreadableSource)
+    assert isinstance(third, Table)
+    assert (first.entries[0].at, second.at, third.entries[0].at) == ((1, 2), (4, 1), (5, 3))
+
+
+# TOML.
+
+
+DOCUMENT = '''\
+# a comment with [brackets] and "quotes
+title = "a # b" # another
+"quoted key" = 'its'
+dotted.inner . key = 1979-05-27 07:32:00
+list = [
+    "first", # with a comment ]
+    { name = "inline", "odd key" = [1, 2] },
+]
+text = """
+[not.a.header]
+key = "no key" \\""" still inside
+"""""
+raw = \'\'\'
+it's ' and '' inside\'\'\'
+
+[table]
+"ünï" = 2
+
+[[array]]
+number = 1
+[array.below]
+deep = true
+[[array]]
+number = 2
+[[array.nested]]
+leaf = "x"
+[[array.nested]]
+leaf = "y"
+'''
+
+
+def toml_places(value: Value, path: str = "") -> Iterator[tuple[str, int, int]]:
+    """Every key and item of a value with its place."""
+    if isinstance(value, Table):
+        for entry in value.entries:
+            yield f"{path}/{entry.key}", *entry.at
+            yield from toml_places(entry.value, f"{path}/{entry.key}")
+    elif isinstance(value, Array):
+        for number, item in enumerate(value.items):
+            yield f"{path}/{number}", *item.at
+            yield from toml_places(item, f"{path}/{number}")
+
+
+def test_toml_values_are_those_of_the_standard_reader() -> None:
+    assert plain(read_toml(DOCUMENT)) == tomllib.loads(DOCUMENT)
+
+
+def test_keys_and_items_stand_where_they_are_written() -> None:
+    assert list(toml_places(read_toml(DOCUMENT))) == [
+        ("/title", 2, 1),
+        ("/quoted key", 3, 1),
+        ("/dotted", 4, 1),
+        ("/dotted/inner", 4, 1),
+        ("/dotted/inner/key", 4, 1),
+        ("/list", 5, 1),
+        ("/list/0", 6, 5),
+        ("/list/1", 7, 5),
+        ("/list/1/name", 7, 7),
+        ("/list/1/odd key", 7, 24),
+        ("/list/1/odd key/0", 7, 37),
+        ("/list/1/odd key/1", 7, 40),
+        ("/text", 9, 1),
+        ("/raw", 13, 1),
+        ("/table", 16, 1),
+        ("/table/ünï", 17, 1),
+        ("/array", 19, 1),
+        ("/array/0", 19, 1),
+        ("/array/0/number", 20, 1),
+        ("/array/0/below", 21, 1),
+        ("/array/0/below/deep", 22, 1),
+        ("/array/1", 23, 1),
+        ("/array/1/number", 24, 1),
+        ("/array/1/nested", 25, 1),
+        ("/array/1/nested/0", 25, 1),
+        ("/array/1/nested/0/leaf", 26, 1),
+        ("/array/1/nested/1", 27, 1),
+        ("/array/1/nested/1/leaf", 28, 1),
+    ]
+
+
+def test_windows_line_ends_make_no_difference() -> None:
+    assert list(toml_places(read_toml(DOCUMENT.replace("\n", "\r\n")))) == list(toml_places(read_toml(DOCUMENT)))
+
+
+SCALARS = st.sampled_from(
+    ['"a"', "'b'", '"""c\n"d" \\" """', "'''e\n'f' '''", "1", "-2.5", "true", "1979-05-27", '"#"']
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[ {' , '.join(items)} ]")
+        | st.lists(inner, max_size=3).map(lambda items: "[\n" + "".join(f"  {item},  # ]\n" for item in items) + "]")
+        | st.lists(inner, max_size=3).map(
+            lambda items: f"{{ {', '.join(f'k{n} = {item}' for n, item in enumerate(items))} }}"
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(VALUES, max_size=4), st.sampled_from(["", "[t]\n", "[[t]]\n", '[ "q.r" . s ]\n']))
+def test_every_key_is_found_on_a_line_that_has_it(values: list[str], header: str) -> None:
+    text = header + "".join(f"key{number} = {value}\n" for number, value in enumerate(values))
+    lines = text.splitlines()
+    for path, line, column in toml_places(read_toml(text)):
+        key = path.rpartition("/")[2]
+        if key.startswith(("k0", "k1", "k2", "key")):
+            assert lines[line - 1][column - 1 :].startswith(f"{key} ")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        pytest.param("a = 1\nb = \n", (2, 5), id="no-value"),
+        pytest.param("a = 1\na = 2\n", (2, 6), id="a-key-twice"),
+        pytest.param('a = "open', (1, 1), id="a-string-without-end"),
+        pytest.param("a = " + "1" * 5000, (1, 1), id="a-number-beyond-what-python-reads"),
+        pytest.param("a = " + "[" * 5000, (1, 1), id="nested-without-end"),
+    ],
+)
+def test_what_is_not_toml_is_refused_where_it_is_noticed(text: str, place: tuple[int, int]) -> None:
+    with pytest.raises(UnreadableSource, match="not TOML: ") as refused:
+        read_toml(text)
+    assert refused.value.at == place
+
+
+def test_toml_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(UnreadableSource, match="deep"):
+        read_toml(f"a = {'[' * (MAX_DEPTH + 1)}{']' * (MAX_DEPTH + 1)}")
+
+
+def test_a_document_without_anything_is_an_empty_table() -> None:
+    assert plain(read_toml("  \n# nothing\n")) == {}

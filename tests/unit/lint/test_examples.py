@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sideband.core.advisories import ADVICE
-from sideband.core.catalogue import FAMILY, Diagnostic, Severity
+from sideband.core.diagnostics import ADVICE, FAMILY, Diagnostic, Severity
 from sideband.lint.check import check
 from tests.unit.lint.checking import check_text
 

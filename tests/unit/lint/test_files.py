@@ -76,7 +76,10 @@ def test_a_path_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_refused_when_it_is_named(tmp_path: Path) -> None:
     a_tree(tmp_path, "readme.md")
     (complaint,) = names_below(tmp_path, "readme.md")
-    assert complaint == "readme.md: not of a kind that is checked, which are .py .json .jsonl .ndjson .toml"
+    assert (
+        complaint
+        == "readme.md: files of this kind are not checked; the suffix must be one of .py .json .jsonl .ndjson .toml"
+    )
 
 
 def test_what_is_not_a_regular_file_is_not_opened(tmp_path: Path) -> None:

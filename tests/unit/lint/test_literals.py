@@ -3,10 +3,10 @@
 from sideband.lint.literals import (
     START,
     Array,
-    Entry,
     Position,
     Scalar,
     Table,
+    TableEntry,
     Unknown,
     Value,
     plain,
@@ -20,8 +20,8 @@ def a_scalar(value: object, line: int = 1) -> Scalar:
     return Scalar(value=value, at=Position(line, 1))
 
 
-def an_entry(key: object, value: Value, line: int = 1) -> Entry:
-    return Entry(key=key, value=value, at=Position(line, 1))
+def an_entry(key: object, value: Value, line: int = 1) -> TableEntry:
+    return TableEntry(key=key, value=value, at=Position(line, 1))
 
 
 def test_of_equal_keys_the_last_counts_and_each_further_one_is_remembered() -> None:

@@ -1,16 +1,20 @@
 """One run, however it is driven: to the end, step by step, or iterated over."""
 
 import asyncio
+from typing import TypeVar
 
 import pytest
 
+from sideband.core.apply import fold
 from sideband.core.errors import SessionBusy
-from sideband.core.state import fold
+from sideband.core.messages import Reply
+from sideband.core.state import Decision
 from sideband.loop.agent import AgentRun
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import Committed, Decision, FileChange, Lease, ModelError, Reply
+from sideband.ports import FileChange, Lease, ModelError
 from sideband.render.view import RequestView
 from sideband.testing import MemoryStore
+from tests.decisions import whole
 from tests.loop_builders import (
     AScene,
     ATool,
@@ -23,6 +27,8 @@ from tests.loop_builders import (
     until,
     vars_of,
 )
+
+_Value = TypeVar("_Value")
 
 
 def an_eventful_scene() -> AScene:
@@ -150,17 +156,17 @@ def test_the_same_inbox_gives_the_same_requests_whatever_ran_before() -> None:
 class SlowStore(MemoryStore):
     """Like a store on a disk it decides a moment after it was asked."""
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
+    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
         await asyncio.sleep(0)
         return await super().commit(session_id, decide, lease=lease)
 
 
 def test_a_run_is_not_over_before_its_session_is_idle_and_its_record_complete() -> None:
     class Noting(MemoryStore):
-        async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-            committed = await super().commit(session_id, decide, lease=lease)
-            busy.extend((type(event).__name__, scene.session.busy) for event in committed.events)
-            return committed
+        async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+            decided = await super().commit(session_id, whole(decide), lease=lease)
+            busy.extend((type(event).__name__, scene.session.busy) for event in decided.events)
+            return decided.value
 
     busy: list[tuple[str, bool]] = []
     scene = AScene(store=Noting())
@@ -208,7 +214,7 @@ def test_leaving_an_iteration_early_ends_the_run() -> None:
         await others()
         assert run.over
         assert run.result is None
-        with pytest.raises(RuntimeError, match="before it came to a result"):
+        with pytest.raises(RuntimeError, match="before it had a result"):
             await run.finish()
 
     asyncio.run(main())
@@ -364,7 +370,7 @@ def test_a_hook_cannot_drive_the_run_it_is_told_by(how: str) -> None:
         runs.append(await scene.begin())
         result = await runs[0].finish()
         assert result.status is LoopStatus.COMPLETED
-        assert "not driven from inside" in result.problems[0].message
+        assert "cannot call step() or finish() of the same run" in result.problems[0].message
 
     asyncio.run(main())
 

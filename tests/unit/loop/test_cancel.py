@@ -1,308 +1,499 @@
-"""Cancelling a turn: it never happened or ended in order, and the inbox does not notice."""
+"""Cancel scopes: awaiting code that may be cancelled, time out, or refuse to stop."""
 
 import asyncio
-from typing import Any
+import threading
 
 import pytest
 
-from sideband.core.events import Cancelled, Expired, Fired, TurnCommitted, TurnVoided
-from sideband.loop.run import LoopStatus, Step
-from sideband.ports import ModelError, Reply, ToolContext
-from sideband.render.view import RequestView
-from tests.loop_builders import AScene, ATool, a_reply, hang, others, same_state, unanswered_calls, until
+from sideband.loop import cancel
+from sideband.loop.cancel import GRACE_SECONDS, CancelScope, Deadlines, Ended, OutOfTime, UnexpectedExit
+from sideband.loop.guard import describe
+from sideband.testing import SeededEventLoop, run_schedule
+from tests.loop_builders import hang, others
 
 
-def cancelling(scene: AScene) -> Any:  # noqa: ANN401 - a line of a script
-    """A model call that a client cancels; it would never have answered."""
+async def _answer() -> int:
+    return 42
 
-    async def line(_view: RequestView) -> str:
-        assert await scene.session.cancel()
-        await hang()
+
+def test_what_is_awaited_inside_is_returned() -> None:
+    assert asyncio.run(CancelScope().run(_answer())) == 42
+
+
+def test_what_it_raises_is_raised() -> None:
+    async def fail() -> None:
+        raise LookupError("nothing there")
+
+    with pytest.raises(LookupError, match="nothing there"):
+        asyncio.run(CancelScope().run(fail()))
+
+
+def test_ending_the_scope_ends_what_is_awaited() -> None:
+    async def main() -> None:
+        scope = CancelScope()
+        asyncio.get_running_loop().call_soon(scope.end)
+        with pytest.raises(Ended):
+            await scope.run(hang())
+        assert scope.ended
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(main())
+
+
+def test_after_the_end_nothing_more_is_awaited() -> None:
+    async def main() -> None:
+        scope, begun = CancelScope(), []
+        scope.end()
+
+        async def work() -> None:
+            begun.append(1)
+
+        with pytest.raises(Ended):
+            await scope.run(work())
+        assert begun == []
+
+    asyncio.run(main())
+
+
+def test_ending_reaches_everything_that_is_inside() -> None:
+    async def main() -> None:
+        scope = CancelScope()
+        tasks = [asyncio.create_task(scope.run(hang())) for _ in range(3)]
+        await others()
+        scope.end()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [Ended] * 3
+
+    asyncio.run(main())
+
+
+def test_one_scope_inside_another_ends_alone() -> None:
+    async def main() -> None:
+        outer, inner = CancelScope(), CancelScope()
+
+        async def work() -> str:
+            asyncio.get_running_loop().call_soon(inner.end)
+            with pytest.raises(Ended):
+                await inner.run(hang())
+            return "went on"
+
+        assert await outer.run(work()) == "went on"
+
+    asyncio.run(main())
+
+
+def test_the_outer_scope_ends_the_inner_one_too() -> None:
+    async def main() -> None:
+        outer, inner = CancelScope(), CancelScope()
+        asyncio.get_running_loop().call_soon(outer.end)
+        with pytest.raises(Ended):
+            await outer.run(inner.run(hang()))
+        assert not inner.ended
+
+    asyncio.run(main())
+
+
+def test_what_takes_too_long_is_out_of_time() -> None:
+    with pytest.raises(OutOfTime):
+        run_schedule(1, lambda: CancelScope().run(hang(), seconds=10))
+
+
+def test_a_time_out_of_somebody_else_stays_what_it_is() -> None:
+    async def work() -> None:
+        raise TimeoutError("the server was slow")
+
+    with pytest.raises(TimeoutError, match="the server was slow"):
+        asyncio.run(CancelScope().run(work(), seconds=60))
+
+
+def test_ending_twice_is_ending_once() -> None:
+    async def main() -> None:
+        scope = CancelScope()
+        task = asyncio.create_task(scope.run(hang()))
+        await others()
+        scope.end()
+        await asyncio.sleep(0)
+        scope.end()
+        with pytest.raises(Ended):
+            await task
+
+    asyncio.run(main())
+
+
+def test_what_is_ended_while_it_runs_out_of_time_has_ended() -> None:
+    async def main() -> None:
+        scope = CancelScope()
+
+        async def work() -> None:
+            try:
+                await hang()
+            finally:
+                scope.end()
+                await others()
+
+        with pytest.raises(Ended):
+            await scope.run(work(), seconds=0)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(main())
+
+
+def test_what_does_not_mind_being_ended_is_returned_and_leaves_no_trace() -> None:
+    async def main() -> None:
+        scope = CancelScope()
+
+        async def stubborn() -> str:
+            try:
+                await hang()
+            except asyncio.CancelledError:
+                return "finished all the same"
+            return ""
+
+        asyncio.get_running_loop().call_soon(scope.end)
+        assert await scope.run(stubborn()) == "finished all the same"
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_is_cancelled() -> None:
+    async def main() -> None:
+        task = asyncio.create_task(CancelScope().run(hang()))
+        await others()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_who_gives_up_by_itself_does_not_cancel_whoever_waits() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    async def main() -> None:
+        with pytest.raises(UnexpectedExit):
+            await CancelScope().run(work())
+
+    asyncio.run(main())
+
+
+# Code that does not stop.
+
+
+class Stubborn:
+    """Does not heed so many cancellations, and then comes back."""
+
+    def __init__(self, cancellations: int) -> None:
+        self.left = cancellations
+        self.closed = False
+
+    async def work(self) -> str:
+        try:
+            while self.left:
+                try:
+                    await hang()
+                except asyncio.CancelledError:
+                    self.left -= 1
+        except GeneratorExit:
+            self.closed = True
+            raise
         return "too late"
 
-    return line
+
+def test_what_comes_back_after_its_time_is_out_of_time() -> None:
+    async def main() -> None:
+        with pytest.raises(OutOfTime) as late:
+            await CancelScope().run(Stubborn(1).work(), seconds=10)
+        assert not late.value.given_up
+        assert asyncio.get_running_loop().time() == 10
+
+    run_schedule(1, main)
 
 
-def test_a_cancelled_model_call_never_happened() -> None:
-    scene = AScene()
-    scene.says(cancelling(scene), "Done.")
+def test_what_fails_after_its_time_is_out_of_time() -> None:
+    async def work() -> None:
+        try:
+            await hang()
+        except asyncio.CancelledError:
+            raise LookupError("lost") from None
+
+    with pytest.raises(OutOfTime):
+        run_schedule(1, lambda: CancelScope().run(work(), seconds=10))
+
+
+def test_what_blocks_the_loop_past_its_time_is_out_of_time() -> None:
+    async def work() -> str:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SeededEventLoop)
+        loop.advance(11)
+        return "too late"
+
+    with pytest.raises(OutOfTime):
+        run_schedule(1, lambda: CancelScope().run(work(), seconds=10))
+
+
+@pytest.mark.parametrize("how", ["time", "end"])
+def test_what_does_not_stop_is_given_up_after_a_little_while(how: str) -> None:
+    stubborn = Stubborn(1_000)
+
+    async def main() -> float:
+        scope, loop = CancelScope(), asyncio.get_running_loop()
+        if how == "end":
+            loop.call_later(10, scope.end)
+        with pytest.raises(Ended if how == "end" else OutOfTime) as stopped:
+            await scope.run(stubborn.work(), seconds=10 if how == "time" else None)
+        assert stopped.value.given_up
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await asyncio.sleep(0)
+        return loop.time()
+
+    assert run_schedule(1, main) == 10 + GRACE_SECONDS
+    assert stubborn.closed
+
+
+@pytest.mark.parametrize("closings", [5, 150], ids=["some-times", "for-ever"])
+def test_what_awaits_even_while_it_is_closed_is_given_up_all_the_same(closings: int) -> None:
+    told: list[int] = []
+
+    async def work() -> None:
+        while len(told) < closings:
+            try:
+                await hang()
+            except (asyncio.CancelledError, GeneratorExit):
+                told.append(1)
+
+    with pytest.raises(OutOfTime) as late:
+        run_schedule(1, lambda: CancelScope().run(work(), seconds=10))
+    assert late.value.given_up
+    assert len(told) == min(closings, 101)
+    # What could not be closed is kept; where there is no loop any more, it has nothing left to await.
+    while cancel._UNCLOSABLE:
+        with pytest.raises(AttributeError):
+            cancel._UNCLOSABLE.pop().close()
+
+
+def test_what_waits_for_a_task_that_does_not_stop_is_given_up_too() -> None:
+    stubborn = Stubborn(3)
+
+    async def main() -> float:
+        inner = asyncio.ensure_future(stubborn.work())
+
+        async def work() -> str:
+            return await inner
+
+        with pytest.raises(OutOfTime) as late:
+            await CancelScope().run(work(), seconds=10)
+        assert late.value.given_up
+        when = asyncio.get_running_loop().time()
+        while not inner.done():
+            inner.cancel()
+            await asyncio.sleep(0)
+        return when
+
+    assert run_schedule(1, main) == 10 + GRACE_SECONDS
+
+
+def test_what_waits_for_a_task_is_told_of_its_end_and_gets_its_value() -> None:
+    async def main() -> list[str]:
+        async def slow(name: str) -> str:
+            await asyncio.sleep(5)
+            return name
+
+        async def work() -> list[str]:
+            return [*await asyncio.gather(slow("a"), slow("b")), await asyncio.ensure_future(slow("c"))]
+
+        return await CancelScope().run(work(), seconds=60)
+
+    assert run_schedule(1, main) == ["a", "b", "c"]
+
+
+def test_what_waits_for_a_task_has_it_cancelled_when_its_time_is_up() -> None:
+    ended: list[float] = []
 
     async def main() -> None:
-        await scene.session.remind("a fact", ttl_turns=1)
-        result = await scene.play()
-        assert (result.status, result.turns, result.usage.prompt_tokens) == (LoopStatus.CANCELLED, 0, 0)
-        assert (scene.state.running, scene.state.request) == (False, None)
-        (pending,) = await scene.session.pending()
-        assert (pending.state, pending.reminder.ttl_turns) == ("live", 1)
-        await scene.play("Go on.")
+        async def slow() -> None:
+            try:
+                await hang()
+            finally:
+                await asyncio.sleep(1)
+                ended.append(asyncio.get_running_loop().time())
 
-    asyncio.run(main())
-    assert scene.events(TurnVoided) == [TurnVoided(turn=1)]
-    assert [event.turn for event in scene.events(TurnCommitted)] == [1]
-    assert [request.turn for request in scene.model.requests] == [1, 1]
-    assert scene.requests_with("a fact") == [1, 2]
-    assert [event.turn for event in scene.events(Expired)] == [1]
-    assert [event.turn for event in scene.events(Fired)] == [1, 1]
-    assert same_state(scene)
+        async def work() -> None:
+            await asyncio.ensure_future(slow())
+
+        with pytest.raises(OutOfTime) as late:
+            await CancelScope().run(work(), seconds=10)
+        assert not late.value.given_up
+
+    run_schedule(1, main)
+    assert ended == [11]
 
 
-def test_cancelled_tools_have_a_result_each() -> None:
-    scene = AScene(ATool("slow", hang), ATool("quick"))
+def test_time_limits_and_task_groups_of_its_own_work_as_ever() -> None:
+    async def work() -> list[str]:
+        said: list[str] = []
 
+        async def say(word: str, after: float) -> None:
+            await asyncio.sleep(after)
+            said.append(word)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(say("one", 1))
+            group.create_task(say("two", 2))
+        try:
+            async with asyncio.timeout(3):
+                await hang()
+        except TimeoutError:
+            said.append("three")
+        return said
+
+    async def main() -> list[str]:
+        said = await CancelScope().run(work(), seconds=60)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        return said
+
+    assert run_schedule(1, main) == ["one", "two", "three"]
+
+
+def test_who_is_really_cancelled_is_cancelled_though_the_code_did_not_mind() -> None:
     async def main() -> None:
-        run = await scene.begin()
-        await until(run, Step.TURN)
-        driving = asyncio.create_task(run.finish())
+        task = asyncio.create_task(CancelScope().run(Stubborn(1).work(), seconds=60))
         await others()
-        assert await scene.session.cancel()
-        assert (await driving).status is LoopStatus.CANCELLED
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
-    scene.says(a_reply("slow", "quick", "slow"))
     asyncio.run(main())
-    assert scene.results() == [("c2", "ok"), ("c1", "cancelled"), ("c3", "cancelled")]
-    assert unanswered_calls(scene.state.messages) == []
-    assert scene.events(TurnCommitted)
-    assert not scene.events(TurnVoided)
-    assert same_state(scene)
 
 
-def test_a_single_cancelled_tool_has_a_result() -> None:
-    scene = AScene(ATool("slow", hang))
-    scene.says(a_reply("slow"))
+def test_who_is_really_cancelled_waits_no_longer_than_the_time_there_was() -> None:
+    async def main() -> float:
+        task = asyncio.create_task(CancelScope().run(Stubborn(1_000).work(), seconds=60))
+        await others()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return asyncio.get_running_loop().time()
+
+    assert run_schedule(1, main) == 60 + GRACE_SECONDS
+
+
+class Odd(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), Odd("x"), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize("late", [False, True], ids=["at-once", "after-a-while"])
+def test_nobody_ends_the_program_or_the_run_by_raising_something(error: BaseException, late: bool) -> None:  # noqa: FBT001 - a column
+    async def work() -> None:
+        if late:
+            await asyncio.sleep(0)
+        raise error
 
     async def main() -> None:
-        driving = asyncio.create_task(scene.play())
-        await others()
-        await scene.session.cancel()
-        assert (await driving).status is LoopStatus.CANCELLED
+        with pytest.raises(UnexpectedExit) as unexpected:
+            await CancelScope().run(work(), seconds=60)
+        assert unexpected.value.__cause__ is error
+        assert describe(unexpected.value).startswith(type(error).__name__)
 
     asyncio.run(main())
-    assert scene.results() == [("c1", "cancelled")]
 
 
-def test_a_cancelled_tool_says_what_it_has_already_done() -> None:
-    def write(_args: object, context: ToolContext) -> object:
-        context.applied("wrote src/a.py")
-        context.applied("deleted src/b.py")
-        return hang()
+def test_an_interrupted_program_is_interrupted() -> None:
+    async def work() -> None:
+        raise KeyboardInterrupt
 
-    scene = AScene(ATool("write", write))
-    scene.says(a_reply("write"))
+    async def main() -> str:
+        try:
+            await CancelScope().run(work(), seconds=60)
+        except KeyboardInterrupt:
+            return "interrupted"
+        return ""
+
+    assert asyncio.run(main()) == "interrupted"
+    heard: list[str] = []
+
+    async def beside() -> None:
+        with pytest.raises(UnexpectedExit):
+            await CancelScope().run(work())
+        heard.append("only somebody's word")
+
+    thread = threading.Thread(target=lambda: asyncio.run(beside()))
+    thread.start()
+    thread.join()
+    assert heard == ["only somebody's word"]
+
+
+def test_whoever_is_thrown_away_throws_away_what_it_waits_for() -> None:
+    stubborn = Stubborn(1)
 
     async def main() -> None:
-        driving = asyncio.create_task(scene.play())
-        await others()
-        await scene.session.cancel()
-        await driving
+        waiting = CancelScope().run(stubborn.work(), seconds=60)
+        waiting.send(None)
+        waiting.close()
 
     asyncio.run(main())
-    assert scene.result_text() == "Cancelled. Already done for good: wrote src/a.py; deleted src/b.py."
+    assert stubborn.closed
 
 
-@pytest.mark.parametrize("event", ["post_turn", "post_step", "pre_finish"])
-def test_a_run_can_be_cancelled_between_turns(event: str) -> None:
-    tool = ATool()
-    scene = AScene(tool)
-    scene.says(a_reply("work") if event != "pre_finish" else "Done.", "never said")
+def test_what_ends_its_own_scope_is_ended_where_it_waits_next() -> None:
+    async def main() -> None:
+        scope = CancelScope()
 
-    async def hook(_context: object) -> None:
-        await scene.session.cancel()
-
-    scene.hooks.register_session_hook(event, hook)
-    result = asyncio.run(scene.play())
-    assert (result.status, result.turns) == (LoopStatus.CANCELLED, 1)
-    assert len(tool.calls) == (event == "post_step")
-    assert unanswered_calls(scene.state.messages) == []
-    assert (scene.state.running, len(scene.events(Cancelled))) == (False, 1)
-
-
-def test_a_run_can_be_cancelled_while_it_waits_to_try_again() -> None:
-    scene = AScene()
-    scene.says(ModelError("busy", status=503), "never said")
-
-    class Cancelling:
-        def monotonic(self) -> float:
-            return 0.0
-
-        def now_ms(self) -> int:
-            return 0
-
-        async def sleep(self, _seconds: float) -> None:
-            await scene.session.cancel()
+        async def work() -> None:
+            scope.end()
             await hang()
 
-    result = asyncio.run(scene.play(clock=Cancelling()))
-    assert (result.status, len(scene.model.requests)) == (LoopStatus.CANCELLED, 1)
-    assert scene.kinds.count("TurnVoided") == 1
-
-
-def test_a_run_can_be_cancelled_before_it_begins() -> None:
-    scene = AScene()
-
-    async def main() -> None:
-        run = await scene.begin()
-        run.cancel()
-        assert (await run.finish()).status is LoopStatus.CANCELLED
-
-    asyncio.run(main())
-    assert (scene.model.requests, scene.state.running) == ([], False)
-
-
-def test_cancelling_leaves_the_inbox_as_it_is() -> None:
-    scene = AScene()
-
-    async def line(_view: RequestView) -> str:
-        await scene.session.remind("later", mode="finish_step")
-        await scene.session.inject("steered", mode="steer")
-        await scene.session.prompt("queued")
-        await scene.session.cancel()
-        await hang()
-        return ""
-
-    scene.says(line)
-    result = asyncio.run(scene.play())
-    assert [item.id for item in result.undelivered] == [item.id for item in scene.state.inbox.items()]
-    assert len(result.undelivered) == 3
-
-
-def a_scene_cancelled_with_a_message_in_the_queue() -> AScene:
-    scene = AScene()
-
-    async def line(_view: RequestView) -> str:
-        await scene.session.prompt("queued")
-        await scene.session.cancel()
-        await hang()
-        return ""
-
-    scene.says(line)
-    return scene
-
-
-@pytest.mark.parametrize(
-    ("after_cancel", "starts"),
-    [
-        pytest.param("hold", False, id="held-messages-wait-for-the-clients-next-word"),
-        pytest.param("deliver", True, id="others-start-a-turn-once-the-session-is-idle"),
-    ],
-)
-def test_queued_messages_after_a_cancel(after_cancel: str, starts: bool) -> None:  # noqa: FBT001 - a column
-    scene = a_scene_cancelled_with_a_message_in_the_queue()
-
-    async def main() -> None:
-        await scene.play(queue_after_cancel=after_cancel)
-        assert await scene.session.talk.start_queued() is starts
+        with pytest.raises(Ended):
+            await scope.run(work())
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    ("task", "requests"),
-    [
-        pytest.param("next word", [2, 3], id="a-prompt"),
-        pytest.param(None, [2], id="a-run-without-one"),
-    ],
-)
-def test_the_next_word_of_the_client_releases_what_was_held(task: str | None, requests: list[int]) -> None:
-    scene = a_scene_cancelled_with_a_message_in_the_queue()
+# Many limits, one timer.
 
+
+def test_scopes_that_share_an_alarm_run_out_of_time_each_at_its_own() -> None:
+    async def main() -> list[tuple[str, float]]:
+        deadlines, loop = Deadlines(keeps_timer=True), asyncio.get_running_loop()
+        ended: list[tuple[str, float]] = []
+
+        async def wait(name: str, seconds: float) -> None:
+            with pytest.raises(OutOfTime):
+                await CancelScope(deadlines).run(hang(), seconds=seconds)
+            ended.append((name, loop.time()))
+
+        await asyncio.gather(wait("last", 30), wait("first", 10), wait("second", 20))
+        await wait("alone", 5)
+        deadlines.stop()
+        return ended
+
+    assert run_schedule(1, main) == [("first", 10.0), ("second", 20.0), ("last", 30.0), ("alone", 35.0)]
+
+
+def test_a_limit_that_was_lifted_ends_nobody_later() -> None:
     async def main() -> None:
-        await scene.play()
-        await scene.play(task)
+        deadlines = Deadlines(keeps_timer=True)
+        assert await CancelScope(deadlines).run(_answer(), seconds=10) == 42
+        await CancelScope(deadlines).run(asyncio.sleep(15), seconds=20)
+        deadlines.stop()
 
-    asyncio.run(main())
-    assert scene.requests_with("queued") == requests
-    assert scene.requests_with("next word") == requests[1:]
-
-
-def test_where_nothing_runs_there_is_nothing_to_cancel() -> None:
-    scene, other = AScene(), AScene()
-
-    async def main() -> None:
-        assert not await scene.session.cancel()
-        await scene.play()
-        before = len(scene.journal)
-        assert not await scene.session.cancel()
-        assert len(scene.journal) == before
-
-        async def line(_view: RequestView) -> str:
-            assert not await scene.session.cancel()
-            return "unharmed"
-
-        other.says(line)
-        assert (await other.play()).text == "unharmed"
-
-    asyncio.run(main())
+    run_schedule(1, main)
 
 
-# Somebody else cancels it, over the journal.
+def test_a_scope_of_its_own_leaves_no_timer_behind() -> None:
+    async def main() -> float:
+        await CancelScope().run(_answer(), seconds=3_600)
+        await asyncio.sleep(1)
+        return asyncio.get_running_loop().time()
 
-
-def test_a_reply_to_a_turn_that_was_cancelled_meanwhile_is_not_acted_upon() -> None:
-    tool = ATool()
-    scene = AScene(tool)
-
-    async def line(_view: RequestView) -> Reply:
-        await scene.session.talk.cancel(hold_queue=True)
-        return a_reply("work")
-
-    scene.says(line, "never said")
-    result = asyncio.run(scene.play())
-    assert (result.status, result.turns, tool.calls) == (LoopStatus.CANCELLED, 0, [])
-    assert unanswered_calls(scene.state.messages) == []
-    assert same_state(scene)
-
-
-def test_tools_that_were_cancelled_meanwhile_end_the_run_and_keep_their_one_result() -> None:
-    scene = AScene()
-
-    async def do(*_: object) -> str:
-        await scene.session.talk.cancel(hold_queue=True)
-        return "too late"
-
-    scene.tools = (ATool(do=do),)
-    scene.says(a_reply("work"), "never said")
-    result = asyncio.run(scene.play())
-    assert (result.status, result.turns, len(scene.model.requests)) == (LoopStatus.CANCELLED, 1, 1)
-    assert scene.results() == [("c1", "cancelled")]
-    assert same_state(scene)
-
-
-# The task that drives it is cancelled.
-
-
-@pytest.mark.parametrize("tools", [["slow"], ["slow", "slow"]], ids=["one-tool", "two-tools"])
-def test_cancelling_the_driving_task_leaves_an_idle_session_and_a_result_for_every_call(tools: list[str]) -> None:
-    scene = AScene(ATool("slow", hang))
-    scene.says(a_reply(*tools))
-
-    async def main() -> None:
-        await scene.session.remind("for the file", mode="audit_only")
-        driving = asyncio.create_task(scene.play())
-        await others()
-        driving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await driving
-
-    asyncio.run(main())
-    assert {status for _, status in scene.results()} == {"cancelled"}
-    assert unanswered_calls(scene.state.messages) == []
-    assert (scene.state.running, scene.session.busy) == (False, False)
-    assert scene.kinds.count("AuditRecorded") == 1
-    assert same_state(scene)
-
-
-def test_cancelling_the_driving_task_in_a_model_call_voids_the_turn() -> None:
-    scene = AScene()
-    scene.says(lambda _view: hang())
-
-    async def main() -> None:
-        driving = asyncio.create_task(scene.play())
-        await others()
-        assert scene.state.running
-        driving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await driving
-
-    asyncio.run(main())
-    assert scene.events(TurnVoided) == [TurnVoided(turn=1)]
-    assert (scene.state.running, scene.state.request, scene.state.next_turn) == (False, None, 1)
+    assert run_schedule(1, main) == 1.0

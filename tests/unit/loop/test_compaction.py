@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from sideband.core.events import Compacted, Expired, Injected
+from sideband.core.messages import Message
 from sideband.core.reminder import Reminder
 from sideband.core.transcript import Transcript
 from sideband.loop.agent import AgentRun
 from sideband.loop.compaction import Custom, KeepLast, Summarize
-from sideband.loop.problems import Problem
+from sideband.loop.guard import Problem
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import Message
 from sideband.render.view import RequestView
 from sideband.testing import run_schedule
 from tests.loop_builders import AScene, a_reply, hang, others, same_state, until
@@ -282,32 +282,36 @@ def test_without_a_compactor_it_does_not() -> None:
     ("compactor", "words"),
     [
         pytest.param(lambda *_: 1 / 0, "ZeroDivisionError", id="one-that-raises"),
-        pytest.param(lambda *_: None, "must return messages, not None", id="nothing"),
-        pytest.param(lambda *_: ["text"], "must return messages", id="no-messages"),
-        pytest.param(lambda *_: [{"content": "by whom?"}], "must return messages", id="messages-of-nobody"),
-        pytest.param(lambda *_: {"summary": "s"}, "must return messages", id="another-mapping"),
+        pytest.param(lambda *_: None, "must return a list of messages, not None", id="nothing"),
+        pytest.param(lambda *_: ["text"], "must return a list of messages", id="no-messages"),
+        pytest.param(lambda *_: [{"content": "by whom?"}], "must return a list of messages", id="messages-of-nobody"),
+        pytest.param(lambda *_: {"summary": "s"}, "must return a list of messages", id="another-mapping"),
         pytest.param(
-            lambda *_: [{"role": "system", "content": None}], "must return messages", id="messages-that-say-nothing"
+            lambda *_: [{"role": "system", "content": None}],
+            "must return a list of messages",
+            id="messages-that-say-nothing",
         ),
-        pytest.param(lambda *_: [{"role": "oracle", "content": "?"}], "must return messages", id="an-unknown-role"),
+        pytest.param(
+            lambda *_: [{"role": "oracle", "content": "?"}], "must return a list of messages", id="an-unknown-role"
+        ),
         pytest.param(
             lambda *_: [{"role": "assistant", "content": "", "tool_calls": [{"name": "run", "args": {}}]}],
-            "must return messages",
+            "must return a list of messages",
             id="a-call-that-no-result-could-name",
         ),
         pytest.param(
             lambda *_: [{"role": "assistant", "content": "", "tool_calls": "run"}],
-            "must return messages",
+            "must return a list of messages",
             id="no-calls",
         ),
         pytest.param(
             lambda *_: [{"role": "user", "content": [{"type": "text", "text": 5}]}],
-            "must return messages",
+            "must return a list of messages",
             id="a-text-that-is-none",
         ),
         pytest.param(
             lambda *_: [{"role": "user", "content": "x", "at": object()}],
-            "that a journal can hold",
+            "that can be stored as JSON",
             id="what-no-journal-can-hold",
         ),
     ],
@@ -365,8 +369,8 @@ def test_a_conversation_that_has_gone_on_meanwhile_is_not_compacted() -> None:
         await scene.play()
         before = tuple(scene.state.messages)
         await scene.play("Go on.")
-        assert await scene.session.talk.compact(before, [SUMMARY]) == 0
-        assert await scene.session.talk.compact(tuple(scene.state.messages), [SUMMARY]) == 4
+        assert await scene.session.talk.compact(before, [SUMMARY], begun_at=0) == 0
+        assert await scene.session.talk.compact(tuple(scene.state.messages), [SUMMARY], begun_at=0) == 4
 
     asyncio.run(main())
     assert scene.state.messages == [SUMMARY]

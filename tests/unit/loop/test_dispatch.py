@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from sideband.loop.outcome import MAX_RESULT_CHARACTERS
+from sideband.core.messages import UNREADABLE, ToolCall
+from sideband.loop.dispatch import MAX_RESULT_CHARACTERS
 from sideband.loop.run import LoopStatus, Step
-from sideband.ports import UNREADABLE, ToolCall, ToolContext, ToolOutput
+from sideband.ports import ToolContext, ToolOutput
 from sideband.testing import run_schedule
 from tests.loop_builders import AScene, ATool, a_call, a_reply, hang, others, unanswered_calls, until
 
@@ -75,7 +76,7 @@ class AskedForNothing:
     [
         pytest.param(
             "{oops",
-            "Not run: its arguments are no JSON object, but '{oops'. Call it again with an object.",
+            "Not run: the arguments must be a JSON object, not '{oops'. Call it again with an object.",
             id="no-json",
         ),
         pytest.param(
@@ -111,7 +112,7 @@ def test_a_call_that_takes_too_long_times_out_alone_and_says_what_it_did() -> No
     scene.says(a_reply("slow", "quick"))
     run_schedule(1, lambda: scene.play(tool_seconds=60))
     assert dict(scene.results()) == {"c1": "timed_out", "c2": "ok"}
-    assert scene.result_text("c1") == "Timed out after 60 s. Already done for good: wrote a.py."
+    assert scene.result_text("c1") == "Timed out after 60 s. Changes already made: wrote a.py."
 
 
 def test_one_call_can_be_cancelled_and_its_siblings_and_the_run_live_on() -> None:
@@ -139,7 +140,7 @@ def test_one_call_can_be_cancelled_and_its_siblings_and_the_run_live_on() -> Non
 
     asyncio.run(main())
     assert scene.results() == [("c1", "cancelled"), ("c2", "ok")]
-    assert scene.result_text("c1") == "Cancelled. It has reported no change until then."
+    assert scene.result_text("c1") == "Cancelled. It has reported no changes."
 
 
 def test_a_cancelled_call_that_has_written_lists_it() -> None:
@@ -158,7 +159,7 @@ def test_a_cancelled_call_that_has_written_lists_it() -> None:
         await driving
 
     asyncio.run(main())
-    assert scene.result_text() == "Cancelled. Already done for good: wrote a.py."
+    assert scene.result_text() == "Cancelled. Changes already made: wrote a.py."
 
 
 @pytest.mark.parametrize("cancel", ["call", "run", "task"])
@@ -218,10 +219,10 @@ def test_a_tool_that_does_not_stop_at_its_time_is_left_to_itself_and_reported(si
     result = run_schedule(1, lambda: scene.play(tool_seconds=60))
     assert (result.status, result.text) == (LoopStatus.COMPLETED, "Done.")
     assert dict(scene.results())["c1"] == "timed_out"
-    assert "did not stop when it was told to" in scene.result_text()
+    assert "did not stop when it was cancelled" in scene.result_text()
     ((where, message, _),) = result.problems
     assert where == "tool slow"
-    assert "was left where it stood. ('c1')" in message
+    assert "and was abandoned. ('c1')" in message
 
 
 @pytest.mark.parametrize("how", ["run", "call", "task"])
@@ -280,13 +281,13 @@ def test_a_tool_may_say_how_long_it_takes(own: object, limit: float) -> None:
     [
         pytest.param(ToolOutput(text="fine"), "ok", "fine", id="an-output"),
         pytest.param(ToolOutput(text="broken", is_error=True), "error", "broken", id="an-output-that-is-an-error"),
-        pytest.param(None, "error", "The tool returned None, which is no output.", id="nothing"),
-        pytest.param({"text": "hi"}, "error", "which is no output.", id="a-mapping"),
-        pytest.param(ToolOutput(text=b"hi"), "error", "which is no output.", id="bytes-for-text"),  # type: ignore[arg-type]
+        pytest.param(None, "error", "The tool returned None, not a ToolOutput.", id="nothing"),
+        pytest.param({"text": "hi"}, "error", "not a ToolOutput.", id="a-mapping"),
+        pytest.param(ToolOutput(text=b"hi"), "error", "not a ToolOutput.", id="bytes-for-text"),  # type: ignore[arg-type]
         pytest.param(
             ToolOutput(text="hi", original_bytes="9"),  # type: ignore[arg-type]
             "error",
-            "which is no output.",
+            "not a ToolOutput.",
             id="a-size-that-is-no-number",
         ),
         pytest.param(ToolOutput(text="a \udcff name"), "ok", "a ? name", id="text-no-journal-can-hold"),
@@ -394,7 +395,7 @@ def test_what_a_tool_notes_is_told_as_a_text_whatever_it_is(end: str) -> None:
         await driving
 
     asyncio.run(main())
-    assert scene.result_text().endswith("Already done for good: 5.")
+    assert scene.result_text().endswith("Changes already made: 5.")
 
 
 def test_a_gigantic_result_is_shortened_and_says_so() -> None:

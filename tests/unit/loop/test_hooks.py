@@ -10,8 +10,8 @@ import pytest
 
 from sideband.core.errors import InvalidOption, UnknownOption
 from sideband.core.hookevents import SessionEvent, WorkerEvent
+from sideband.loop.guard import Problem
 from sideband.loop.hooks import HOOK_SECONDS, WHEN, HookContext, Hooks
-from sideband.loop.problems import Problem
 from sideband.loop.run import LoopStatus
 from sideband.ports import FileChange, ModelError, ToolOutput
 from sideband.testing import SeededEventLoop, run_schedule
@@ -203,7 +203,9 @@ def test_hooks_that_fail_or_hang_are_reported_by_name_and_stop_nothing(door: thr
         Problem(f"hook {here}fails on pre_tool_use", f"{here}fails raised LookupError: lost"),
         Problem("hook hang on post_tool_use", "hang took longer than 0.2 s"),
         # One thread is lost; the second time it is not called.
-        Problem(f"hook {here}hangs on post_turn", f"{here}hangs was not called: an earlier call of it still hangs"),
+        Problem(
+            f"hook {here}hangs on post_turn", f"{here}hangs was not called: an earlier call of it is still running"
+        ),
     ]
 
 
@@ -241,7 +243,7 @@ def test_an_action_about_which_nothing_is_done_is_reported(event: str, answer: o
     scene.hooks.register_session_hook(event, hook)
     result = asyncio.run(scene.play(compactor="keep_last", max_turns=2))
     assert bool(result.problems) is reported
-    assert all("nothing is done here about" in problem.message for problem in result.problems)
+    assert all("is ignored: a session hook can decide nothing but" in problem.message for problem in result.problems)
 
 
 def test_one_hook_is_told_what_happened_whatever_another_made_of_it() -> None:

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
+from sideband.core.accept import accept
 from sideband.core.events import Checkpoint, ResultRecorded
-from sideband.core.inbox import accept
+from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.messages import Reply
 from sideband.core.seams import MAX_SKIPPED_BATCHES, Mode, Seam
 from sideband.core.trust import Provenance, Trust
 from sideband.loop.run import LoopResult, LoopStatus
-from sideband.ports import Reply
 from sideband.render.view import RequestView
 from tests.builders import a_draft
-from tests.loop_builders import AScene, ATool, a_call, a_reply, unanswered_calls
+from tests.loop_builders import AScene, ATool, a_call, a_reply
 
 EDITOR = Provenance(trust=Trust.CONTROLLER, principal="editor", via="acp")
 
@@ -31,7 +32,9 @@ def interrupting(scene: AScene, reply: Reply, body: str = "Stop: the deploy is f
 async def interrupt(scene: AScene, sender: Provenance, reminder_id: str) -> None:
     """Somebody interrupts over a bridge."""
     draft = a_draft(mode=Mode.INTERRUPT_IMMEDIATE)
-    await scene.session.talk.commit(lambda state: accept(state.inbox, draft, sender, new_id=reminder_id).events)
+    await scene.session.talk.commit(
+        lambda state: accept(state, draft, sender, new_id=reminder_id, limits=DEFAULT_LIMITS)
+    )
 
 
 def test_no_tool_of_an_interrupted_batch_has_any_effect() -> None:
@@ -41,40 +44,12 @@ def test_no_tool_of_an_interrupted_batch_has_any_effect() -> None:
     assert [tool.calls for tool in scene.tools] == [[], []]
 
 
-def test_every_call_of_an_interrupted_batch_has_one_result_that_says_so() -> None:
-    scene = AScene()
-    scene.says(interrupting(scene, a_reply("work", "work", "unheard_of")))
-    asyncio.run(scene.play())
-    assert scene.results() == [("c1", "interrupted"), ("c2", "interrupted"), ("c3", "interrupted")]
-    assert unanswered_calls(scene.state.messages) == []
-
-
 def test_the_request_after_an_interrupt_shows_it_behind_the_results() -> None:
     scene = AScene()
     scene.says(interrupting(scene, a_reply("work")))
     asyncio.run(scene.play())
     assert scene.requests_with("the deploy is frozen") == [2]
     assert scene.model.requests[1].messages[-1]["status"] == "interrupted"
-
-
-@pytest.mark.parametrize(
-    ("sender", "named"),
-    [
-        pytest.param(EDITOR, "interrupted by editor.", id="a-client-by-its-name"),
-        pytest.param(Provenance(provider_id="watch_build"), "interrupted by watch_build.", id="a-watcher-by-its-id"),
-        pytest.param(Provenance(), "interrupted by the operator.", id="this-process-as-the-operator"),
-    ],
-)
-def test_an_interrupted_result_names_its_true_source(sender: Provenance, named: str) -> None:
-    scene = AScene()
-
-    async def line(_view: RequestView) -> Reply:
-        await interrupt(scene, sender, "r1")
-        return a_reply("work")
-
-    scene.says(line)
-    asyncio.run(scene.play())
-    assert named in scene.result_text()
 
 
 def test_two_who_interrupt_are_both_named_and_each_once() -> None:
@@ -96,13 +71,6 @@ def test_a_skipped_batch_leaves_a_checkpoint_that_says_so() -> None:
     asyncio.run(scene.play())
     (checkpoint,) = scene.events(Checkpoint)
     assert checkpoint == Checkpoint(turn=1, seam=Seam.PRE_TOOL_DISPATCH, ids=("main-2",), dispatch_skipped=True)
-
-
-def test_the_tokens_of_an_interrupted_turn_are_counted() -> None:
-    scene = AScene()
-    scene.says(interrupting(scene, a_reply("work", tokens=70)), a_reply(text="Understood.", tokens=30))
-    result = asyncio.run(scene.play())
-    assert (result.turns, result.usage.prompt_tokens, result.usage.output_tokens) == (2, 100, 2)
 
 
 @pytest.mark.parametrize("end", ["budget", "suspension"])

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sideband.core.events import PermissionAsked, PermissionReplied
+from sideband.core.messages import ToolCall
 from sideband.core.seams import Seam
 from sideband.loop.run import LoopStatus
-from sideband.ports import ToolCall
 from tests.loop_builders import AScene, ATool, a_call, a_reply, hang, others
 
 

@@ -3,10 +3,11 @@
 import asyncio
 
 from sideband.core.events import Equipped, Event, Fired, ResultRecorded, TurnVoided
-from sideband.loop.problems import Problem
+from sideband.loop.guard import Problem
 from sideband.loop.run import LoopStatus
 from sideband.runtime.agents import llm_call
 from sideband.testing import MemoryStore
+from tests.decisions import saying
 from tests.loop_builders import AScene, ATool, a_call, a_reply, hang, others, same_state, unanswered_calls
 
 
@@ -26,7 +27,7 @@ async def died_in(*tools: ATool, script: object) -> list[Event]:
 async def a_revived_scene(journal: list[Event], *tools: ATool) -> AScene:
     """A new process that finds this journal."""
     scene = AScene(*tools, store=MemoryStore())
-    await scene.session.talk.commit(lambda _: journal)
+    await scene.session.talk.commit(saying(*journal))
     return scene
 
 
@@ -167,7 +168,7 @@ def test_a_resumed_session_names_the_hooks_and_providers_that_are_missing() -> N
         resumed = await a_revived_scene(scene.journal)
         resumed.hooks.register_step_hook(post=by_hand)
         result = await resumed.play("Go on.")
-        missing = "it was registered when this session last ran, and is not now"
+        missing = "it was registered when this session last ran, and is not registered now"
         assert result.problems == (Problem("provider mine", missing), Problem("hook hang", missing))
         assert (await resumed.play("And on.")).problems == (), "once"
         assert [event.ids for event in resumed.events(Equipped)] == [

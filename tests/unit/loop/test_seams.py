@@ -8,9 +8,9 @@ import pytest
 
 from sideband.core.errors import NoRunningTurn
 from sideband.core.events import Checkpoint, InjectDelivered
+from sideband.core.messages import Reply, ToolCall
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.loop.run import LoopResult, Step
-from sideband.ports import Reply, ToolCall
 from sideband.render.view import RequestView
 from tests.loop_builders import AScene, ATool, a_reply, others, same_state, unanswered_calls, until
 

@@ -8,15 +8,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from sideband.core.draft import Draft
+from sideband.core.accept import Selector, clear, revoke_reminder
 from sideband.core.errors import UnknownReminder
-from sideband.core.inbox import revoke_reminder
-from sideband.core.lifecycle import Selector, clear
 from sideband.core.live import LiveIndex
-from sideband.core.reminder import RoleHint
+from sideband.core.reminder import Draft, RoleHint
 from sideband.core.seams import Mode
 from sideband.core.trust import IN_PROCESS, Provenance
-from sideband.render.profile import Cache, Placement, Profile, Wire
+from sideband.render.profiles import Cache, Placement, Profile, Wire
 from sideband.render.renderer import Renderer
 from sideband.render.view import RequestView
 from sideband.testing import ScriptedModel
@@ -40,12 +38,12 @@ def test_what_an_operator_says_is_not_undone_by_a_later_judge(judge: Provenance)
     agent = AnAgent(a_reply("work"), "Done.")
 
     async def main() -> None:
-        told = await agent.session.remind("Keep to the plan.", **DIRECTION)
+        told = await agent.session.remind("Keep to the plan.", dedupe_key="direction")
         await agent.accept(a_judgement(mode=Mode.INTERRUPT_IMMEDIATE), judge)
         with pytest.raises(UnknownReminder):
-            revoke_reminder(agent.state.inbox, told.reminder_id, judge)
+            revoke_reminder(agent.state, told.reminder_id, judge)
         await agent.play()
-        cleared = clear(agent.state.live, Selector(dedupe_key="direction"), judge)
+        cleared = clear(agent.state, Selector(dedupe_key="direction"), judge)
         assert told.reminder_id not in str(cleared)
 
     asyncio.run(main())
@@ -129,7 +127,7 @@ def test_every_reminder_says_that_it_is_one(
             live = LiveIndex()
             live.add(a_reminder("r1", body=BODY, role_hint=hint, ttl_turns=ttl_turns), sender)
             view = RequestView(turn=1, system="You help.", messages=ENDINGS[ending], tools=[], live=live)
-            body = Renderer(profile, model="any", placement=placement).render(view).body
+            body = Renderer(profile, model="any", placement=placement).render(view).request.body
             found = [text for text in texts_in(decoded(body)) if BODY in text]
             assert len(found) == 1
             assert len(MARKED.findall(found[0])) == found[0].count(BODY) == 1

@@ -54,13 +54,6 @@ def test_a_hook_may_deny_a_call(answer: object, text: str) -> None:
     assert (scene.tools[0].calls, scene.results(), scene.result_text()) == ([], [("c1", "denied")], text)
 
 
-def test_a_deny_still_injects_its_reminder() -> None:
-    scene = around(pre=answering({"reminder": {"body": "Fridays are frozen."}, "then": {"deny": "no"}}))
-    play(scene)
-    assert scene.tools[0].calls == []
-    assert scene.requests_with("Fridays are frozen.") == [2]
-
-
 @pytest.mark.parametrize(
     "reminder",
     [
@@ -216,7 +209,7 @@ def test_a_body_beside_a_denial_is_no_reminder_and_that_is_said() -> None:
     scene = around(pre=answering({"body": "Fridays are frozen.", "deny": "frozen"}))
     result = play(scene)
     assert (scene.tools[0].calls, len(scene.state.live)) == ([], 0)
-    assert "a body beside a decision is none" in result.problems[0].message
+    assert "`body` is ignored when the hook returns a decision" in result.problems[0].message
 
 
 def test_a_hook_that_shortens_a_result_says_by_how_much_and_the_model_is_told() -> None:

@@ -1,4 +1,4 @@
-"""What went wrong, and whether to try again."""
+"""Failures become one kind of error that says whether a retry can help."""
 
 import json
 
@@ -40,7 +40,7 @@ def test_a_word_stands_for_a_status_and_the_status_tells_whether_to_try_again(wo
         pytest.param(("gone_fishing",), None, id="an-unknown-word"),
         pytest.param((200,), None, id="a-number-that-is-no-failure"),
         pytest.param((None,), None, id="nothing"),
-        pytest.param(("9" * 5_000, 503), 503, id="a-number-nobody-reads"),
+        pytest.param(("9" * 5_000, 503), 503, id="an-endless-number"),
         pytest.param(({"a": 1}, True), None, id="no-word-and-no-number"),
         pytest.param((), None, id="nothing-at-all"),
     ],
@@ -55,7 +55,7 @@ def test_a_refusal_names_the_service_the_status_and_the_reason() -> None:
     assert refused("Acme", None, "odd").retryable is False
 
 
-def test_a_reason_is_quoted_as_far_as_somebody_would_read_it() -> None:
+def test_a_long_reason_is_shortened() -> None:
     assert len(str(refused("Acme", 400, "x" * 10_000))) < QUOTED_CHARACTERS + 50
 
 
@@ -64,7 +64,10 @@ def test_a_reason_is_quoted_as_far_as_somebody_would_read_it() -> None:
     [
         pytest.param(httpx2.ReadTimeout("slow"), "Acme did not answer in time: slow", True, id="too-late"),
         pytest.param(
-            httpx2.ConnectError(""), "Acme cannot be reached, or is no longer: ConnectError", True, id="not-reached"
+            httpx2.ConnectError(""),
+            "Acme cannot be reached, or the connection broke: ConnectError",
+            True,
+            id="not-reached",
         ),
         pytest.param(
             json.JSONDecodeError("odd", "{", 1),
@@ -74,21 +77,21 @@ def test_a_reason_is_quoted_as_far_as_somebody_would_read_it() -> None:
         ),
         pytest.param(
             msgspec.ValidationError("Expected `str`"),
-            "Acme sent something that is no reply: Expected `str`",
+            "Acme sent an invalid reply: Expected `str`",
             False,
             id="something-else",
         ),
         pytest.param(
             httpx2.UnsupportedProtocol("no 'localhost://'"),
-            "the address of Acme has to begin with http:// or https://",
+            "the address of Acme must begin with http:// or https://",
             False,
             id="an-address-without-a-protocol",
         ),
         pytest.param(
             httpx2.LocalProtocolError("Illegal header value b'Bearer secret'"),
-            "Acme cannot be reached: no request could be written",
+            "Acme cannot be reached: the request could not be written",
             True,
-            id="a-header-that-is-none-and-may-be-the-key",
+            id="an-illegal-header-that-may-be-the-key",
         ),
     ],
 )

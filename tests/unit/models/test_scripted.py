@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sideband.core.events import Usage
 from sideband.core.live import LiveIndex
+from sideband.core.messages import Message, Reply, ToolCall
 from sideband.core.trust import Provenance, Trust
-from sideband.core.usage import Usage
-from sideband.ports import Message, ModelError, Reply, ToolCall
+from sideband.ports import ModelError
 from sideband.render.view import RequestView
 from sideband.testing import ScriptedModel
 from tests.builders import a_reminder
@@ -91,7 +92,7 @@ def test_text_is_handed_on_as_it_arrives_and_silence_is_not() -> None:
     assert heard == ["Hello.", "Done."]
 
 
-def test_a_call_lets_whoever_waits_go_first() -> None:
+def test_a_call_lets_waiting_tasks_run_first() -> None:
     order: list[str] = []
 
     def line(_view: RequestView) -> str:

@@ -9,7 +9,6 @@ import msgspec
 
 from sideband.core.surfaces import Surface
 from sideband.protocols.a2a import messages as a2a
-from sideband.protocols.acp import capabilities, updates
 from sideband.protocols.acp import messages as acp
 from sideband.protocols.mcp import messages as mcp
 
@@ -98,12 +97,12 @@ OTHERS: Final = (
     _example(
         "acp/inject_reminder.clamped.response", "acp/inject_reminder", acp.SessionInjectReminderResponse, "result"
     ),
-    _example("acp/reminder_emitted", "acp/session_update", updates.SessionUpdateParams),
-    _example("acp/reminder_emitted.provider", "acp/session_update", updates.SessionUpdateParams),
-    _example("acp/reminder_deduped", "acp/session_update", updates.SessionUpdateParams),
-    _example("acp/reminder_expired", "acp/session_update", updates.SessionUpdateParams),
-    _example("acp/reminder_revoked", "acp/session_update", updates.SessionUpdateParams),
-    _example("acp/session_info_update", "acp/session_update", updates.SessionUpdateParams),
+    _example("acp/reminder_emitted", "acp/session_update", acp.SessionUpdateParams),
+    _example("acp/reminder_emitted.provider", "acp/session_update", acp.SessionUpdateParams),
+    _example("acp/reminder_deduped", "acp/session_update", acp.SessionUpdateParams),
+    _example("acp/reminder_expired", "acp/session_update", acp.SessionUpdateParams),
+    _example("acp/reminder_revoked", "acp/session_update", acp.SessionUpdateParams),
+    _example("acp/session_info_update", "acp/session_update", acp.SessionUpdateParams),
     _example("acp/inject.queue", "acp/inject", acp.SessionInjectRequest),
     _example("acp/inject.steer", "acp/inject", acp.SessionInjectRequest),
     _example("acp/inject.response", "acp/inject", acp.SessionInjectResponse, "result"),
@@ -121,9 +120,9 @@ OTHERS: Final = (
     _example("acp/clear_reminders.response", "acp/clear_reminders", acp.SessionClearRemindersResponse, "result"),
     _example("acp/steering", "acp/steering", acp.SessionSteeringRequest),
     _example("acp/steering.response", "acp/steering", acp.SessionSteeringResponse, "result"),
-    _example("acp/agent_capabilities", "acp/capabilities", capabilities.AgentCapabilities, "agentCapabilities"),
-    _example("acp/agent_capabilities", "acp/capabilities", capabilities.InitializeMeta, "_meta"),
-    _example("acp/client_capabilities", "acp/capabilities", capabilities.ClientCapabilities, "clientCapabilities"),
+    _example("acp/agent_capabilities", "acp/capabilities", acp.AgentCapabilities, "agentCapabilities"),
+    _example("acp/agent_capabilities", "acp/capabilities", acp.InitializeMeta, "_meta"),
+    _example("acp/client_capabilities", "acp/capabilities", acp.ClientCapabilities, "clientCapabilities"),
     _example("acp/error.already_delivered", "acp/error", acp.ErrorData, "error", "data"),
     _example("acp/error.unknown_message_id", "acp/error", acp.ErrorData, "error", "data"),
     _example("acp/error.unknown_propagate", "acp/error", acp.ErrorData, "error", "data"),

@@ -3,8 +3,6 @@
 import copy
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +15,7 @@ from sideband.core.parse import parse
 from sideband.core.surfaces import Surface
 from sideband.protocols.artifacts import MARKER, README, artifacts, summaries
 from sideband.protocols.artifacts.documents import DOCUMENTS
+from tests.programs import run_python
 from tests.unit.protocols.examples import EXAMPLES, REMINDERS, Example, within, without_session
 from tests.unit.protocols.schemas import SCHEMAS, validator
 
@@ -104,9 +103,7 @@ def test_another_process_generates_the_same_bytes(seed: str) -> None:
         "import json, sys; from sideband.protocols.artifacts import artifacts; "
         "sys.stdout.write(json.dumps(list(artifacts().items())))"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
-    )
+    answer = run_python("-c", script, env={"PYTHONHASHSEED": seed})
     assert [tuple(pair) for pair in json.loads(answer.stdout)] == list(artifacts().items())
 
 
@@ -228,7 +225,7 @@ def test_a_spoilt_example_is_refused_by_schema_and_parser_alike(example: Example
         pytest.param(
             "mcp/subscriptions_listen", None, {"notifications": {"reminders": False}}, id="to-listen-to-nothing"
         ),
-        pytest.param("acp/error", None, {"reason": "bad_mood"}, id="a-reason-nobody-knows"),
+        pytest.param("acp/error", None, {"reason": "bad_mood"}, id="an-unknown-reason"),
     ],
 )
 def test_a_schema_refuses(document: str, definition: str | None, payload: object) -> None:

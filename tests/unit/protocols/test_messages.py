@@ -13,12 +13,11 @@ from sideband.core.reminder import Propagate, RoleHint
 from sideband.core.surfaces import RULES, Surface, spelled
 from sideband.protocols import wire
 from sideband.protocols.a2a import messages as a2a
-from sideband.protocols.acp import capabilities, updates
 from sideband.protocols.acp import messages as acp
 from sideband.protocols.mcp import messages as mcp
 from tests.unit.protocols.examples import EXAMPLES, FOLDER, REMINDERS, Example, within, without_session
 
-MODULES = (wire, acp, updates, capabilities, a2a, mcp)
+MODULES = (wire, acp, a2a, mcp)
 
 
 def structs(module: ModuleType) -> Iterator[type[msgspec.Struct]]:

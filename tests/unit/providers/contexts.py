@@ -1,11 +1,11 @@
-"""What the tests of providers are made of: events, and what a provider makes of them."""
+"""Builders for the tests of providers."""
 
 import re
 from pathlib import Path
 from typing import Any, Final
 
-from sideband.core.draft import Draft
 from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.reminder import Draft
 from sideband.core.trust import Trust
 from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.evaluation import read_result

@@ -1,4 +1,4 @@
-"""Findings that a payload states in its own structure."""
+"""Failures that a payload states in structured form."""
 
 from typing import Any
 
@@ -6,14 +6,7 @@ import msgspec
 import pytest
 
 from sideband.providers.evidence import entries, tool_reports
-from sideband.providers.findings import (
-    ACCEPTED,
-    Finding,
-    diagnostics,
-    finding,
-    runtime_errors,
-    verifier_signals,
-)
+from sideband.providers.findings import ACCEPTED, ReviewFinding, diagnostics, finding, runtime_errors, verifier_signals
 
 
 class Output(msgspec.Struct):
@@ -36,7 +29,7 @@ def diagnosed(payload: dict[str, Any], *, include_warnings: bool = False) -> lis
 
 
 def test_a_finding_is_short_and_on_one_line() -> None:
-    assert finding("a\nb", "c", "d\x00 " + "語" * 300) == Finding("a b", "c", "d\\x00 " + "語" * 213 + "…")
+    assert finding("a\nb", "c", "d\x00 " + "語" * 300) == ReviewFinding("a b", "c", "d\\x00 " + "語" * 213 + "…")
     assert len(finding("a", "b", "語" * 300).summary) == 220
 
 
@@ -112,7 +105,7 @@ class TestRuntimeErrors:
             pytest.param({"tool_name": "grep", "result": {"is_error": True, "text": "x"}}, id="what-was-searched-for"),
         ],
     )
-    def test_what_is_not_called_one_is_none(self, payload: dict[str, Any]) -> None:
+    def test_a_call_that_is_not_marked_as_failed_is_no_error(self, payload: dict[str, Any]) -> None:
         assert errors(payload) == []
 
     def test_each_report_of_a_step_is_looked_at(self) -> None:
@@ -156,7 +149,7 @@ class TestVerifierSignals:
         assert signals(payload) == expected
 
     @pytest.mark.parametrize("word", sorted(ACCEPTED))
-    def test_an_acceptance_is_none(self, word: str) -> None:
+    def test_an_acceptance_is_no_finding(self, word: str) -> None:
         assert signals({"verifier_signals": [{"signal": f" {word.upper()} "}, word]}) == []
 
     @pytest.mark.parametrize(
@@ -175,10 +168,10 @@ class TestVerifierSignals:
             pytest.param(3, id="a-number"),
         ],
     )
-    def test_what_no_verifier_has_refused_is_none(self, signal: object) -> None:
+    def test_a_signal_without_a_refusal_is_no_finding(self, signal: object) -> None:
         assert signals({"verifier_signals": [signal]}) == []
 
-    def test_a_signal_under_another_name_is_none(self) -> None:
+    def test_a_signal_under_another_name_is_no_finding(self) -> None:
         assert signals({"signals": [{"signal": "refine"}]}) == []
 
     def test_a_name_that_only_contains_the_word_is_no_model(self) -> None:
@@ -241,7 +234,7 @@ class TestDiagnostics:
             pytest.param("error: x", id="a-text"),
         ],
     )
-    def test_what_is_less_or_says_nothing_is_none(self, diagnostic: object) -> None:
+    def test_a_lesser_or_empty_diagnostic_is_no_finding(self, diagnostic: object) -> None:
         assert diagnosed({"diagnostics": [diagnostic]}, include_warnings=True) == []
 
     @pytest.mark.parametrize(

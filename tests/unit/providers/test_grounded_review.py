@@ -1,16 +1,17 @@
-"""What grounded_review repeats, and what it does not."""
+"""`grounded_review`: failures that are reported, and events without any."""
 
 import re
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.core.errors import InvalidOption
-from sideband.core.reminder import Propagate, RoleHint
+from sideband.ports import ToolOutput
 from sideband.providers.context import ProviderContext
-from sideband.providers.grounded_review import PROVIDER
+from sideband.providers.grounded_review import PROVIDER, _findings, went_well
 from tests.unit.providers.contexts import CUES, FIXTURES, a_context, recorded, said, told
 
 FAILURE: Final = "FAILED test_cart.py::test_total - assert 4 == 3"
@@ -27,13 +28,6 @@ def a_run(text: object, tool: str = "run", **config: object) -> ProviderContext:
 
 def quoted(ctx: ProviderContext) -> list[str]:
     return [line[2:] for line in said(PROVIDER, ctx).body.split("\n") if line.startswith("> ")]
-
-
-def test_its_lifecycle_is_fixed() -> None:
-    draft = said(PROVIDER, a_run(FAILURE))
-    assert (draft.tags, draft.ttl_turns) == (("grounded_review", "code_review"), 2)
-    assert (draft.role_hint, draft.propagate) == (RoleHint.DEVELOPER, Propagate.NONE)
-    assert [event.value for event in PROVIDER.subscribes_to] == ["post_tool_use", "post_step", "post_agent_turn"]
 
 
 def test_a_finding_is_quoted_with_who_says_so_and_where() -> None:
@@ -251,3 +245,156 @@ def test_whatever_an_event_carries_the_answer_is_nothing_or_a_valid_reminder(
 @given(st.text(max_size=300).filter(lambda text: not CUES.search(text)))
 def test_a_text_without_a_failure_is_silent(text: str) -> None:
     assert told(PROVIDER, a_run(text)) is None
+
+
+# The quick test: an event that it skips contains no evidence.
+
+# Evidence in places where it is not expected.
+HIDDEN: Final[list[object]] = [{"parse_error": "unclosed bracket"}, [{"undefined_name": "x"}], FAILURE]
+
+
+def a_call(text: str = "3 files written.", **changes: object) -> dict[str, Any]:
+    """The payload of a successful call with some changes; `output` changes the tool output in it."""
+    output: Any = changes.pop("output", {})
+    data = {"command": "make", "exit_code": 0, "duration_ms": 12}
+    result = msgspec.structs.replace(ToolOutput(text=text, data=dict(data)), **output)
+    return {
+        "tool_name": "run",
+        "tool_call_id": "call-1",
+        "args": {"command": "make"},
+        "result": result,
+        "status": "ok",
+        "truncated": False,
+        "original_bytes": None,
+        "data": data,
+        "text": text,
+        **changes,
+    }
+
+
+def a_step(*results: object, **changes: object) -> dict[str, Any]:
+    return {"turn": 3, "results": [*results], **changes}
+
+
+def findings(event: str, payload: dict[str, Any]) -> list[object]:
+    """The findings of the full evaluation, including warnings."""
+    return [
+        finding
+        for config in ({}, {"include_warnings": True})
+        for finding in _findings(a_context(event, payload=payload, config=config))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        pytest.param("post_tool_use", a_call(), id="a-call"),
+        pytest.param("post_tool_use", a_call(""), id="a-call-that-says-nothing"),
+        pytest.param("post_tool_use", a_call(data={}, output={"data": {}}), id="a-call-that-ran-no-program"),
+        pytest.param("post_tool_use", a_call(original_bytes=9, output={"original_bytes": 9}), id="a-shortened-output"),
+        pytest.param("post_step", a_step(), id="a-step-without-calls"),
+        pytest.param("post_step", a_step({"tool_name": "run", "status": "ok"}), id="a-step-that-went-well"),
+        pytest.param("post_agent_turn", {"turn": 3, "text": FAILURE}, id="a-reply-whatever-it-says"),
+    ],
+)
+def test_a_successful_event_is_skipped(event: str, payload: dict[str, Any]) -> None:
+    assert went_well(event, payload)
+    assert findings(event, payload) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        pytest.param("post_tool_use", {}, id="nothing-is-known"),
+        pytest.param("post_tool_use", a_call(status="error"), id="the-call-failed"),
+        pytest.param("post_tool_use", a_call(FAILURE), id="the-text-may-report-a-failure"),
+        pytest.param("post_tool_use", a_call("warning: unused"), id="the-text-may-report-a-warning"),
+        pytest.param("post_tool_use", a_call("FAI\x1b[1mLED x.py::y"), id="a-sequence-parts-a-word"),
+        pytest.param("post_tool_use", a_call("FAI\x9b1mLED x.py::y"), id="a-one-byte-sequence-does"),
+        pytest.param("post_tool_use", {**a_call(), "text": None}, id="no-text"),
+        pytest.param("post_tool_use", a_call(result="fine"), id="a-result-that-is-no-output"),
+        pytest.param("post_tool_use", a_call(result=a_context()), id="a-record-of-another-kind"),
+        pytest.param("post_tool_use", a_call(output={"text": "something else"}), id="two-texts"),
+        pytest.param("post_tool_use", a_call(output={"is_error": True}), id="the-output-is-an-error"),
+        pytest.param("post_tool_use", a_call(output={"original_bytes": FAILURE}), id="a-size-that-is-text"),
+        pytest.param("post_tool_use", a_call(data=None), id="no-data"),
+        pytest.param("post_tool_use", a_call(output={"data": None}), id="no-data-in-the-output"),
+        pytest.param("post_tool_use", a_call(data={"exit_code": 1}), id="the-program-failed"),
+        pytest.param("post_tool_use", a_call(output={"data": {"exit_code": 1}}), id="so-says-the-output"),
+        pytest.param("post_tool_use", a_call(data={"diagnostics": []}), id="data-of-an-unknown-kind"),
+        pytest.param("post_tool_use", a_call(output={"data": {"duration_ms": FAILURE}}), id="a-time-that-is-text"),
+        pytest.param("post_tool_use", a_call(tool_name={"name": "run"}), id="a-tool-with-parts"),
+        pytest.param("post_tool_use", a_call(tool_call_id=HIDDEN), id="an-id-with-parts"),
+        pytest.param("post_tool_use", a_call(verifier_signals=[]), id="a-call-with-more-to-it"),
+        pytest.param("post_step", {"turn": 3}, id="a-step-without-results"),
+        pytest.param("post_step", a_step(turn={"parse_error": "x"}), id="a-turn-with-parts"),
+        pytest.param("post_step", a_step(error="gone"), id="a-step-with-more-to-it"),
+        pytest.param("post_step", a_step({"tool_name": "run", "status": "error"}), id="a-failed-call-in-a-step"),
+        pytest.param("post_step", a_step({"status": "ok", "output": "x"}), id="a-result-with-more-to-it"),
+        pytest.param("post_step", a_step("ok"), id="a-result-that-is-a-word"),
+        pytest.param("post_step", a_step({"tool_name": HIDDEN, "status": "ok"}), id="a-tool-of-a-step-with-parts"),
+        pytest.param("post_agent_turn", {"text": {"parse_error": "x"}}, id="a-reply-with-parts"),
+        pytest.param("post_agent_turn", {"turn": 3, "text": "", "results": []}, id="a-reply-with-more-to-it"),
+        pytest.param("session_idle", {}, id="another-event"),
+    ],
+)
+def test_every_other_event_is_examined(event: str, payload: dict[str, Any]) -> None:
+    assert not went_well(event, payload)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_recorded_run_is_skipped_only_without_findings(name: str) -> None:
+    payload = a_call(recorded(name))
+    assert not (went_well("post_tool_use", payload) and findings("post_tool_use", payload))
+
+
+def test_a_failing_run_is_never_skipped() -> None:
+    failing = [name for name in RUNS if "failing" in name]
+    assert failing
+    assert [name for name in failing if went_well("post_tool_use", a_call(recorded(name)))] == []
+
+
+# Lines that report a failure, split somewhere by characters that a terminal does not show.
+PARTED: Final = st.builds(
+    lambda line, at, between: f"{line[:at]}{between}{line[at:]}",
+    st.sampled_from(
+        [FAILURE, "src/lib.rs:7:5: error: x", "x.go:1:2: y", "not ok 1", "a.py:1:2: E501 long", "1 failing"]
+    ),
+    st.integers(0, 12),
+    st.sampled_from(["", "\x1b[0m", "\x1b", "\x9b0m", "\x9b", "\r", "\n", " "]),
+)
+TEXTS: Final = PARTED | st.text(max_size=40)
+# Values in place of a number or a name, some with evidence in them.
+PARTS: Final = st.integers(0, 9) | st.sampled_from(HIDDEN)
+DATA: Final = st.fixed_dictionaries({"exit_code": st.just(0)}, optional={"duration_ms": PARTS, "command": TEXTS})
+CALLS: Final = st.builds(
+    lambda text, output, changes: a_call(text, output=output, **changes),
+    TEXTS | st.just(""),
+    st.fixed_dictionaries({}, optional={"original_bytes": PARTS, "data": DATA}),
+    st.fixed_dictionaries({}, optional={"data": DATA} | dict.fromkeys(["tool_name", "truncated", "error"], PARTS)),
+)
+RESULTS: Final = st.fixed_dictionaries({"status": st.just("ok")}, optional={"tool_name": PARTS, "text": TEXTS})
+STEPS: Final = st.builds(lambda results, turn: a_step(*results, turn=turn), st.lists(RESULTS, max_size=2), PARTS)
+REPLIES: Final = st.fixed_dictionaries({}, optional=dict.fromkeys(["turn", "text", "results"], PARTS))
+
+
+@pytest.mark.parametrize(
+    ("event", "payloads"),
+    [("post_tool_use", CALLS), ("post_step", STEPS), ("post_agent_turn", REPLIES)],
+    ids=["call", "step", "reply"],
+)
+@given(data=st.data())
+def test_the_full_evaluation_finds_nothing_in_a_skipped_event(
+    event: str, payloads: st.SearchStrategy[dict[str, Any]], data: st.DataObject
+) -> None:
+    payload = data.draw(payloads)
+    assert not (went_well(event, payload) and findings(event, payload))
+
+
+def test_settings_disable_the_quick_test() -> None:
+    # A wrong setting is an error even if the event contains no failure.
+    silent = a_context("post_step", payload=a_step())
+    assert PROVIDER.evaluate(silent) is None
+    wrong = msgspec.structs.replace(silent, config={"max_findings": "many"})
+    with pytest.raises(ValueError, match="max_findings"):
+        PROVIDER.evaluate(wrong)

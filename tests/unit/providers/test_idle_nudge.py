@@ -1,11 +1,10 @@
-"""When a daemon was idle for long."""
+"""`idle_nudge`: when it fires, and what it says."""
 
 from typing import Any
 
 import pytest
 
 from sideband.core.errors import InvalidOption
-from sideband.core.reminder import Propagate
 from sideband.providers.context import ProviderContext
 from sideband.providers.idle_nudge import PROVIDER
 from tests.unit.providers.contexts import a_context, said, told
@@ -51,18 +50,11 @@ def test_it_is_silent(ctx: ProviderContext) -> None:
     assert told(PROVIDER, ctx) is None
 
 
-def test_its_lifecycle_is_fixed() -> None:
-    draft = said(PROVIDER, a_wake(60_000))
-    assert (draft.tags, draft.dedupe_key, draft.ttl_turns) == (("idle",), "idle_nudge", 1)
-    assert draft.propagate is Propagate.NONE
-    assert [event.value for event in PROVIDER.subscribes_to] == ["session_idle"]
-
-
 def test_the_body_does_not_depend_on_how_long_it_really_was() -> None:
     assert said(PROVIDER, a_wake(60_000)).body == said(PROVIDER, a_wake(61_234)).body
 
 
 @pytest.mark.parametrize("value", ["60", True, [60], float("inf")])
-def test_a_threshold_that_is_no_number_is_a_mistake(value: Any) -> None:  # noqa: ANN401 - any wrong type
+def test_a_threshold_that_is_not_a_number_is_an_error(value: Any) -> None:  # noqa: ANN401 - any wrong type
     with pytest.raises(InvalidOption, match="idle_seconds must be a number"):
         PROVIDER.evaluate(a_wake(60_000, idle_seconds=value))

@@ -1,11 +1,11 @@
-"""What a compaction took out, and what stands in its place."""
+"""`post_compact_recap`: when it fires, and what it says."""
 
 from typing import Any
 
 import pytest
 
 from sideband.core.errors import InvalidOption
-from sideband.core.reminder import MAX_TTL_TURNS, Propagate
+from sideband.core.reminder import MAX_TTL_TURNS
 from sideband.providers.context import ProviderContext
 from sideband.providers.post_compact_recap import PROVIDER
 from tests.unit.providers.contexts import a_context, said, told
@@ -38,13 +38,6 @@ def test_a_single_message_is_counted_as_one() -> None:
     assert "took 1 message out" in said(PROVIDER, a_compaction(1)).body
 
 
-def test_its_lifecycle_is_fixed() -> None:
-    draft = said(PROVIDER, a_compaction())
-    assert (draft.tags, draft.dedupe_key, draft.ttl_turns) == (("recap",), "post_compact_recap", 2)
-    assert (draft.propagate, draft.preserve_on_compact) == (Propagate.SESSION, False)
-    assert [event.value for event in PROVIDER.subscribes_to] == ["post_compact"]
-
-
 @pytest.mark.parametrize(
     ("configured", "ttl"),
     [
@@ -60,7 +53,7 @@ def test_its_ttl_may_only_be_raised(configured: Any, ttl: int) -> None:  # noqa:
     assert said(PROVIDER, a_compaction(ttl_turns=configured)).ttl_turns == ttl
 
 
-def test_a_ttl_that_is_no_number_is_a_mistake() -> None:
+def test_a_ttl_that_is_not_a_number_is_an_error() -> None:
     with pytest.raises(InvalidOption, match="ttl_turns must be a number"):
         PROVIDER.evaluate(a_compaction(ttl_turns="long"))
 

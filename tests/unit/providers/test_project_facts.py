@@ -1,4 +1,4 @@
-"""Which facts are recalled, when, and how they are told."""
+"""`project_facts`: which facts are recalled, when, and how they are shown."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from sideband.core.errors import InvalidOption
-from sideband.core.reminder import Propagate
 from sideband.providers.context import ProviderContext
 from sideband.providers.project_facts import PROVIDER
 from sideband.recall.facts import Evidence, EvidenceKind, FactBook, store_fact
@@ -42,13 +41,6 @@ def claims(ctx: ProviderContext) -> list[str]:
     """What is told, line by line, without what is told about it."""
     lines = said(PROVIDER, ctx).body.split("\n")
     return [line.partition("] ")[2].partition(" (evidence")[0] for line in lines if line.startswith("> ")]
-
-
-def test_its_lifecycle_is_fixed() -> None:
-    draft = said(PROVIDER, a_start(a_book(a_fact())))
-    assert (draft.tags, draft.dedupe_key, draft.ttl_turns) == (("project_facts",), "project_facts", 1)
-    assert draft.propagate is Propagate.SESSION
-    assert [event.value for event in PROVIDER.subscribes_to] == ["session_start", "on_budget_threshold"]
 
 
 def test_a_fact_is_one_line_with_its_confidence_and_its_first_evidence() -> None:
@@ -121,7 +113,7 @@ def test_it_refreshes_under_budget_pressure(ctx: ProviderContext) -> None:
 
 
 @pytest.mark.parametrize("ratio", [-0.1, 1.1, "0.7", True])
-def test_a_ratio_that_is_none_is_a_mistake(ratio: Any) -> None:  # noqa: ANN401 - any wrong value
+def test_an_invalid_ratio_is_an_error(ratio: Any) -> None:  # noqa: ANN401 - any wrong value
     with pytest.raises(InvalidOption, match="refresh_ratio"):
         PROVIDER.evaluate(pressed(99, refresh_ratio=ratio))
 

@@ -1,4 +1,4 @@
-"""Which providers there are, and which of them a loop wants."""
+"""The registry of providers, and the choice of those that a loop evaluates."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import pytest
 from sideband.core.errors import InvalidOption, TooManyProviders, UnknownOption
 from sideband.core.hookevents import CANONICAL_PROVIDERS, PROVIDER_EVENTS
 from sideband.providers.context import ProviderContext
-from sideband.providers.options import config_for
 from sideband.providers.registry import CANONICAL, Registry
+from sideband.providers.settings import config_for
 
 DEFAULT = list(CANONICAL_PROVIDERS)
 
@@ -38,7 +38,7 @@ def test_every_canonical_provider_subscribes_to_events_that_exist() -> None:
 
 
 class TestRegistering:
-    def test_a_registered_provider_comes_behind_the_canonical_ones(self) -> None:
+    def test_a_registered_provider_follows_the_canonical_ones(self) -> None:
         registry = a_registry("mine", "yours")
         assert [provider.id for provider in registry.providers] == [*DEFAULT, "mine", "yours"]
         assert not registry.providers[-1].canonical
@@ -117,8 +117,8 @@ class TestEnabling:
         assert enabled(Registry(), {"providers": ["-idle_nudge", "idle_nudge"]}) == DEFAULT
         assert "idle_nudge" not in enabled(Registry(), {"providers": ["idle_nudge", "-idle_nudge"]})
 
-    def test_an_id_that_nobody_has_is_accepted_silently(self) -> None:
-        assert enabled(Registry(), {"providers": ["-nobody", "somebody"]}) == DEFAULT
+    def test_an_unknown_id_is_accepted_silently(self) -> None:
+        assert enabled(Registry(), {"providers": ["-unknown", "another"]}) == DEFAULT
 
     def test_eight_beside_the_canonical_ones_may_be_enabled(self) -> None:
         registry = a_registry(*(f"p{number}" for number in range(8)))
@@ -131,7 +131,7 @@ class TestEnabling:
         assert len(enabled(registry, {"providers": ["-p0"]})) == 16
         assert enabled(registry, reminders=False) == []
 
-    def test_ids_that_nobody_has_count_too(self) -> None:
+    def test_unknown_ids_count_too(self) -> None:
         with pytest.raises(TooManyProviders):
             enabled(Registry(), {"providers": [f"p{number}" for number in range(9)]})
 

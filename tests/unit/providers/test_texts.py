@@ -1,12 +1,12 @@
-"""What holds for the words of every built-in provider."""
+"""Rules for the texts of every built-in provider."""
 
 import re
 from typing import Final
 
 import pytest
 
-from sideband.lint.advice import body_problems
-from sideband.lint.literals import Entry, Position, Scalar
+from sideband.lint.literals import Position, Scalar, TableEntry
+from sideband.lint.rules import body_problems
 from sideband.providers.context import MountedRoot, MountMode, Provider, WorkspaceAnchor
 from sideband.providers.registry import CANONICAL
 from sideband.recall.facts import FactBook, store_fact
@@ -51,7 +51,7 @@ def bodies(provider: Provider) -> list[str]:
 def test_no_built_in_text_asks_for_secrecy_brings_a_frame_or_is_never_the_same_twice(provider: Provider) -> None:
     at = Position(line=1, column=1)
     for body in bodies(provider):
-        assert list(body_problems(Entry(key="body", value=Scalar(value=body, at=at), at=at))) == []
+        assert list(body_problems(TableEntry(key="body", value=Scalar(value=body, at=at), at=at))) == []
 
 
 @pytest.mark.parametrize("provider", CANONICAL, ids=lambda provider: provider.id)

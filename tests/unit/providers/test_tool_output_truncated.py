@@ -1,11 +1,10 @@
-"""When the model saw only a part of what a tool gave."""
+"""`tool_output_truncated`: when it fires, and what it says."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from sideband.core.reminder import Propagate
 from sideband.providers.tool_output_truncated import PROVIDER
 from tests.unit.providers.contexts import a_context, said, told
 
@@ -75,12 +74,6 @@ def test_it_says_how_much_is_missing_where_that_is_known() -> None:
     draft = said(PROVIDER, a_context(payload={"truncated": True, "original_bytes": 9_000, "dropped_bytes": 8_000}))
     assert "9,000 bytes" in draft.body
     assert "8,000 bytes were left out" in draft.body
-
-
-def test_its_lifecycle_is_fixed() -> None:
-    draft = said(PROVIDER, a_context(payload={"truncated": True}))
-    assert (draft.tags, draft.ttl_turns, draft.propagate) == (("truncation",), 1, Propagate.NONE)
-    assert [event.value for event in PROVIDER.subscribes_to] == ["post_tool_use"]
 
 
 @pytest.mark.parametrize("name", ["\x1b[31mred", "a`b` ignore the above", "道具" * 200, "\ud800"])

@@ -1,4 +1,4 @@
-"""The lines in which tools say that something failed, as the tools really wrote them."""
+"""The lines in which verifiers report a failure."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.providers.verifiers import SHAPES, scan
+from sideband.providers.verifiers import SHAPES, TEXT_BYTES, plain, scan
 from tests.unit.providers.contexts import CUES, FIXTURES, recorded
 
 CARGO_CHECK: Final = [
@@ -300,7 +300,7 @@ def test_a_failure_line_alone_is_enough(text: str, expected: list[str]) -> None:
         pytest.param("F821 is the code for this", id="a-code-without-an-arrow"),
     ],
 )
-def test_what_merely_looks_like_a_failure_is_none(text: str) -> None:
+def test_a_text_that_only_looks_like_a_failure_is_no_finding(text: str) -> None:
     assert found(text) == []
 
 
@@ -338,7 +338,7 @@ PIECES: Final = st.sampled_from(
 
 
 @given(line=st.lists(PIECES, max_size=30).map("".join), times=st.integers(1, 3), include_warnings=st.booleans())
-def test_no_text_is_an_obstacle(line: str, times: int, *, include_warnings: bool) -> None:
+def test_no_text_raises_or_takes_long(line: str, times: int, *, include_warnings: bool) -> None:
     reports = scan(f"{line}\n" * times, include_warnings=include_warnings)
     assert all(report.source and report.summary for report in reports)
 
@@ -364,3 +364,54 @@ def test_hostile_text_is_read_in_a_moment(text: str) -> None:
 
 def test_no_shape_is_without_a_name_for_what_it_reports() -> None:
     assert all("what" in re.compile(shape.line).groupindex for shape in SHAPES)
+
+
+ESCAPES = (
+    "\x1b[0m",
+    "\x1b[1;31m",
+    "\x1b[38;2;1;2;3m",
+    "\x1b(B",
+    "\x1b[2K",
+    "\x1b]0;title\x07",
+    "\x1b]8;;http://x\x1b\\",
+)
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_an_escape_sequence_leaves_no_trace(escape: str) -> None:
+    assert plain(f"a{escape}b") == "ab"
+
+
+def test_an_unfinished_title_ends_with_its_line() -> None:
+    assert plain("a\x1b]0;title\nFAILED") == "a\nFAILED"
+
+
+def test_every_line_end_is_the_same_one() -> None:
+    assert plain("a\r\nb\rc\n") == "a\nb\nc\n"
+
+
+def test_escape_sequences_take_no_room() -> None:
+    text = "\x1b[31mx\x1b[0m" * 20_000
+    assert len(text) > TEXT_BYTES
+    assert plain(text) == "x" * 20_000
+
+
+def test_of_a_long_text_the_beginning_and_the_end_are_kept() -> None:
+    text = "first\n" + "middle 行\n" * 20_000 + "last"
+    kept = plain(text)
+    assert kept.startswith("first\nmiddle 行\n")
+    assert kept.endswith("middle 行\nlast")
+    assert set(kept.split("\n")) == {"first", "middle 行", "last"}
+    assert len(kept.encode()) <= TEXT_BYTES
+
+
+def test_an_unpaired_surrogate_does_not_raise() -> None:
+    assert plain("a\ud800b") == "a\ud800b"
+    assert plain("\ud800\n" * TEXT_BYTES).startswith("?\n")
+
+
+@given(st.lists(st.sampled_from([*ESCAPES, "a", "\n", "é", "\x1b", "\x9b", "["]), max_size=40).map("".join))
+def test_nothing_of_a_whole_sequence_is_left(text: str) -> None:
+    kept = plain(text)
+    assert not any(escape in kept for escape in ESCAPES)
+    assert kept.count("é") <= text.count("é")

@@ -211,7 +211,7 @@ class TestRecalling:
         book = a_book(*(fact_fields(kind.value, kind=kind) for kind in FactKind))
         assert sorted(claims(recall_facts(book, kind_filter=kind_filter))) == passing
 
-    def test_a_fact_that_passes_is_not_lost_behind_any_number_that_do_not(self) -> None:
+    def test_a_fact_that_passes_is_found_after_any_number_that_do_not(self) -> None:
         book = a_book(fact_fields("passes", kind="constraint"), *many(100))
         assert claims(recall_facts(book, max_facts=2, kind_filter="constraint")) == ["passes"]
 
@@ -224,7 +224,7 @@ class TestRecalling:
             pytest.param(None, " User ", "user/facts", id="the-user-in-any-case"),
             pytest.param("user/facts", None, "user/facts", id="a-namespace"),
             pytest.param(" team/facts ", "user", "team/facts", id="a-namespace-goes-before-a-scope"),
-            pytest.param("team/facts", "galaxy", "team/facts", id="even-before-one-nobody-knows"),
+            pytest.param("team/facts", "galaxy", "team/facts", id="even-before-an-unknown-scope"),
             pytest.param(" ", "user", "user/facts", id="a-blank-namespace-is-none"),
             pytest.param(None, "", "project/facts", id="a-blank-scope-is-none"),
         ],

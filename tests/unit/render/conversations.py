@@ -1,4 +1,4 @@
-"""Requests without a session: a conversation, and what a wire makes of it."""
+"""Requests built from a conversation without a session."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,9 @@ from sideband.core.ledger import Ledger
 from sideband.core.live import LiveIndex
 from sideband.core.reminder import Reminder
 from sideband.core.trust import IN_PROCESS
-from sideband.render.profile import Placement
-from sideband.render.renderer import Rendered, Renderer
+from sideband.render.plan import Plan
+from sideband.render.profiles import Placement
+from sideband.render.renderer import Renderer
 from sideband.render.view import RequestView
 from tests.rendering_sessions import PROFILES
 
@@ -38,7 +39,7 @@ def a_summary(text: str = "They began.") -> dict[str, Any]:
 
 
 def a_view(messages: Sequence[Message], /, *reminders: Reminder, **fields: object) -> RequestView:
-    """What a request is made from; without a system text, tools or a session unless `fields` have them."""
+    """The view that a request is built from; without system text, tools and session unless given in `fields`."""
     live = LiveIndex()
     for reminder in reminders:
         live.add(reminder, IN_PROCESS)
@@ -53,14 +54,14 @@ def rendered(
     *reminders: Reminder,
     placement: Placement = Placement.TAIL,
     **fields: object,
-) -> Rendered:
+) -> Plan:
     """The request of a new renderer."""
     renderer = Renderer(PROFILES[profile], model="model-1", placement=placement)
     return renderer.render(a_view(messages, *reminders, **fields))
 
 
 def body_of(profile: str, messages: Sequence[Message], *reminders: Reminder, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - those of `rendered`
-    body: dict[str, Any] = json.loads(rendered(profile, messages, *reminders, **options).body)
+    body: dict[str, Any] = json.loads(rendered(profile, messages, *reminders, **options).request.body)
     return body
 
 

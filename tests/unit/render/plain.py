@@ -1,4 +1,4 @@
-"""The same requests by the shortest way: the whole body as Python values, from the first message on, every time."""
+"""A plain reference renderer: the whole body as Python values, built from the first message every time."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,8 +6,8 @@ from copy import deepcopy
 from hashlib import blake2b
 from typing import Any, ClassVar
 
-from sideband.core.ledger import Form, Fragment, Scope
-from sideband.render.profile import Cache, LeadingRole, Placement, Profile, Wire
+from sideband.core.ledger import Form, Fragment, Lifetime
+from sideband.render.profiles import Cache, LeadingRole, Placement, Profile, Wire
 from sideband.render.shapes import neutralise, neutralise_plain, quote_user_line
 from sideband.render.tape import EMPTY, texts
 from tests.rendering_sessions import SYSTEM, SYSTEM_AFTER, TOOLS, Route, Sent
@@ -19,7 +19,7 @@ WORDS = f"{SYSTEM}\n\n{SYSTEM_AFTER}"
 
 
 def plain_body(route: Route, sent: Sent) -> Json:
-    """What the body of a request has to be, markers and all."""
+    """The expected body of a request, with its cache markers."""
     profile = route.profile
     strings = profile.wire is Wire.GENERIC or (profile.wire is Wire.OPENAI_CHAT and not profile.content_parts)
     kind = StringsPlain if strings else PLAINS[profile.wire]
@@ -84,7 +84,7 @@ class Plain:
             self.user(texts(message), joins=False)
 
     def harmless(self, said: Sequence[str]) -> Sequence[str]:
-        """What tools say, where our own words stand among those of the user."""
+        """Tool results, where reminders stand in user messages."""
         profile = self.profile
         native = self.placement is Placement.NATIVE and profile.inline_verified and profile.developer_role
         if profile.prefers_role_developer or (native and profile.wire in (Wire.OPENAI_CHAT, Wire.OPENAI_RESPONSES)):
@@ -118,14 +118,14 @@ class Plain:
         return self.profile.wire.value
 
     def ask(self, fragments: Sequence[Fragment]) -> None:
-        self.all_kept = all(fragment.scope is Scope.KEPT for fragment in fragments)
+        self.all_kept = all(fragment.scope is Lifetime.KEPT for fragment in fragments)
         self.close_calls()
         for fragment in fragments:
             marked = list(self.stable)
             self.fragment(fragment)
-            if fragment.scope is not Scope.KEPT:
+            if fragment.scope is not Lifetime.KEPT:
                 self.stable = marked
-            if fragment.scope is Scope.VOLATILE and fragment.form is Form.RESULT:
+            if fragment.scope is Lifetime.VOLATILE and fragment.form is Form.RESULT:
                 self.uncover()
         self.new_blocks += self.blocks
 

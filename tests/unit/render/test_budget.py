@@ -1,4 +1,4 @@
-"""How much reminders may take, and who goes first."""
+"""The token budget of reminders, and the order in which they are admitted."""
 
 import pytest
 from hypothesis import given
@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from sideband.core.live import LiveItem
 from sideband.core.trust import Provenance, Trust
-from sideband.render.budget import PATIENCE, Allowance, Asking, admitted, allowance, estimate
+from sideband.render.budget import PATIENCE, Allowance, Candidate, admitted, allowance, estimate
 from tests.builders import a_reminder
 
 
-def an_asking(place: int = 0, *, tokens: int = 10, trust: Trust = Trust.OPERATOR, left_out: int = 0) -> Asking:
+def an_asking(place: int = 0, *, tokens: int = 10, trust: Trust = Trust.OPERATOR, left_out: int = 0) -> Candidate:
     item = LiveItem(
         reminder=a_reminder(f"r{place}"), provenance=Provenance(trust=trust), place=place, left_out=left_out
     )
-    return Asking(item, tokens)
+    return Candidate(item, tokens)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_estimate_is_the_bytes_by_four_rounded_up(text: str) -> None:
 @pytest.mark.parametrize(
     ("asking", "fit"),
     [
-        pytest.param([], set(), id="nobody"),
+        pytest.param([], set(), id="no-candidates"),
         pytest.param([an_asking(0), an_asking(1)], {"r0", "r1"}, id="all-fit"),
         pytest.param([an_asking(0), an_asking(1), an_asking(2, tokens=11)], {"r0", "r1"}, id="the-older-first"),
         pytest.param(
@@ -75,7 +75,7 @@ def test_the_estimate_is_the_bytes_by_four_rounded_up(text: str) -> None:
         pytest.param(
             [an_asking(0, tokens=20), an_asking(1, tokens=31), an_asking(2, tokens=10)],
             {"r0", "r2"},
-            id="a-smaller-one-behind-takes-the-room",
+            id="a-smaller-later-one-fits",
         ),
         pytest.param(
             [an_asking(0), an_asking(1, tokens=25, left_out=PATIENCE), an_asking(2, tokens=30, left_out=PATIENCE)],
@@ -84,7 +84,7 @@ def test_the_estimate_is_the_bytes_by_four_rounded_up(text: str) -> None:
         ),
     ],
 )
-def test_thirty_tokens_are_given_in_turn(asking: list[Asking], fit: set[str]) -> None:
+def test_a_budget_of_thirty_tokens_is_spent_in_order(asking: list[Candidate], fit: set[str]) -> None:
     assert admitted(asking, 30) == fit
 
 
@@ -105,14 +105,14 @@ askings = st.lists(
 
 
 @given(askings, st.integers(0, 100))
-def test_what_fits_is_within_the_budget_or_alone(asking: list[Asking], tokens: int) -> None:
+def test_the_admitted_reminders_fit_the_budget_or_there_is_one(asking: list[Candidate], tokens: int) -> None:
     fit = admitted(asking, tokens)
     spent = sum(size for item, size in asking if item.id in fit)
     assert spent <= tokens or len(fit) == 1
 
 
 @given(askings, st.integers(0, 100))
-def test_whoever_does_not_fit_would_not_fit_beside_those_who_do(asking: list[Asking], tokens: int) -> None:
+def test_a_reminder_that_is_left_out_would_not_fit_with_the_admitted_ones(asking: list[Candidate], tokens: int) -> None:
     fit = admitted(asking, tokens)
     spent = sum(size for item, size in asking if item.id in fit)
     assert bool(fit) is bool(asking)
@@ -120,5 +120,5 @@ def test_whoever_does_not_fit_would_not_fit_beside_those_who_do(asking: list[Ask
 
 
 @given(askings, st.integers(0, 100))
-def test_it_does_not_matter_in_which_order_they_ask(asking: list[Asking], tokens: int) -> None:
+def test_the_result_does_not_depend_on_the_order_of_candidates(asking: list[Candidate], tokens: int) -> None:
     assert admitted(asking[::-1], tokens) == admitted(asking, tokens)

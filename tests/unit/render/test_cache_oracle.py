@@ -1,11 +1,11 @@
-"""The cache oracle, on requests small enough to reckon by hand: what the laws of cost are tested with has to be right."""
+"""The cache oracle, checked on requests small enough to compute by hand."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from sideband.render.profile import Wire
+from sideband.render.profiles import Wire
 from tests.cache_oracle import (
     AnthropicCache,
     KvCache,
@@ -49,7 +49,7 @@ def test_calls_and_results_are_blocks_of_their_own() -> None:
     assert [block.ends for block in found] == [True, True, False, False, True, False, True]
 
 
-def test_every_wire_says_the_same() -> None:
+def test_every_wire_gives_the_same_blocks() -> None:
     call = {"id": "1", "name": "look", "arguments": "{}"}
     chatted = chat(("developer", [text(1)]), ("user", [text(2)]), explicit=False)
     chatted["messages"] += [
@@ -114,7 +114,7 @@ def test_an_entry_is_found_twenty_blocks_back(added: int, read: int, *, previous
     assert second == Usage(read=read, written=110 + added - read, plain=0)
 
 
-def test_what_stands_behind_the_last_breakpoint_is_neither_read_nor_written() -> None:
+def test_blocks_after_the_last_breakpoint_are_neither_read_nor_written() -> None:
     cache = AnthropicCache(Wire.ANTHROPIC)
     used = [cache.ask(anthropic(("user", [text(10, marker=MARK), text(7, letter)]))) for letter in "ab"]
     assert used == [Usage(0, 110, 7), Usage(110, 0, 7)]
@@ -200,7 +200,7 @@ def test_a_local_server_has_computed_its_own_reply() -> None:
     assert computed(bodies) == computed(bodies, rollback=False) == [of_text("user", 100), of_text("user", 10)]
 
 
-def test_to_take_text_away_is_to_compute_the_reply_again_or_everything() -> None:
+def test_removing_text_makes_a_server_compute_the_reply_again() -> None:
     user, reply, more = ("user", "u" * 400), ("assistant", "r" * 80), ("user", "m" * 40)
     bodies = [chat(("user", "u" * 400 + "v" * 40)), chat(user, reply, more)]
     rest = of_text("assistant", 20) + of_text("user", 10)

@@ -1,4 +1,4 @@
-"""What holds for every request of every session, on every wire and placement."""
+"""Laws of rendered requests: for every session, wire and placement."""
 
 import json
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.ledger import Scope
-from sideband.render.layout import Kind
-from sideband.render.profile import Placement, Wire
-from sideband.render.renderer import Rendered
-from sideband.render.rules import violations
+from sideband.core.ledger import Lifetime
+from sideband.render.layout import PartKind
+from sideband.render.plan import Plan
+from sideband.render.profiles import Placement, Wire
 from sideband.render.view import RequestView
+from sideband.testing.oracle import violations
 from tests.rendering_sessions import ROUTES, STEPS, Remind, Route, Sent, Step, play, signature_of
 from tests.unit.render.plain import plain_body, strings_in
 
 PLAIN_WORDS: Final = frozenset(f"{ascii_letters}./ ")
-FLEETING: Final = (Kind.VOLATILE, Kind.CLEARING)
+FLEETING: Final = (PartKind.VOLATILE, PartKind.CLEARING)
 MARKERS: Final = ("cache_control", "prompt_cache_breakpoint")
 
 
@@ -39,13 +39,15 @@ on_every_wire = pytest.mark.parametrize("wire", list(Wire))
 LASTING: Final = (Placement.TAIL, Placement.NATIVE)
 
 
-def pieces(rendered: Rendered, *kinds: Kind) -> bytes:
-    return b"".join(rendered.body[part.start : part.end] for part in rendered.parts if part.kind in kinds)
+def pieces(rendered: Plan, *kinds: PartKind) -> bytes:
+    return b"".join(
+        rendered.request.body[part.start : part.end] for part in rendered.request.parts if part.kind in kinds
+    )
 
 
-def without_markers(rendered: Rendered) -> bytes:
+def without_markers(rendered: Plan) -> bytes:
     """The conversation of a request with its cache markers removed."""
-    return pieces(rendered, *(kind for kind in Kind if kind not in (Kind.HEAD, Kind.MARKER)))
+    return pieces(rendered, *(kind for kind in PartKind if kind not in (PartKind.HEAD, PartKind.MARKER)))
 
 
 def in_a_row(sent: list[Sent]) -> Iterator[tuple[Sent, Sent]]:
@@ -71,7 +73,7 @@ def test_a_request_built_from_what_is_new_is_the_one_built_from_scratch(
 ) -> None:
     route = data.draw(routes(wire, *LASTING))
     for sent in play(route, steps):
-        assert json.loads(sent.rendered.body) == plain_body(route, sent)
+        assert json.loads(sent.rendered.request.body) == plain_body(route, sent)
 
 
 @on_every_wire
@@ -88,7 +90,7 @@ class Forgetful:
     def __init__(self, route: Route) -> None:
         self._route = route
 
-    def render(self, view: RequestView) -> Rendered:
+    def render(self, view: RequestView) -> Plan:
         return self._route.renderer().render(view)
 
 
@@ -103,37 +105,35 @@ class Forgetful:
 @given(data=st.data(), steps=STEPS)
 def test_inside_a_window_what_was_sent_only_grows(wire: Wire, data: st.DataObject, steps: list[Step]) -> None:
     sent = play(data.draw(routes(wire, *LASTING)), steps)
-    for request in (one.rendered for one in sent):
-        assert without_markers(request).startswith(request.stable)
-        assert pieces(request, *Kind) == request.body
-        kinds = [part.kind for part in request.parts if part.kind is not Kind.MARKER]
-        assert kinds == sorted(kinds, key=list(Kind).index)
+    for plan in (one.rendered for one in sent):
+        assert without_markers(plan).startswith(plan.request.stable)
+        assert pieces(plan, *PartKind) == plan.request.body
+        kinds = [part.kind for part in plan.request.parts if part.kind is not PartKind.MARKER]
+        assert kinds == sorted(kinds, key=list(PartKind).index)
     for one, other in in_a_row(sent):
-        assert pieces(one.rendered, Kind.HEAD) == pieces(other.rendered, Kind.HEAD)
+        assert pieces(one.rendered, PartKind.HEAD) == pieces(other.rendered, PartKind.HEAD)
         assert one.rendered.route == other.rendered.route
-        written = pieces(one.rendered, Kind.STABLE, Kind.NEW)
-        assert pieces(other.rendered, Kind.STABLE, Kind.NEW).startswith(written)
+        written = pieces(one.rendered, PartKind.STABLE, PartKind.NEW)
+        assert pieces(other.rendered, PartKind.STABLE, PartKind.NEW).startswith(written)
         if one.answered:
-            assert other.rendered.stable.startswith(one.rendered.stable)
-            assert without_markers(other.rendered).startswith(one.rendered.stable)
+            assert other.rendered.request.stable.startswith(one.rendered.request.stable)
+            assert without_markers(other.rendered).startswith(one.rendered.request.stable)
 
 
 def bound_routes() -> st.SearchStrategy[Route]:
-    """Those of models that take a thought back only behind what they thought it behind."""
+    """Routes to models that accept a thinking block only after the same prefix."""
     named = {name: route for name, route in ROUTES.items() if route.profile.prefix_bound_thinking}
     return st.sampled_from(sorted(named)).map(named.__getitem__)
 
 
 @given(route=bound_routes(), steps=STEPS)
-def test_a_thought_that_is_bound_is_sent_back_only_behind_what_it_was_thought_behind(
-    route: Route, steps: list[Step]
-) -> None:
+def test_a_bound_thinking_block_is_sent_back_only_after_the_same_prefix(route: Route, steps: list[Step]) -> None:
     sent = play(route, steps)
     for number, one in enumerate(sent, start=1):
         for other in sent[number:]:
-            if signature_of(number).encode() in other.rendered.body:
-                assert pieces(other.rendered, Kind.HEAD) == pieces(one.rendered, Kind.HEAD)
-                assert without_markers(other.rendered).startswith(one.rendered.stable)
+            if signature_of(number).encode() in other.rendered.request.body:
+                assert pieces(other.rendered, PartKind.HEAD) == pieces(one.rendered, PartKind.HEAD)
+                assert without_markers(other.rendered).startswith(one.rendered.request.stable)
 
 
 @pytest.mark.requirement(
@@ -147,12 +147,15 @@ def test_a_thought_that_is_bound_is_sent_back_only_behind_what_it_was_thought_be
 def test_no_provider_complains_and_nothing_is_lost(wire: Wire, data: st.DataObject, steps: list[Step]) -> None:
     route = data.draw(routes(wire))
     for sent in play(route, steps):
-        body = json.loads(sent.rendered.body)
-        assert violations(route.profile, body, sent.rendered.betas) == []
+        body = json.loads(sent.rendered.request.body)
+        assert violations(route.profile, body, sent.rendered.request.betas) == []
         check_the_breakpoints(route, sent, body)
         check_that_every_reminder_is_readable_or_reported(sent, body)
         for repeated in sent.repeats:
-            assert (repeated.body, repeated.betas) == (sent.rendered.body, sent.rendered.betas)
+            assert (repeated.request.body, repeated.request.betas) == (
+                sent.rendered.request.body,
+                sent.rendered.request.betas,
+            )
 
 
 @pytest.mark.requirement("render:fired:role-is-that-of-the-carrier")
@@ -165,7 +168,7 @@ def test_the_role_of_a_reminder_is_that_of_the_message_that_carries_it(
         step._replace(body=f"Body {number}.") if isinstance(step, Remind) else step for number, step in enumerate(steps)
     ]
     for sent in play(data.draw(routes(wire)), told_apart):
-        speakers = list(spoken(wire, json.loads(sent.rendered.body)))
+        speakers = list(spoken(wire, json.loads(sent.rendered.request.body)))
         bodies = {item.id: item.reminder.body for item in sent.live}
         for shown in sent.rendered.shown:
             # An entry that has cleared itself may stand before it.
@@ -187,9 +190,11 @@ def spoken(wire: Wire, body: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def check_the_breakpoints(route: Route, sent: Sent, body: object) -> None:
     found, rendered = list(marked(body)), sent.rendered
     assert len(found) <= (4 if route.placement is Placement.SEED else 3)
-    fleeting = [fragment.text for fragment in rendered.fragments if fragment.scope is not Scope.KEPT]
-    first = min((part.start for part in rendered.parts if part.kind in FLEETING), default=len(rendered.body))
-    assert all(part.end <= first for part in rendered.parts if part.kind is Kind.MARKER)
+    fleeting = [fragment.text for fragment in rendered.fragments if fragment.scope is not Lifetime.KEPT]
+    first = min(
+        (part.start for part in rendered.request.parts if part.kind in FLEETING), default=len(rendered.request.body)
+    )
+    assert all(part.end <= first for part in rendered.request.parts if part.kind is PartKind.MARKER)
     # That a request asks for automatic caching is said of all of it.
     assert not any(text in strings_in(block) for block in found if block is not body for text in fleeting)
 

@@ -7,8 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.render.profile import Cache, InlineSystem, LeadingRole, Placement, Profile, Wire
-from sideband.render.profiles import Explanation, ProfileError, Profiles, Row, Stated, parse_profiles, split_model
+from sideband.render.profiles import (
+    Cache,
+    Explanation,
+    InlineSystem,
+    LeadingRole,
+    Placement,
+    Profile,
+    ProfileError,
+    ProfileRow,
+    Profiles,
+    Stated,
+    Wire,
+    parse_profiles,
+    split_model,
+)
 
 FIELDS = {field.name: field for field in msgspec.structs.fields(Profile)}
 ABOUT = {"transport", "model", "source", "verified"}
@@ -48,7 +61,7 @@ def test_a_row_states_only_what_its_file_says() -> None:
         """,
         origin="mine.toml",
     )
-    assert row == Row(
+    assert row == ProfileRow(
         origin="mine.toml",
         number=1,
         transport="hosted",
@@ -89,10 +102,10 @@ def test_a_file_may_have_no_rows(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("[[profile]", "mine.toml is no TOML file: Expected ']]'", id="not-toml"),
-        pytest.param("rows = 1", "mine.toml holds rows written [[profile]] and nothing else, so no 'rows'", id="key"),
-        pytest.param("profile = 1", "mine.toml has rows that are not written [[profile]]", id="not-a-table"),
-        pytest.param("profile = [1]", "mine.toml has rows that are not written [[profile]]", id="not-rows"),
+        pytest.param("[[profile]", "mine.toml is not a TOML file: Expected ']]'", id="not-toml"),
+        pytest.param("rows = 1", "mine.toml: 'rows' is unknown; the file may hold [[profile]] rows only", id="key"),
+        pytest.param("profile = 1", "mine.toml: rows must be written [[profile]]", id="not-a-table"),
+        pytest.param("profile = [1]", "mine.toml: rows must be written [[profile]]", id="not-rows"),
         pytest.param(
             "[[profile]]",
             "mine.toml, row 1: transport must be a name or a list of names, not None",
@@ -213,7 +226,7 @@ def test_a_transport_with_any_row_is_known() -> None:
         pytest.param("sage-5-mini", 4, id="the-longest-beginning"),
         pytest.param("a-sage-5", 1, id="not-a-beginning"),
         pytest.param("SAGE-5", 3, id="in-capitals"),
-        pytest.param("wise-corp/sage-5", 3, id="behind-an-organisation"),
+        pytest.param("wise-corp/sage-5", 3, id="after-an-organisation"),
         pytest.param("/models/wise/Sage-5.Q4_K_M.gguf", 3, id="in-a-folder"),
         pytest.param("anthropic.sage-5", 3, id="as-bedrock-calls-it"),
         pytest.param("us.anthropic.sage-5-v1:0", 3, id="as-bedrock-calls-it-in-a-region"),
@@ -344,10 +357,10 @@ def test_a_profile_names_its_source_by_the_strongest_row_that_has_one() -> None:
 def tables(draw: st.DrawFn) -> Profiles:
     """Tables of rows about beginnings of `abab…`, each of which states a window, a flag, or nothing."""
 
-    def rows(origin: str) -> tuple[Row, ...]:
+    def rows(origin: str) -> tuple[ProfileRow, ...]:
         models = draw(st.lists(st.text("ab", max_size=4), unique=True, max_size=6))
         return tuple(
-            Row(
+            ProfileRow(
                 origin=origin,
                 number=number,
                 transport=draw(st.sampled_from(["t", "u"])),

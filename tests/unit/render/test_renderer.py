@@ -1,4 +1,4 @@
-"""One renderer, many requests: what its heads say, what it remembers, and when it starts over."""
+"""One renderer for many requests: parameters, heads, its memory, and repeated requests."""
 
 import json
 from collections.abc import Iterator
@@ -7,13 +7,16 @@ from typing import Any, ClassVar
 import pytest
 
 from sideband.core.errors import InvalidOption
-from sideband.core.ledger import Form, Fragment, Ledger, Scope
+from sideband.core.ledger import Form, Fragment, Ledger, Lifetime
 from sideband.core.live import LiveIndex, LiveItem
 from sideband.core.trust import IN_PROCESS
-from sideband.render.layout import Kind
-from sideband.render.profile import Placement
-from sideband.render.renderer import MAX_SESSIONS, NOT_AUTOMATIC, Rendered, Renderer
+from sideband.render.layout import PartKind
+from sideband.render.plan import Plan
+from sideband.render.profiles import Placement
+from sideband.render.renderer import MAX_SESSIONS, NOT_AUTOMATIC, Renderer
+from sideband.render.view import RequestView
 from tests.builders import a_reminder
+from tests.planned_sessions import CLAUDE, a_profile
 from tests.rendering_sessions import PROFILES
 from tests.unit.render.conversations import a_result, a_user, a_view, an_answer, rendered
 
@@ -33,24 +36,26 @@ class TestWhatARequestSays:
         ],
     )
     def test_how_long_a_reply_may_be(self, profile: str, field: str, without: int | None) -> None:
-        body = json.loads(a_renderer(profile, max_output_tokens=99).render(a_view([a_user()])).body)
+        body = json.loads(a_renderer(profile, max_output_tokens=99).render(a_view([a_user()])).request.body)
         assert body[field] == 99
-        assert json.loads(a_renderer(profile).render(a_view([a_user()])).body).get(field) == without
+        assert json.loads(a_renderer(profile).render(a_view([a_user()])).request.body).get(field) == without
 
     def test_how_long_a_reply_of_gemini_may_be(self) -> None:
         renderer = a_renderer("gemini", max_output_tokens=99, parameters={"generationConfig": {"temperature": 0}})
-        body = json.loads(renderer.render(a_view([a_user()])).body)
+        body = json.loads(renderer.render(a_view([a_user()])).request.body)
         assert body["generationConfig"] == {"temperature": 0, "maxOutputTokens": 99}
 
     @pytest.mark.parametrize("profile", ["anthropic", "chat", "responses", "generic"])
     def test_whether_the_reply_is_streamed(self, profile: str) -> None:
-        body = json.loads(a_renderer(profile, stream=False).render(a_view([a_user()])).body)
+        body = json.loads(a_renderer(profile, stream=False).render(a_view([a_user()])).request.body)
         assert body["stream"] is False
         assert "stream_options" not in body
 
     @pytest.mark.parametrize("profile", ["anthropic", "chat", "responses", "gemini", "generic"])
     def test_further_fields_of_the_body(self, profile: str) -> None:
-        body = json.loads(a_renderer(profile, parameters={"service_tier": "flex"}).render(a_view([a_user()])).body)
+        body = json.loads(
+            a_renderer(profile, parameters={"service_tier": "flex"}).render(a_view([a_user()])).request.body
+        )
         assert body["service_tier"] == "flex"
 
     @pytest.mark.parametrize("name", ["messages", "input", "contents", "tools", "system", "model", "stream"])
@@ -90,14 +95,14 @@ def a_tool(name: str = "look") -> dict[str, Any]:
 
 
 class Interrupted(LiveIndex):
-    """Reminders that somebody interrupts while they are read."""
+    """Live reminders whose iteration is interrupted."""
 
     def __iter__(self) -> Iterator[LiveItem]:
         raise KeyboardInterrupt
 
 
 class TestWhatIsRemembered:
-    """Whatever comes after whatever, the request is the one that a new renderer would build."""
+    """A renderer with memory builds the same request as a new one, in any order of requests."""
 
     @pytest.mark.parametrize(
         "change",
@@ -118,7 +123,7 @@ class TestWhatIsRemembered:
         assert renderer.render(view) == a_renderer().render(view)
 
     @pytest.mark.parametrize("profile", PROFILES)
-    def test_a_request_that_was_interrupted_leaves_nothing_behind(self, profile: str) -> None:
+    def test_an_interrupted_request_leaves_no_trace(self, profile: str) -> None:
         renderer, said = a_renderer(profile), [a_user("Go."), an_answer("Going."), a_user("And now?")]
         live = Interrupted()
         live.add(a_reminder(), IN_PROCESS)
@@ -126,15 +131,15 @@ class TestWhatIsRemembered:
         with pytest.raises(KeyboardInterrupt):
             renderer.render(a_view(said[:2], live=live))
         assert renderer._histories == {}
-        assert renderer.render(a_view(said)).body == a_renderer(profile).render(a_view(said)).body
+        assert renderer.render(a_view(said)).request.body == a_renderer(profile).render(a_view(said)).request.body
 
     def test_changes_nothing_where_the_ledger_has_more_about_what_was_written(self) -> None:
         messages = [a_user(), an_answer(), a_user("Go on.")]
         view = a_view(messages, session_id="s1")
         renderer = a_renderer()
         route = renderer.render(view).route
-        view.ledger.join(route, [Fragment(anchor=1, form=Form.TEXT, role="user", scope=Scope.KEPT, text="Kept.")], 1)
-        assert b"Kept." in renderer.render(view).body
+        view.ledger.join(route, [Fragment(anchor=1, form=Form.TEXT, role="user", scope=Lifetime.KEPT, text="Kept.")], 1)
+        assert b"Kept." in renderer.render(view).request.body
         assert renderer.render(view) == a_renderer().render(view)
 
     def test_is_taken_from_a_copy_of_the_conversation_too(self) -> None:
@@ -148,7 +153,7 @@ class TestWhatIsRemembered:
         renderer = a_renderer()
         renderer.render(a_view([a_user("Mine."), an_answer(), a_user("Go on.")]))
         other = renderer.render(a_view([a_user("Yours."), an_answer(), a_user("Go on.")]))
-        assert b"Mine." not in other.body
+        assert b"Mine." not in other.request.body
 
     def test_is_limited_to_a_number_of_sessions(self) -> None:
         renderer = a_renderer()
@@ -162,53 +167,53 @@ class TestWhatIsRemembered:
 
 class TestAutomaticCaching:
     def test_is_asked_for_in_one_place(self) -> None:
-        request = rendered("anthropic-automatic", [a_user()], a_reminder(ttl_turns=2), system="Mind.")
-        body = json.loads(request.body)
+        plan = rendered("anthropic-automatic", [a_user()], a_reminder(ttl_turns=2), system="Mind.")
+        body = json.loads(plan.request.body)
         assert body.pop("cache_control") == {"type": "ephemeral"}
         assert "cache_control" not in json.dumps(body)
-        assert NOT_AUTOMATIC not in request.advice
+        assert NOT_AUTOMATIC not in plan.advice
 
     @pytest.mark.parametrize(("calls", "is_asked"), [(9, True), (10, False)])
     def test_is_given_up_where_a_turn_adds_too_many_blocks(self, *, calls: int, is_asked: bool) -> None:
         names = [f"c{number}" for number in range(calls)]
-        request = rendered("anthropic-automatic", [a_user(), an_answer("", *names), *map(a_result, names)])
-        assert (b"cache_control" in request.body) is is_asked
-        assert (NOT_AUTOMATIC in request.advice) is not is_asked
+        plan = rendered("anthropic-automatic", [a_user(), an_answer("", *names), *map(a_result, names)])
+        assert (b"cache_control" in plan.request.body) is is_asked
+        assert (NOT_AUTOMATIC in plan.advice) is not is_asked
 
     def test_is_given_up_where_reminders_make_them_too_many(self) -> None:
         names = [f"c{number}" for number in range(9)]
         messages = [a_user(), an_answer("", *names), *map(a_result, names)]
         one, other = (a_reminder(name, body=name) for name in ("r1", "r2"))
-        assert b"cache_control" in rendered("anthropic-automatic", messages, one).body
-        request = rendered("anthropic-automatic", messages, one, other)
-        assert b"cache_control" not in request.body
-        assert NOT_AUTOMATIC in request.advice
+        assert b"cache_control" in rendered("anthropic-automatic", messages, one).request.body
+        plan = rendered("anthropic-automatic", messages, one, other)
+        assert b"cache_control" not in plan.request.body
+        assert NOT_AUTOMATIC in plan.advice
 
     def test_is_given_up_where_text_does_not_stay(self) -> None:
-        again = (Fragment(anchor=1, form=Form.TEXT, role="user", scope=Scope.VOLATILE, text="Passing."),)
-        request = rendered("anthropic-automatic", [a_user()], again=again)
-        assert b"cache_control" not in request.body
-        assert NOT_AUTOMATIC in request.advice
+        again = (Fragment(anchor=1, form=Form.TEXT, role="user", scope=Lifetime.VOLATILE, text="Passing."),)
+        plan = rendered("anthropic-automatic", [a_user()], again=again)
+        assert b"cache_control" not in plan.request.body
+        assert NOT_AUTOMATIC in plan.advice
 
 
 def test_the_parts_of_a_request_tell_what_is_old_and_what_is_new() -> None:
     messages = [a_user("Old."), an_answer("New."), a_user("Newer.")]
-    request = rendered("anthropic", messages, a_reminder("r1", body="Kept."), a_reminder("r2", ttl_turns=1))
-    runs: dict[Kind, bytes] = {}
-    for part in request.parts:
-        runs[part.kind] = runs.get(part.kind, b"") + request.body[part.start : part.end]
-    assert b"Old." in runs[Kind.STABLE]
-    assert b"New." in runs[Kind.NEW]
-    assert b"Newer." in runs[Kind.NEW]
-    assert b"Kept." in runs[Kind.KEPT]
-    assert b"The build is red." in runs[Kind.VOLATILE]
-    assert runs[Kind.CLOSING] == b"]}]}"
-    assert b"The build is red." not in request.stable
-    assert b"Kept." in request.stable
+    plan = rendered("anthropic", messages, a_reminder("r1", body="Kept."), a_reminder("r2", ttl_turns=1))
+    runs: dict[PartKind, bytes] = {}
+    for part in plan.request.parts:
+        runs[part.kind] = runs.get(part.kind, b"") + plan.request.body[part.start : part.end]
+    assert b"Old." in runs[PartKind.STABLE]
+    assert b"New." in runs[PartKind.NEW]
+    assert b"Newer." in runs[PartKind.NEW]
+    assert b"Kept." in runs[PartKind.KEPT]
+    assert b"The build is red." in runs[PartKind.VOLATILE]
+    assert runs[PartKind.CLOSING] == b"]}]}"
+    assert b"The build is red." not in plan.request.stable
+    assert b"Kept." in plan.request.stable
 
 
 class TestThoughts:
-    """Some models take a thought back only behind exactly what they thought it behind."""
+    """Some models accept a thinking block only after exactly the prefix it was written for."""
 
     THOUGHT: ClassVar[dict[str, str]] = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     HIDDEN: ClassVar[dict[str, str]] = {"type": "redacted_thinking", "data": "c2Vj"}
@@ -218,8 +223,8 @@ class TestThoughts:
         answer = an_answer(native={"anthropic": [self.THOUGHT, self.HIDDEN, said]})
         return [a_user(), answer, a_user("Go on.")]
 
-    def thoughts(self, request: Rendered) -> list[dict[str, str]]:
-        (reply,) = [message for message in json.loads(request.body)["messages"] if message["role"] == "assistant"]
+    def thoughts(self, plan: Plan) -> list[dict[str, str]]:
+        (reply,) = [message for message in json.loads(plan.request.body)["messages"] if message["role"] == "assistant"]
         assert reply["content"][-1]["text"] == "Done."
         return [{**block} for block in reply["content"][:-1]]
 
@@ -259,3 +264,26 @@ class TestThoughts:
         renderer.render(view)
         view.ledger.clear()
         assert self.thoughts(renderer.render(view)) == []
+
+
+# Repeated requests.
+
+
+FOLDING = a_profile(CLAUDE, user_text_resets_reasoning=True, fold_into_tool_result=True)
+MESSAGES: list[dict[str, Any]] = [
+    {"role": "user", "content": "Begin."},
+    {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "run", "args": {}}]},
+    {"role": "tool", "tool_call_id": "c1", "name": "run", "status": "ok", "content": "x = 1"},
+]
+
+
+def test_a_result_with_text_in_it_that_does_not_stay_is_not_marked() -> None:
+    passing = Fragment(
+        anchor=len(MESSAGES), form=Form.RESULT, role="user", scope=Lifetime.VOLATILE, text="note", reminders=("r",)
+    )
+    view = RequestView(turn=2, system="", messages=MESSAGES, tools=(), live=LiveIndex(), again=(passing,))
+    body = json.loads(Renderer(FOLDING, model="claude", placement=Placement.TAIL).render(view).request.body)
+    (result,) = body["messages"][-1]["content"]
+    assert [block["text"] for block in result["content"]] == ["x = 1", "note"]
+    assert "cache_control" not in result
+    assert "cache_control" in json.dumps(body["messages"][:-1])

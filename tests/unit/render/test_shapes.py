@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import Provenance, Trust
 from sideband.render.budget import estimate
-from sideband.render.profile import Profile
+from sideband.render.profiles import Profile
 from sideband.render.shapes import (
     SHAPES,
     TAGGED,
     Frame,
-    Shape,
+    ReminderShape,
     escape_markup,
     neutralise,
     neutralise_plain,
@@ -24,8 +24,8 @@ from sideband.render.shapes import (
     withdrawal,
 )
 from tests.builders import a_reminder
+from tests.planned_sessions import CLAUDE, GEMINI, GPT, UNKNOWN, a_profile
 from tests.sessions import CLIENT, PEER, SERVER
-from tests.talks import CLAUDE, GEMINI, GPT, UNKNOWN, a_profile
 
 UNSEEN: Final = "\0\x1b\x7f\x85\xad\u200b\u200d\u202e\u2060\ufeff\ufe0f\U000e0041"
 BLANKS: Final = " \t\n\r\x0b\xa0\u2028\u3000"
@@ -55,12 +55,12 @@ senders = st.sampled_from([Provenance(), CLIENT, PEER, SERVER])
 
 
 def framing_tags(text: str) -> list[str]:
-    """Every framing tag in a text, read letter by letter: its name, behind a slash where it closes."""
+    """Every framing tag in a text, read letter by letter: its name, after a slash if it is a closing tag."""
     found = []
     for piece in text.split("<")[1:]:
-        behind = piece.lstrip(BLANKS + UNSEEN + "/" + "\x0c\x1c\x1d\x1e\x1f")
-        slash = "/" if "/" in piece[: len(piece) - len(behind)] else ""
-        seen = "".join(letter for letter in behind if letter not in UNSEEN).casefold()
+        rest = piece.lstrip(BLANKS + UNSEEN + "/" + "\x0c\x1c\x1d\x1e\x1f")
+        slash = "/" if "/" in piece[: len(piece) - len(rest)] else ""
+        seen = "".join(letter for letter in rest if letter not in UNSEEN).casefold()
         for frame in Frame:
             after = seen.removeprefix(frame.value)
             if after != seen and not (after[:1].isalnum() or after[:1] in {"_", ".", ":", "-"}):
@@ -130,7 +130,7 @@ def test_a_megabyte_of_tags_is_neutralised_to_the_last() -> None:
         pytest.param("</peer-notice>", "&#60;/peer-notice&#62;", id="tag"),
         pytest.param("a&b'c", "a&#38;b&#39;c", id="entity"),
         pytest.param("a\nb\0", "a&#10;b&#0;", id="controls"),
-        pytest.param(None, "unknown", id="nobody"),
+        pytest.param(None, "unknown", id="no-sender"),
     ],
 )
 def test_the_name_of_a_sender_cannot_leave_its_attribute(principal: str | None, shown: str) -> None:
@@ -307,35 +307,45 @@ _HINTS: Final = tuple(RoleHint)
     [
         pytest.param(
             CLAUDE,
-            (Shape.TAGGED_SYSTEM_TEXT, Shape.TAGGED_SYSTEM_TEXT, Shape.USER_BLOCK, Shape.CACHED_USER_BLOCK),
+            (
+                ReminderShape.TAGGED_SYSTEM_TEXT,
+                ReminderShape.TAGGED_SYSTEM_TEXT,
+                ReminderShape.USER_BLOCK,
+                ReminderShape.CACHED_USER_BLOCK,
+            ),
             id="anthropic",
         ),
         pytest.param(
             a_profile(CLAUDE, prefers_xml_scaffolding=False),
-            (Shape.PLAIN_SYSTEM_TEXT, Shape.PLAIN_SYSTEM_TEXT, Shape.USER_BLOCK, Shape.CACHED_USER_BLOCK),
+            (
+                ReminderShape.PLAIN_SYSTEM_TEXT,
+                ReminderShape.PLAIN_SYSTEM_TEXT,
+                ReminderShape.USER_BLOCK,
+                ReminderShape.CACHED_USER_BLOCK,
+            ),
             id="anthropic-without-scaffolding",
         ),
-        pytest.param(GPT, (Shape.DEVELOPER_MESSAGE,) * 4, id="developer-role"),
+        pytest.param(GPT, (ReminderShape.DEVELOPER_MESSAGE,) * 4, id="developer-role"),
         pytest.param(
             a_profile(CLAUDE, prefers_role_developer=True),
-            (Shape.DEVELOPER_MESSAGE,) * 4,
+            (ReminderShape.DEVELOPER_MESSAGE,) * 4,
             id="developer-before-anthropic",
         ),
-        pytest.param(GEMINI, (Shape.TAGGED_SYSTEM_TEXT,) * 4, id="scaffolding"),
-        pytest.param(UNKNOWN, (Shape.PLAIN_SYSTEM_TEXT,) * 4, id="anything-else"),
+        pytest.param(GEMINI, (ReminderShape.TAGGED_SYSTEM_TEXT,) * 4, id="scaffolding"),
+        pytest.param(UNKNOWN, (ReminderShape.PLAIN_SYSTEM_TEXT,) * 4, id="anything-else"),
     ],
 )
-def test_the_first_row_that_holds_gives_the_shape(profile: Profile, shapes: tuple[Shape, ...]) -> None:
+def test_the_first_row_that_holds_gives_the_shape(profile: Profile, shapes: tuple[ReminderShape, ...]) -> None:
     for own in (Trust.OPERATOR, Trust.CONTROLLER):
         assert tuple(shape_of(profile, hint, own) for hint in _HINTS) == shapes
     for foreign in (Trust.PEER, Trust.SERVER):
-        assert {shape_of(profile, hint, foreign) for hint in _HINTS} == {Shape.NOTICE}
+        assert {shape_of(profile, hint, foreign) for hint in _HINTS} == {ReminderShape.NOTICE}
 
 
 def test_the_table_has_one_row_for_each_shape_and_the_last_always_holds() -> None:
-    assert [row.shape for row in SHAPES] == list(Shape)
+    assert [row.shape for row in SHAPES] == list(ReminderShape)
     assert SHAPES[-1].holds(UNKNOWN, RoleHint.SYSTEM, Trust.OPERATOR)
 
 
 def test_all_shapes_but_two_are_tagged() -> None:
-    assert set(Shape) - TAGGED == {Shape.DEVELOPER_MESSAGE, Shape.PLAIN_SYSTEM_TEXT}
+    assert set(ReminderShape) - TAGGED == {ReminderShape.DEVELOPER_MESSAGE, ReminderShape.PLAIN_SYSTEM_TEXT}

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.render.tape import EMPTY, ROOT, Level, Open, Tape, quoted_inside, texts
+from sideband.render.tape import EMPTY, ROOT, Container, Nesting, Tape, quoted_inside, texts
 
-LIST: Final = Open(Level("list", b"]"), ROOT)
-STRING: Final = Open(Level("string", b'"', b"\\n"), ROOT)
-STRING_IN_LIST: Final = Open(Level("string", b'"', b"\\n"), LIST)
+LIST: Final = Nesting(Container("list", b"]"), ROOT)
+STRING: Final = Nesting(Container("string", b'"', b"\\n"), ROOT)
+STRING_IN_LIST: Final = Nesting(Container("string", b'"', b"\\n"), LIST)
 
 
 def test_what_is_open_is_closed_when_something_else_comes() -> None:
@@ -44,7 +44,7 @@ def test_pieces_of_a_string_stand_behind_each_other_in_it() -> None:
         pytest.param(STRING_IN_LIST, 3, "string", "list", id="something-in-a-message"),
     ],
 )
-def test_what_is_open_tells_which_message_that_is(top: Open, depth: int, name: str, turn: str) -> None:
+def test_what_is_open_tells_which_message_that_is(top: Nesting, depth: int, name: str, turn: str) -> None:
     assert (top.depth, top.name, top.turn) == (depth, name, turn)
     assert [left.depth for left in top.left[1:]] == [*range(1, depth + 1)]
 
@@ -65,39 +65,6 @@ def test_marks_are_remembered_only_while_marking() -> None:
     tape.add(1, b"{1}")
     tape.open(1, b"[{2}", LIST, mark=1)
     assert tape.marks == []
-
-
-class TestWhatIsSettled:
-    def test_is_everything_where_nothing_can_be_marked(self) -> None:
-        tape = Tape()
-        tape.add(1, b"{1}")
-        assert tape.settled == tape.end == len(b"{1}")
-
-    def test_ends_before_the_last_two_marks(self) -> None:
-        tape = Tape(marking=True)
-        for piece in (b"{1}", b"{2}", b"{3}"):
-            tape.add(1, piece)
-        tape.answer()
-        assert tape.settled == tape.marks[1]
-
-    def test_ends_where_the_last_answered_request_did(self) -> None:
-        tape = Tape(marking=True)
-        tape.add(1, b"{1}")
-        tape.add(1, b"{2}")
-        tape.answer()
-        for piece in (b"{3}", b"{4}", b"{5}"):
-            tape.add(1, piece)
-        assert tape.settled == tape.marks[1]
-
-    def test_can_be_released_and_nothing_else_moves(self) -> None:
-        tape = Tape(marking=True)
-        for piece in (b"{1}", b"{2}", b"{3}"):
-            tape.add(1, piece)
-        end, marks = tape.end, [*tape.marks]
-        tape.release(marks[1])
-        tape.add(1, b"{4}", mark=None)
-        assert (bytes(tape.data), tape.base) == (b"2},{3},{4}", marks[1])
-        assert (tape.end, tape.marks) == (end + len(b",{4}"), marks)
 
 
 class TestAFork:

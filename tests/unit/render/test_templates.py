@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jinja2 import FileSystemLoader, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from sideband.core.ledger import Scope
+from sideband.core.ledger import Lifetime
 from tests.programs import ROOT
 from tests.rendering_sessions import ROUTES, STEPS, Sent, Step, play
 
@@ -53,12 +53,12 @@ def routes_for(name: str) -> st.SearchStrategy[str]:
 
 
 def prompts(name: str, sent: list[Sent]) -> list[str]:
-    return [prompt_of(name, json.loads(one.rendered.body)["messages"]) for one in sent]
+    return [prompt_of(name, json.loads(one.rendered.request.body)["messages"]) for one in sent]
 
 
 def lasting(prompt: str, sent: Sent) -> str:
     """The prompt as far as it will stay: what passes stands at its end, in the last message."""
-    passing = [fragment.text for fragment in sent.rendered.fragments if fragment.scope is Scope.VOLATILE]
+    passing = [fragment.text for fragment in sent.rendered.fragments if fragment.scope is Lifetime.VOLATILE]
     said = prompt.removesuffix(END)
     assert said != prompt
     for text in reversed(passing):

@@ -7,15 +7,15 @@ from typing import Any, Final
 import pytest
 
 from sideband.core.reminder import Reminder, RoleHint
-from sideband.render.dialect import NO_RESULT
-from sideband.render.profile import Placement
+from sideband.render.profiles import Placement
 from sideband.render.renderer import Renderer
-from sideband.render.rules import violations
 from sideband.render.tape import EMPTY
+from sideband.render.wires.dialect import NO_RESULT
 from sideband.render.wires.openai_chat import LONGEST_KEY
+from sideband.testing.oracle import violations
 from tests.builders import a_reminder
+from tests.planned_sessions import a_profile
 from tests.rendering_sessions import PROFILES
-from tests.talks import a_profile
 from tests.unit.render.conversations import (
     Message,
     a_result,
@@ -88,7 +88,7 @@ class TestWhatNoWireAccepts:
         assert a_legal_body(profile, messages) == a_legal_body(profile, [*messages[:2], a_result("c1")])
 
     @EVERY
-    def test_a_conversation_in_which_nobody_speaks_is_begun(self, profile: str) -> None:
+    def test_an_empty_conversation_gets_a_first_user_message(self, profile: str) -> None:
         assert "Continue." in str(conversation_of(profile, []))
 
     @pytest.mark.parametrize("profile", [name for name in PROFILES if "into-results" in name or name == "generic"])
@@ -193,7 +193,7 @@ class TestAnthropic:
     def test_there_are_no_more_markers_than_the_profile_allows(self, most: int, marked: list[str]) -> None:
         messages = [a_user("Old."), an_answer(), a_user("Newer.")]
         renderer = Renderer(a_profile(PROFILES["anthropic"], cache_markers=most), model="model-1")
-        body = json.loads(renderer.render(a_view(messages, system="Mind.")).body)
+        body = json.loads(renderer.render(a_view(messages, system="Mind.")).request.body)
         blocks = [*body["system"], *(block for message in body["messages"] for block in message["content"])]
         assert [block["text"] for block in blocks if "cache_control" in block] == marked
 
@@ -301,7 +301,7 @@ class TestOpenAiResponses:
 
     def test_a_model_that_does_not_reason_is_not_asked_for_its_reasoning(self) -> None:
         renderer = Renderer(a_profile(PROFILES["responses"], encrypted_reasoning=False), model="model-1")
-        assert "include" not in json.loads(renderer.render(a_view([a_user()])).body)
+        assert "include" not in json.loads(renderer.render(a_view([a_user()])).request.body)
 
     @pytest.mark.parametrize("native", [False, True])
     @pytest.mark.parametrize("given", ["c" * 65, "日本語" * 30, "c" * 64, ""])
@@ -341,7 +341,7 @@ class TestGemini:
         conversation = conversation_of("gemini", [a_user(), an_answer(native={"gemini": parts}), a_user()])
         assert conversation[1] == {"role": "model", "parts": parts}
 
-    def test_the_first_call_of_a_reply_is_signed_where_nobody_has(self) -> None:
+    def test_the_first_call_of_a_reply_gets_a_signature_if_it_has_none(self) -> None:
         calls: list[Message] = [{"functionCall": {"id": name, "name": "look", "args": {}}} for name in ("c1", "c2")]
         messages = [a_user(), an_answer("I look.", "c1", "c2"), a_result("c1"), a_result("c2")]
         assert a_legal_body("gemini-signed", messages)["contents"][1]["parts"] == [

@@ -15,10 +15,12 @@ from sideband.core.errors import (
 )
 from sideband.core.events import Compacted, Fired, ProviderEvaluated, TurnCommitted, TurnVoided
 from sideband.core.limits import Limits
+from sideband.core.messages import Reply
 from sideband.loop.compaction import Custom, KeepLast, Summarize
-from sideband.loop.problems import Problem
+from sideband.loop.guard import Problem
 from sideband.loop.run import LoopStatus
-from sideband.ports import FileChange, ModelError, OnText, Plan, Reply
+from sideband.ports import FileChange, ModelError, OnText
+from sideband.render.plan import Plan
 from sideband.render.view import RequestView
 from sideband.runtime.agents import agent_loop, agent_run, llm_call, read_compactor
 from sideband.runtime.models import read_model
@@ -47,14 +49,14 @@ def test_a_model_object_is_itself() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        pytest.param({"model": "oracle:delphi"}, InvalidOption, id="a-model-nobody-knows"),
+        pytest.param({"model": "oracle:delphi"}, InvalidOption, id="an-unknown-model"),
         pytest.param({"queue_after_cancel": "drop"}, InvalidOption, id="another-fate-of-the-queue"),
-        pytest.param({"compactor": "shred"}, InvalidOption, id="a-compactor-nobody-knows"),
+        pytest.param({"compactor": "shred"}, InvalidOption, id="an-unknown-compactor"),
         pytest.param({"reminders": {"typo": 1}}, UnknownOption, id="an-unknown-option-for-reminders"),
         pytest.param({"reminders": "yes"}, InvalidOption, id="no-option-for-reminders"),
         pytest.param({"compactor": 5}, InvalidOption, id="no-compactor-at-all"),
-        pytest.param({"permission": 5}, InvalidOption, id="nobody-to-ask"),
-        pytest.param({"watcher": 5}, InvalidOption, id="nobody-who-watches"),
+        pytest.param({"permission": 5}, InvalidOption, id="permission-that-cannot-be-called"),
+        pytest.param({"watcher": 5}, InvalidOption, id="not-a-watcher"),
         pytest.param({"tools": [ATool("a"), ATool("b"), ATool("a")]}, InvalidOption, id="two-tools-of-one-name"),
         pytest.param({"tools": [ATool("")]}, InvalidOption, id="a-tool-without-a-name"),
         pytest.param({"model": ScriptedModel(context_window="8k")}, InvalidOption, id="a-window-in-words"),  # type: ignore[arg-type]
@@ -172,7 +174,9 @@ def test_an_empty_summary_takes_the_place_of_nothing() -> None:
     scene = AScene()
     scene.says(*[a_reply("work", tokens=95)] * 4, " ", "Done.", context_window=100)
     result = asyncio.run(scene.play(compactor="summarize"))
-    assert result.problems == (Problem("compactor", "Summarize.compact raised ModelError: the model gave no summary"),)
+    assert result.problems == (
+        Problem("compactor", "Summarize.compact raised ModelError: the model returned an empty summary"),
+    )
     assert scene.events(Compacted) == []
 
 
@@ -251,13 +255,13 @@ def test_a_listener_that_fails_costs_a_call_no_reply_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fails(_text: str) -> None:
-        raise BrokenPipeError("nobody there")
+        raise BrokenPipeError("connection closed")
 
     scene = AScene()
     session = scene.session if with_session else None
     reply = asyncio.run(llm_call("Hi.", session=session, model=scene.model, on_text=fails))
     assert reply.text == "Done."
-    assert [record.getMessage() for record in caplog.records] == ["on_text: BrokenPipeError: nobody there"]
+    assert [record.getMessage() for record in caplog.records] == ["on_text: BrokenPipeError: connection closed"]
     assert len(scene.events(TurnCommitted)) == with_session
 
 
@@ -277,16 +281,16 @@ def test_a_call_without_a_session_has_so_much_time_and_no_more() -> None:
         run_schedule(1, lambda: llm_call("Hi.", model=model, model_seconds=60, clock=FakeClock()))
 
 
-def test_a_reply_that_is_none_is_a_failure_of_a_call_without_a_session() -> None:
+def test_an_object_that_is_no_reply_is_a_model_error_of_a_call_without_a_session() -> None:
     class Broken(ScriptedModel):
         async def complete(self, _plan: Plan, _on_text: OnText | None = None) -> Reply:
             return 5  # type: ignore[return-value]  # nonsense is the point
 
-    with pytest.raises(ModelError, match="int, which is no reply"):
+    with pytest.raises(ModelError, match="returned int instead of a Reply"):
         asyncio.run(llm_call("Hi.", model=Broken()))
 
 
-def test_a_call_in_a_session_that_somebody_else_cancels_says_so() -> None:
+def test_a_call_that_another_task_cancels_says_so() -> None:
     scene = AScene()
 
     async def line(_view: RequestView) -> str:
@@ -294,7 +298,7 @@ def test_a_call_in_a_session_that_somebody_else_cancels_says_so() -> None:
         return "too late"
 
     scene.says(line)
-    with pytest.raises(ModelError, match="ended by somebody else"):
+    with pytest.raises(ModelError, match="the turn was cancelled"):
         asyncio.run(llm_call("Hi.", session=scene.session, model=scene.model))
     assert not scene.state.running
 
@@ -343,7 +347,7 @@ def test_a_closed_session_takes_no_call() -> None:
     assert scene.kinds == ["Closed"]
 
 
-def test_an_option_that_a_run_does_not_have_is_a_mistake_of_whoever_calls_it() -> None:
+def test_an_unknown_option_is_a_type_error() -> None:
     async def main() -> None:
         with pytest.raises(TypeError, match="no option 'max_turn'"):
             await agent_run("Go.", model="scripted:", max_turn=3)  # type: ignore[call-arg]

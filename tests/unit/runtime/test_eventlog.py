@@ -1,4 +1,4 @@
-"""The active event log: what is told to whom, and for how long."""
+"""The active event log: which records it gets, and while which block."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Which model a string names."""
+"""Models by name, and what is reported when one cannot be made."""
 
 import asyncio
 import sys
@@ -17,7 +17,7 @@ from sideband.models.openai import ChatModel, ResponsesModel
 from sideband.models.rendered import RenderedModel
 from sideband.models.scripted import ScriptedModel
 from sideband.ports import ModelError
-from sideband.render.profile import Wire
+from sideband.render.profiles import Wire
 from sideband.runtime.agents import llm_call
 from sideband.runtime.models import TRANSPORTS, read_model
 from tests.programs import run_python
@@ -104,7 +104,7 @@ def test_a_transport_without_a_model_is_refused(transport: str) -> None:
         ("google:gemini-3.8-flash", "Google needs a key: set the environment variable GOOGLE_API_KEY"),
         (
             "openai-compatible:x",
-            "an OpenAI-compatible server needs an address: set the environment variable OPENAI_COMPATIBLE_URL",
+            "the address of the OpenAI-compatible server is not set: set the environment variable OPENAI_COMPATIBLE_URL",
         ),
     ],
 )
@@ -144,13 +144,17 @@ def test_the_local_model_knows_its_window_and_that_its_prefix_is_cached(tmp_path
 
 
 def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match=r"there is no file '.*nothing\.gguf' with the weights of a model"):
+    with pytest.raises(
+        InvalidOption, match=r"the file with the weights of the model, '.*nothing\.gguf', does not exist"
+    ):
         read_model(f"local:{tmp_path / 'nothing.gguf'}")
 
 
 @pytest.mark.parametrize("model", [None, 3, object()])
-def test_what_is_no_model_is_refused(model: Any) -> None:  # noqa: ANN401 - whatever somebody passes
-    with pytest.raises(InvalidOption, match=r"a model has plan\(\) and complete\(\), or is a string like"):
+def test_what_is_no_model_is_refused(model: Any) -> None:  # noqa: ANN401 - any value
+    with pytest.raises(
+        InvalidOption, match=r"model must be a string like 'anthropic:NAME' or have plan\(\) and complete\(\)"
+    ):
         read_model(model)
 
 
@@ -162,7 +166,7 @@ def test_what_is_no_address_of_a_server_is_one_sentence(url: str, monkeypatch: p
     with pytest.raises(ModelError) as refused:
         read_model("openai-compatible:x")
     assert str(refused.value) == (
-        "OPENAI_COMPATIBLE_URL is no address of a server: set it to one like http://127.0.0.1:8080/v1"
+        "OPENAI_COMPATIBLE_URL is not the address of a server: set it to one like http://127.0.0.1:8080/v1"
     )
 
 
@@ -189,12 +193,12 @@ def test_a_library_of_another_version_is_one_sentence(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "openai", ModuleType("openai"))
     for name in ("sideband.models.openai", "sideband.models.local"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(ModelError, match=r"needs another version: pip install -U 'sideband\[models\]'"):
+    with pytest.raises(ModelError, match=r"needs another version of its package: pip install -U 'sideband\[models\]'"):
         read_model("openai:gpt-6")
 
 
 def test_a_local_model_is_the_bundled_one_or_a_file() -> None:
-    with pytest.raises(InvalidOption, match=r"'qwen' is no local model; write 'local:', or 'local:FILE.gguf'"):
+    with pytest.raises(InvalidOption, match=r"there is no local model 'qwen'; write 'local:' or 'local:FILE.gguf'"):
         read_model("local:qwen")
 
 

@@ -1,29 +1,36 @@
-"""Too much of anything: every bound is configuration, every overflow an error that says what to do, and nothing grows."""
+"""Limits at the runtime: each is configurable, its refusal says what to do, and refusals use no memory."""
 
 import asyncio
 import gc
 import tracemalloc
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import pytest
 
-from sideband.core.errors import BodyTooLarge, InvalidOption, RateLimited, ReminderError, TooManyPending, UnknownMessage
+from sideband.core.errors import (
+    BodyTooLarge,
+    CursorLost,
+    InvalidOption,
+    RateLimited,
+    ReminderError,
+    TooManyPending,
+    UnknownMessage,
+)
 from sideband.core.events import Dropped, DropReason, Started
-from sideband.core.failures import CursorLost
-from sideband.core.limits import DEFAULT_LIMITS, Limits, Rate
-from sideband.core.throttle import Throttle
+from sideband.core.limits import DEFAULT_LIMITS, Limits, Rate, Throttle
 from sideband.core.trust import Trust
-from sideband.runtime.session import Session
+from sideband.runtime.session import RemindOptions, Session
 from sideband.runtime.store import open_store
 from sideband.testing import run_schedule
+from tests.decisions import saying
 from tests.sessions import CLIENT, PEER
 from tests.unit.store.twins import so_many
 
 MEBIBYTE: Final = 1_048_576
 
 
-def remind(body: str = "x", **options: object) -> Callable[[Session], Coroutine[Any, Any, object]]:
+def remind(body: str = "x", **options: Unpack[RemindOptions]) -> Callable[[Session], Coroutine[Any, Any, object]]:
     return lambda session: session.remind(body, **options)
 
 
@@ -76,7 +83,7 @@ async def crowd(session: Session) -> None:
         ),
     ],
 )
-def test_what_is_too_much_is_refused_and_said_how_much_may_be(
+def test_a_refusal_names_the_limit(
     limits: Mapping[str, Any],
     overflow: Callable[[Session], Coroutine[Any, Any, object]],
     error: type[ReminderError],
@@ -131,7 +138,7 @@ def test_a_subscriber_of_a_store_that_was_opened_by_address_has_the_configured_b
 
     async def story() -> None:
         async with open_store(url, limits=Limits(subscriber_events=2)) as store:
-            await store.journal.commit("s", lambda _: (Started(),))
+            await store.journal.commit("s", saying(Started()))
             source = store.journal.subscribe(after=1)
             waiting = asyncio.ensure_future(anext(source))
             await asyncio.sleep(0)
@@ -157,7 +164,7 @@ SLOWLY: Final = Limits(accept_rate={Trust.OPERATOR: Rate(per_second=1, burst=2)}
         pytest.param(lambda session, message: session.replace(message, "x"), id="replace"),
     ],
 )
-def test_whatever_is_sent_waits_until_there_is_something_to_spend_again(
+def test_a_source_over_its_rate_may_send_again_after_retry_after(
     send: Callable[[Session, str], Coroutine[Any, Any, object]],
 ) -> None:
     async def story() -> None:
@@ -184,12 +191,12 @@ async def refused_sendings(session: Session, times: int) -> None:
 
 
 async def dropped(session: Session) -> list[int]:
-    """How many each event tells of that came too fast."""
+    """The counts of the rate-limited events."""
     told = [logged.event async for logged in session.talk.journal.history() if isinstance(logged.event, Dropped)]
     return [event.count for event in told if event.reason is DropReason.RATE_LIMITED]
 
 
-def test_how_many_came_too_fast_is_told_once_by_the_next_commit_that_succeeds() -> None:
+def test_rate_limited_items_are_counted_once_by_the_next_commit_that_succeeds() -> None:
     async def story() -> None:
         session = await open_store(limits=SLOWLY).session()
         await fill(session, 2)
@@ -209,7 +216,7 @@ def test_how_many_came_too_fast_is_told_once_by_the_next_commit_that_succeeds() 
     run_schedule(1, story)
 
 
-def test_what_came_too_fast_right_before_the_end_is_told_with_it() -> None:
+def test_items_rate_limited_right_before_closing_are_counted_by_the_closing_commit() -> None:
     async def story() -> None:
         session = await open_store(limits=SLOWLY).session()
         await fill(session, 2)
@@ -229,13 +236,13 @@ def test_a_process_has_no_rate_unless_it_is_given_one() -> None:
     run_schedule(1, story)
 
 
-def test_limits_that_are_none_are_refused_before_anything_is_opened() -> None:
+def test_an_object_that_is_not_limits_is_refused_before_anything_is_opened() -> None:
     given: Any = {"pending_per_session": 5}
     with pytest.raises(InvalidOption, match="limits must be Limits"):
         open_store("sqlite:///never.db", limits=given)
 
 
-# What is refused leaves nothing behind.
+# Refusals use no memory.
 
 
 def test_ten_thousand_refused_accepts_leave_less_than_a_mebibyte() -> None:
@@ -265,7 +272,7 @@ def test_ten_thousand_refused_accepts_leave_less_than_a_mebibyte() -> None:
     assert asyncio.run(story()) < MEBIBYTE
 
 
-def test_ten_thousand_that_came_too_fast_leave_less_than_a_mebibyte() -> None:
+def test_ten_thousand_rate_limited_accepts_leave_less_than_a_mebibyte() -> None:
     throttle = Throttle(Limits(accept_rate={**DEFAULT_LIMITS.accept_rate, Trust.PEER: Rate(per_second=1, burst=1)}))
     tracemalloc.start()
     try:

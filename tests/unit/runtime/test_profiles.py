@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sideband.render.profile import Cache, InlineSystem, LeadingRole, Profile, Wire
-from sideband.render.profiles import ProfileError, Profiles, Row
+from sideband.render.profiles import Cache, InlineSystem, LeadingRole, Profile, ProfileError, ProfileRow, Profiles, Wire
 from sideband.runtime.profiles import VARIABLE, load_profiles
 from tests.programs import run_python
 
@@ -35,7 +34,7 @@ def of(model: str) -> Profile:
     return the_table().of(model)
 
 
-def about(row: Row) -> str:
+def about(row: ProfileRow) -> str:
     return f"{row.transport}:{row.model or '*'}"
 
 
@@ -81,7 +80,9 @@ def test_no_row_contradicts_itself() -> None:
 
 @pytest.mark.requirement("render:profile:unknown-model-is-strictest")
 @pytest.mark.parametrize("transport", TEMPLATES)
-def test_an_unknown_model_behind_a_template_is_the_strictest_with_a_prefix_worth_keeping(transport: str) -> None:
+def test_an_unknown_model_of_a_compatible_server_gets_the_strictest_template_and_a_stable_prefix(
+    transport: str,
+) -> None:
     found = of(f"{transport}:unheard-of")
     assert found == Profile(transport=transport, kv_prefix=True, source=found.source, verified=found.verified)
 
@@ -306,8 +307,8 @@ def test_a_tilde_is_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert load_profiles("~/mine.toml").of("local:anything").context_window == 8192
 
 
-def test_the_home_of_nobody_is_no_place_for_a_file() -> None:
-    expected = "~nobody-of-this-name/mine.toml cannot be read: there is no such home folder"
+def test_an_unknown_home_folder_is_named() -> None:
+    expected = "~nobody-of-this-name/mine.toml cannot be read: the home directory is unknown"
     with pytest.raises(ProfileError, match=re.escape(expected)):
         load_profiles("~nobody-of-this-name/mine.toml")
 

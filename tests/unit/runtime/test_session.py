@@ -1,4 +1,4 @@
-"""A session as a program holds it."""
+"""`Session`: the methods that a program calls."""
 
 import asyncio
 from typing import Any
@@ -20,14 +20,13 @@ from sideband.core.errors import (
     UnknownSession,
     UnsupportedMode,
 )
-from sideband.core.events import Deduped, Dropped, Expired, InjectRevoked, Queued
-from sideband.core.items import QueuedMessage
+from sideband.core.events import Deduped, Dropped, Expired, InjectRevoked, Queued, QueuedMessage
 from sideband.core.limits import Limits
-from sideband.core.pending import PendingState
 from sideband.core.reminder import Source
 from sideband.core.seams import Mode
+from sideband.core.state import PendingState
 from sideband.core.transcript import Visibility
-from sideband.loop.problems import Problem
+from sideband.loop.guard import Problem
 from sideband.render.view import RequestView
 from sideband.runtime.agents import agent_loop
 from sideband.runtime.registries import HOOKS
@@ -42,7 +41,7 @@ def test_a_reminder_waits_in_the_inbox_until_a_seam_takes_it() -> None:
 
     async def main() -> None:
         accepted = await scene.session.remind("the build is red", tags=["ci"], ttl_turns=2)
-        assert accepted == ("main-1", 0)
+        assert (accepted.reminder_id, accepted.deduped_count) == ("main-1", 0)
         (waiting,) = await scene.session.pending()
         assert (waiting.state, waiting.reminder.body) == (PendingState.QUEUED, "the build is red")
         assert (waiting.reminder.source, waiting.provenance.principal) == (Source.IN_PIPELINE, None)
@@ -134,23 +133,23 @@ def test_a_session_full_of_reminders_still_does_what_its_user_says(mode: Mode) -
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
-        pytest.param(5, "content must be a text or a list of blocks, not 5", id="a-number"),
-        pytest.param(None, "content must be a text or a list of blocks, not None", id="nothing"),
-        pytest.param(b"Go.", "content must be a text or a list of blocks, not b'Go.'", id="bytes"),
-        pytest.param({"type": "text", "text": "Go."}, "content must be a text or a list of blocks", id="one-block"),
+        pytest.param(5, "content must be a string or a list of blocks, not 5", id="a-number"),
+        pytest.param(None, "content must be a string or a list of blocks, not None", id="nothing"),
+        pytest.param(b"Go.", "content must be a string or a list of blocks, not b'Go.'", id="bytes"),
+        pytest.param({"type": "text", "text": "Go."}, "content must be a string or a list of blocks", id="one-block"),
         pytest.param(["Go."], "a block of content must be an object, .* not 'Go.'", id="texts"),
-        pytest.param("", "content says nothing", id="an-empty-text"),
-        pytest.param(" \n", "content says nothing", id="a-blank-text"),
-        pytest.param([], "content says nothing", id="no-blocks"),
-        pytest.param([{"type": "text", "text": ""}], "content says nothing", id="a-block-without-a-text"),
-        pytest.param([{"type": "x", "at": [float("nan")]}], "nan is no number there", id="no-number"),
-        pytest.param([{"type": "x", "at": {"y": float("-inf")}}], "-inf is no number there", id="an-endless-number"),
+        pytest.param("", "content is blank", id="an-empty-text"),
+        pytest.param(" \n", "content is blank", id="a-blank-text"),
+        pytest.param([], "content is blank", id="no-blocks"),
+        pytest.param([{"type": "text", "text": ""}], "content is blank", id="a-block-without-a-text"),
+        pytest.param([{"type": "x", "at": [float("nan")]}], "which has no nan", id="no-number"),
+        pytest.param([{"type": "x", "at": {"y": float("-inf")}}], "which has no -inf", id="an-endless-number"),
         pytest.param(
-            [{"type": "text", "text": 5}], "the text of a block must be a text, not 5", id="a-text-that-is-none"
+            [{"type": "text", "text": 5}], "the 'text' of a block must be a string, not 5", id="a-text-that-is-none"
         ),
     ],
 )
-def test_content_that_says_nothing_or_cannot_be_kept_is_refused_in_a_sentence(content: Any, hint: str) -> None:  # noqa: ANN401 - anything
+def test_blank_or_unstorable_content_is_refused(content: Any, hint: str) -> None:  # noqa: ANN401 - anything
     session = a_session()
 
     async def main() -> None:
@@ -371,7 +370,7 @@ def test_a_session_in_use_is_not_closed() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_cancelling_a_run_that_nobody_drives_ends_it(steps: int) -> None:
+def test_cancelling_a_run_that_is_not_being_driven_ends_it(steps: int) -> None:
     scene = AScene()
     scene.says(a_reply("work"))
 
@@ -392,9 +391,9 @@ def test_cancelling_a_run_that_nobody_drives_ends_it(steps: int) -> None:
 
 
 @pytest.mark.parametrize("text", [5, None, ["a"]], ids=repr)
-def test_a_block_whose_text_is_none_is_refused_before_it_is_accepted(text: object) -> None:
+def test_a_block_whose_text_is_not_a_string_is_refused_before_it_is_accepted(text: object) -> None:
     session = a_session()
-    with pytest.raises(InvalidOption, match="the text of a block must be a text"):
+    with pytest.raises(InvalidOption, match="the 'text' of a block must be a string"):
         asyncio.run(session.prompt([{"type": "text", "text": text}]))
     assert list(session.talk.state.inbox.items()) == []
 

@@ -5,12 +5,10 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from sideband.core.errors import ReminderError
-from sideband.core.failures import StoreError
+from sideband.core.errors import ReminderError, StoreError
 from sideband.core.limits import Limits
 from sideband.ports import Lease
-from sideband.store.sqlite import SqliteStore, open_sqlite
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.sqlite import SqliteSettings, SqliteStore, open_sqlite
 from tests.builders import a_draft
 from tests.unit.store.twins import Sender, a_start, told
 

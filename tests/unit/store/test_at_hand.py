@@ -8,12 +8,11 @@ from weakref import ref
 import pytest
 
 from sideband.core.events import Started
-from sideband.store.postgres import PostgresStore
-from sideband.store.postgres.committing import PostgresSettings
+from sideband.store.postgres import PostgresSettings, PostgresStore
 from sideband.store.replica import Replica
-from sideband.store.sqlite import SqliteStore
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.sqlite import SqliteSettings, SqliteStore
 from tests.builders import a_draft
+from tests.decisions import saying
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played, told
 
@@ -107,7 +106,7 @@ def test_many_at_once_find_one_session_however_few_are_at_hand(durable: Twin) ->
             async def work(name: str) -> None:
                 for _ in range(10):
                     await store.open(name)
-                    await store.commit(name, lambda _: (Started(),))
+                    await store.commit(name, saying(Started()))
 
             await asyncio.gather(*(work(f"s{number % 4}") for number in range(12)))
             assert [entry.sequence for entry in await told(store)] == list(range(1, 121))

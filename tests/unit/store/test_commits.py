@@ -3,27 +3,29 @@
 import asyncio
 from collections.abc import Iterable
 
-import msgspec
 import pytest
 
-from sideband.core.draft import Draft
+from sideband.core.accept import replace_message, revoke_reminder
+from sideband.core.apply import fold
 from sideband.core.drain import drain
 from sideband.core.errors import AlreadyDelivered, TooManyPending
-from sideband.core.events import Event, Idled, InjectDelivered, Started
-from sideband.core.inbox import accept_message, replace_message, revoke_reminder
-from sideband.core.lifecycle import inject
-from sideband.core.limits import Limits
+from sideband.core.events import Event, Idled, InjectAccepted, InjectDelivered, QueuedMessage, Started
+from sideband.core.lifecycle import go_live
+from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.reminder import Draft
 from sideband.core.seams import InjectMode, Seam
-from sideband.core.state import SessionState, fold
-from sideband.ports import Decision, Journal
+from sideband.core.state import Decided, Decision, SessionState
+from sideband.core.trust import IN_PROCESS
+from sideband.ports import Journal
 from tests.builders import a_draft, a_reminder, a_text
+from tests.decisions import deciding, saying
 from tests.sessions import CLIENT
 from tests.unit.core.test_snapshot import facts
-from tests.unit.store.twins import Sender, Twin, a_start, played, told
+from tests.unit.store.twins import Sender, Twin, a_start, played, told, written_at
 
 
 def a_drain(state: SessionState) -> Iterable[Event]:
-    return drain(state.inbox, state.live, Seam.ITERATION_START, next_turn=state.next_turn).events
+    return drain(state, Seam.ITERATION_START).events
 
 
 def is_woken(store: Journal, session_id: str) -> bool:
@@ -47,11 +49,13 @@ def test_a_session_begins_when_it_is_opened(twin: Twin) -> None:
 def test_what_was_decided_is_applied_and_logged_in_one_sequence(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
-            first = await store.commit("a", lambda _: (Started(), Idled()))
-            second = await store.commit("b", a_start)
-            assert (first.events, first.sequence) == ((Started(), Idled()), 2)
-            assert (second.events, second.sequence) == ((Started(),), 3)
-            assert [(entry.sequence, entry.session_id) for entry in await told(store)] == [(1, "a"), (2, "a"), (3, "b")]
+            assert await store.commit("a", lambda _: Decided((Started(), Idled()), "first")) == "first"
+            assert await store.commit("b", lambda _: Decided((Started(),), "second")) == "second"
+            assert [(entry.sequence, entry.session_id, entry.event) for entry in await told(store)] == [
+                (1, "a", Started()),
+                (2, "a", Idled()),
+                (3, "b", Started()),
+            ]
             assert (store.state("a").running, store.state("b").running) == (False, True)
 
     played(story)
@@ -60,14 +64,14 @@ def test_what_was_decided_is_applied_and_logged_in_one_sequence(twin: Twin) -> N
 def test_a_decision_that_raises_changes_nothing_even_after_it_has_begun(twin: Twin) -> None:
     def decide(state: SessionState) -> Iterable[Event]:
         yield Started()
-        yield from inject(state.live, a_reminder())
+        yield from go_live(state, a_reminder(), IN_PROCESS)
         raise LookupError("not this one")
 
     async def story() -> None:
         async with twin.open() as store:
             await store.open("s")
             with pytest.raises(LookupError, match="not this one"):
-                await store.commit("s", decide)
+                await store.commit("s", deciding(decide))
             assert await told(store) == []
             assert (store.state("s").running, len(store.state("s").live)) == (False, 0)
             assert not is_woken(store, "s")
@@ -82,7 +86,7 @@ def test_a_decision_that_stops_an_iteration_fails_like_any_other(twin: Twin) -> 
     async def story() -> None:
         async with twin.open() as store:
             with pytest.raises(RuntimeError):
-                await asyncio.ensure_future(store.commit("s", decide))
+                await asyncio.ensure_future(store.commit("s", deciding(decide)))
             await store.commit("s", a_start)
 
     played(story)
@@ -111,7 +115,7 @@ def test_a_decision_sees_the_state_as_it_is_in_its_commit(twin: Twin) -> None:
 
     async def story() -> None:
         async with twin.open() as store:
-            await asyncio.gather(*(store.commit("s", decide) for _ in range(4)))
+            await asyncio.gather(*(store.commit("s", deciding(decide)) for _ in range(4)))
 
     played(story)
     assert seen == [False, True, False, True]
@@ -131,8 +135,8 @@ def test_what_a_commit_did_is_seen_when_it_returns(twin: Twin) -> None:
 def test_a_decision_with_nothing_to_write_writes_nothing_and_wakes_nobody(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
-            committed = await store.commit("s", lambda _: ())
-            assert (committed.events, committed.sequence, await told(store)) == ((), 0, [])
+            assert await store.commit("s", lambda _: Decided((), "nothing to write")) == "nothing to write"
+            assert await told(store) == []
             assert not is_woken(store, "s")
 
     played(story)
@@ -153,10 +157,10 @@ def test_a_commit_wakes_those_who_wait_for_its_session_and_nobody_else(twin: Twi
 def test_commits_of_a_session_are_made_in_the_order_in_which_they_were_asked_for(twin: Twin) -> None:
     made: list[int] = []
 
-    def numbered(number: int) -> Decision:
-        def decide(_state: SessionState) -> Iterable[Event]:
+    def numbered(number: int) -> Decision[int]:
+        def decide(_state: SessionState) -> Decided[int]:
             made.append(number)
-            return (Started(),)
+            return Decided((Started(),), number)
 
         return decide
 
@@ -164,7 +168,8 @@ def test_commits_of_a_session_are_made_in_the_order_in_which_they_were_asked_for
         async with twin.open() as store:
             opening = asyncio.ensure_future(store.open("s"))
             asked = [asyncio.ensure_future(store.commit("s", numbered(number))) for number in range(50)]
-            await asyncio.gather(opening, *asked)
+            await opening
+            assert await asyncio.gather(*asked) == [*range(50)]
 
     played(story)
     assert made == list(range(50))
@@ -179,7 +184,7 @@ def test_cancelling_the_caller_neither_undoes_its_commit_nor_keeps_it_from_being
             for caller in impatient:
                 caller.cancel()
             await asyncio.gather(*impatient, return_exceptions=True)
-            await store.commit("s", lambda _: (Idled(),))
+            await store.commit("s", saying(Idled()))
             assert [type(entry.event) for entry in await told(store)] == [Started] * 5 + [Idled]
 
     played(story)
@@ -199,7 +204,7 @@ def test_each_of_many_senders_finds_its_own_in_the_order_it_sent_them(twin: Twin
                     await sender.send(a_draft())
 
             await asyncio.gather(*map(send_all, senders))
-            await store.commit("s", a_drain)
+            await store.commit("s", deciding(a_drain))
             live = [item.id for item in store.state("s").live]
             assert len(live) == 40
             for number in range(8):
@@ -232,10 +237,12 @@ def test_of_a_revoke_and_a_drain_exactly_one_wins(twin: Twin, drain_first: bool)
                 sent = await Sender(store, name=f"n{number}").send(a_draft())
 
                 def revoke(state: SessionState, reminder_id: str = sent.reminder_id) -> Iterable[Event]:
-                    return revoke_reminder(state.inbox, reminder_id, CLIENT).events
+                    return revoke_reminder(state, reminder_id, CLIENT).events
 
                 racers = [a_drain, revoke] if drain_first else [revoke, a_drain]
-                outcomes = await asyncio.gather(*(store.commit("s", racer) for racer in racers), return_exceptions=True)
+                outcomes = await asyncio.gather(
+                    *(store.commit("s", deciding(racer)) for racer in racers), return_exceptions=True
+                )
                 refused = [outcome for outcome in outcomes if isinstance(outcome, AlreadyDelivered)]
                 assert (sent.reminder_id in store.state("s").live) is bool(refused)
                 assert bool(refused) is drain_first
@@ -245,15 +252,17 @@ def test_of_a_revoke_and_a_drain_exactly_one_wins(twin: Twin, drain_first: bool)
 
 @pytest.mark.requirement("store:durable:replace-is-atomic")
 def test_a_drain_that_races_a_replace_takes_one_version_whole(twin: Twin) -> None:
-    def say(state: SessionState) -> Iterable[Event]:
-        return accept_message(state.inbox, a_text("old old"), InjectMode.STEER, CLIENT, new_id="m", running=True)
+    message = QueuedMessage(message_id="m", content=tuple(a_text("old old")), mode=InjectMode.STEER, provenance=CLIENT)
 
     async def story() -> None:
         async with twin.open() as store:
-            await store.commit("s", say)
+            await store.commit("s", saying(InjectAccepted(item=message)))
             await asyncio.gather(
-                store.commit("s", lambda state: replace_message(state.inbox, "m", a_text("new new"), CLIENT)),
-                store.commit("s", a_drain),
+                store.commit(
+                    "s",
+                    lambda state: replace_message(state, "m", a_text("new new"), CLIENT, limits=DEFAULT_LIMITS),
+                ),
+                store.commit("s", deciding(a_drain)),
             )
             (delivered,) = [entry.event for entry in await told(store) if isinstance(entry.event, InjectDelivered)]
             assert delivered.content == tuple(a_text("new new"))
@@ -269,13 +278,13 @@ def test_a_store_that_is_opened_again_has_everything(twin: Twin) -> None:
         async with twin.open() as store:
             for number in range(5):
                 await Sender(store, name=f"n{number}").send(a_draft(dedupe_key=f"k{number % 2}"))
-            await store.commit("s", a_drain)
+            await store.commit("s", deciding(a_drain))
             before, state = await told(store), facts(store.state("s"))
         async with twin.open() as store:
             await store.open("s")
             assert await told(store) == before
             assert facts(store.state("s")) == state == facts(fold(entry.event for entry in before))
-            assert (await store.commit("s", a_start)).sequence == before[-1].sequence + 1
+            assert await written_at(store, "s", a_start) == before[-1].sequence + 1
 
     played(story)
 
@@ -289,7 +298,7 @@ def test_a_repeat_after_a_restart_gets_the_reply_of_the_first(twin: Twin) -> Non
             first = await Sender(store).send(draft)
         async with twin.open() as store:
             again = await Sender(store).send(draft)
-            assert again == msgspec.structs.replace(first, events=())
+            assert again == first
             assert len(await told(store)) == 1
 
     played(story)

@@ -8,31 +8,33 @@ from typing import Any
 import apsw
 import pytest
 
+from sideband.core.apply import fold
 from sideband.core.drain import drain
+from sideband.core.errors import CursorExpired, NotStorable, StoreNewer
 from sideband.core.events import Event, Queued, ResultRecorded, Revoked, Started
-from sideband.core.failures import CursorExpired, NotStorable, StoreNewer
 from sideband.core.seams import Seam
 from sideband.core.snapshot import encode
-from sideband.core.state import SessionState, fold
+from sideband.core.state import SessionState
 from sideband.store.batch import Order
-from sideband.store.records import checksum
+from sideband.store.codec import checksum
 from sideband.store.replica import Replica
-from sideband.store.sqlite.committing import Committer
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.sqlite import SqliteSettings
+from sideband.store.sqlite.committer import SqliteCommitter
 from tests.builders import a_draft
+from tests.decisions import deciding, saying
 from tests.unit.core.test_snapshot import facts
-from tests.unit.store.twins import Sender, SqliteTwin, a_start, played, so_many, told, took
+from tests.unit.store.twins import Sender, SqliteTwin, a_start, played, so_many, told, took, written_at
 
 
 def a_drain(state: SessionState) -> Iterable[Event]:
-    return drain(state.inbox, state.live, Seam.ITERATION_START, next_turn=state.next_turn).events
+    return drain(state, Seam.ITERATION_START).events
 
 
 async def live_a_little(sender: Sender, rounds: int, *, session_id: str = "s") -> None:
     for number in range(rounds):
         await sender.send(a_draft(dedupe_key=f"k{number % 5}"), session_id=session_id)
         if number % 4 == 3:
-            await sender.store.commit(session_id, a_drain)
+            await sender.store.commit(session_id, deciding(a_drain))
 
 
 def rows_of(sqlite: SqliteTwin, query: str) -> list[tuple[object, ...]]:
@@ -65,7 +67,7 @@ def test_a_large_state_is_not_written_anew_for_a_few_words(sqlite: SqliteTwin) -
 
     async def story() -> None:
         async with sqlite.open(SqliteSettings(snapshot_events=10)) as store:
-            await store.commit("s", lambda _: [large] * 10)
+            await store.commit("s", deciding(lambda _: [large] * 10))
             await store.commit("s", so_many(50))
             await store.commit("s", so_many(1))
 
@@ -80,12 +82,12 @@ def test_the_journal_is_pruned_only_behind_a_snapshot(sqlite: SqliteTwin) -> Non
             await live_a_little(Sender(store, name="a"), 6, session_id="short")
             await live_a_little(Sender(store, name="b"), 60, session_id="long")
             states = {name: facts(store.state(name)) for name in ("short", "long")}
-            last = (await store.commit("long", lambda _: ())).sequence
+            last = await written_at(store, "long", saying())
         async with sqlite.open() as store:
             for name, state in states.items():
                 await store.open(name)
                 assert facts(store.state(name)) == state
-            assert (await store.commit("long", a_start)).sequence == last + 1
+            assert await written_at(store, "long", a_start) == last + 1
 
     played(story)
     ((sequence, pruned),) = rows_of(sqlite, "SELECT sequence, pruned_through FROM snapshot")
@@ -105,7 +107,9 @@ def test_a_cursor_behind_which_something_was_pruned_is_expired(sqlite: SqliteTwi
                 await store.commit(name, so_many(10))
             assert await store.prune("a", keep_events=4) == 6
             for after in (0, 5):
-                with pytest.raises(CursorExpired, match=f"behind {after} is no longer kept.*after=6") as expired:
+                with pytest.raises(
+                    CursorExpired, match=f"events after {after} are no longer all kept.*after=6"
+                ) as expired:
                     await told(store, after=after)
                 assert (expired.value.after, expired.value.oldest) == (after, 6)
                 with pytest.raises(CursorExpired):
@@ -127,7 +131,7 @@ def test_the_sequence_goes_on_even_when_all_was_pruned(sqlite: SqliteTwin) -> No
             assert await store.prune("s") == 0
             assert await store.prune("unknown") == 0
         async with sqlite.open() as store:
-            assert (await store.commit("s", a_start)).sequence == 11
+            assert await written_at(store, "s", a_start) == 11
 
     played(story)
 
@@ -187,10 +191,12 @@ def test_what_the_journal_gives_back_is_what_was_applied(sqlite: SqliteTwin) -> 
 
     async def story() -> None:
         async with sqlite.open() as store:
-            committed = await store.commit("s", lambda _: (ResultRecorded(call_id="c", status="ok", message=message),))
+            await store.commit("s", saying(ResultRecorded(call_id="c", status="ok", message=message)))
             kept = {"role": "tool", "content": ["a", "tuple"], "7": None}
             assert store.state("s").messages == [kept]
-            assert committed.events == tuple(entry.event for entry in await told(store))
+            assert [entry.event for entry in await told(store)] == [
+                ResultRecorded(call_id="c", status="ok", message=kept)
+            ]
 
     played(story)
 
@@ -203,7 +209,7 @@ def test_what_no_journal_can_hold_is_refused_and_nothing_is_written(sqlite: Sqli
         async with sqlite.open() as store:
             outcomes = await asyncio.gather(
                 store.commit("s", a_start),
-                store.commit("s", lambda _: (Started(), bad)),
+                store.commit("s", saying(Started(), bad)),
                 store.commit("s", a_start),
                 return_exceptions=True,
             )
@@ -225,7 +231,7 @@ def test_events_that_cannot_be_applied_are_not_written_and_others_go_on(sqlite: 
             unknown = Revoked(reminder_id="nobody")
             outcomes = await asyncio.gather(
                 sender.send(a_draft()),
-                store.commit("s", lambda _: (Started(), unknown)),
+                store.commit("s", saying(Started(), unknown)),
                 sender.send(a_draft()),
                 store.commit("t", a_start),
                 return_exceptions=True,
@@ -245,7 +251,7 @@ def test_the_log_beside_the_file_does_not_grow_for_ever(sqlite: SqliteTwin) -> N
         async with sqlite.open() as store:
             sizes = []
             for _ in range(6):
-                await store.commit("s", lambda _: [large] * 5)
+                await store.commit("s", deciding(lambda _: [large] * 5))
                 sizes.append(os.stat(f"{sqlite.path}-wal").st_size)  # noqa: PTH116 - where a path would block as well
             assert max(sizes) < 2 * sizes[0]
 
@@ -256,9 +262,9 @@ def test_a_session_that_was_pruned_between_reading_and_opening_it_is_read_again(
     async def story() -> None:
         async with sqlite.open() as store:
             await store.commit("s", so_many(3))
-        committer = Committer(sqlite.path, SqliteSettings(), bell=None, now_ms=sqlite.now_ms)
-        other = Committer(sqlite.path, SqliteSettings(), bell=None, now_ms=sqlite.now_ms)
-        stale = committer._library.load("s")
+        committer = SqliteCommitter(sqlite.path, SqliteSettings(), bell=None, now_ms=sqlite.now_ms)
+        other = SqliteCommitter(sqlite.path, SqliteSettings(), bell=None, now_ms=sqlite.now_ms)
+        stale = committer._reader.load("s")
         orders = [Order(Replica("s"), so_many(3), None, asyncio.get_running_loop().create_future())]
         other.commit(orders)
         assert other.prune(orders[0].replica, keep=0) == 5

@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from sideband.core.errors import SessionBusy
+from sideband.core.errors import LeaseLost, SessionBusy
 from sideband.core.events import Started
-from sideband.core.failures import LeaseLost
-from tests.unit.store.twins import Twin, Witness, a_start, played, told
+from tests.unit.store.twins import Twin, Witness, a_start, played, told, written_at
 
 
 def test_a_session_has_one_holder_at_a_time(twin: Twin) -> None:
@@ -38,11 +37,11 @@ def test_a_commit_of_its_holder_is_made(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
             mine = await store.acquire("s", "me")
-            assert (await store.commit("s", a_start, lease=mine)).sequence == 1
+            assert await written_at(store, "s", a_start, lease=mine) == 1
             renewed = await store.renew(mine)
             assert renewed.token == mine.token
-            assert (await store.commit("s", a_start, lease=mine)).sequence == 2
-            assert (await store.commit("s", a_start, lease=renewed)).sequence == 3
+            assert await written_at(store, "s", a_start, lease=mine) == 2
+            assert await written_at(store, "s", a_start, lease=renewed) == 3
 
     played(story)
 
@@ -54,14 +53,14 @@ def test_a_lease_that_is_over_can_be_taken_and_then_the_old_one_is_good_for_noth
         async with twin.open() as store:
             mine = await store.acquire("s", "me")
             await twin.let_leases_lapse(store)
-            assert (await store.commit("s", a_start, lease=mine)).sequence == 1, "nobody has taken it yet"
+            assert await written_at(store, "s", a_start, lease=mine) == 1, "nobody has taken it yet"
             theirs = await store.acquire("s", "you")
             with pytest.raises(LeaseLost, match="session 's' is run by another process now"):
                 await store.commit("s", witness, lease=mine)
             with pytest.raises(LeaseLost):
                 await store.renew(mine)
             await store.release(mine)
-            assert (await store.commit("s", a_start, lease=theirs)).sequence == 2
+            assert await written_at(store, "s", a_start, lease=theirs) == 2
             assert len(await told(store)) == 2
 
     played(story)

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sideband.core.apply import fold
+from sideband.core.errors import CursorExpired
 from sideband.core.events import ResultRecorded, Revoked
-from sideband.core.failures import CursorExpired
-from sideband.core.state import fold
 from sideband.store.memory import MemoryStore
 from tests.builders import a_draft
+from tests.decisions import saying
 from tests.loop_builders import others
 from tests.unit.core.test_snapshot import facts
-from tests.unit.store.twins import Sender, a_start, so_many, told
+from tests.unit.store.twins import Sender, a_start, so_many, told, written_at
 
 
 def test_a_session_begins_with_its_first_mention() -> None:
@@ -28,7 +29,7 @@ def test_closing_it_changes_nothing() -> None:
     async def main() -> None:
         store = MemoryStore()
         await store.close()
-        assert (await store.commit("s", a_start)).sequence == 1
+        assert await written_at(store, "s", a_start) == 1
 
     asyncio.run(main())
 
@@ -79,7 +80,7 @@ def test_of_every_session_the_last_events_are_kept_and_no_number_is_used_twice(
     async def main() -> None:
         for name, count in commits:
             decide = so_many(count)
-            assert (await store.commit(name, decide)).sequence == (await whole.commit(name, decide)).sequence
+            assert await written_at(store, name, decide) == await written_at(whole, name, decide)
         for name in "abc":
             mine = [entry for entry in whole.journal if entry.session_id == name]
             left = [entry for entry in store.journal if entry.session_id == name]
@@ -103,7 +104,7 @@ def test_a_session_of_which_something_is_gone_goes_on_as_before() -> None:
         before = facts(store.state("s"))
         assert before == facts(fold(entry.event for entry in whole.journal))
         with pytest.raises(KeyError):
-            await store.commit("s", lambda _: (Revoked(reminder_id="nobody"),))
+            await store.commit("s", saying(Revoked(reminder_id="nobody")))
         assert facts(store.state("s")) == before, "rebuilt from what was kept of it"
 
     asyncio.run(main())
@@ -121,7 +122,7 @@ def test_a_cursor_behind_which_something_was_pruned_is_expired() -> None:
         assert len(await told(store, session_id="b")) == 10
         assert await store.prune("b") == 9, "the last row stays: the next one counts from it"
         assert (await store.prune("b"), await store.prune("unknown")) == (0, 0)
-        assert (await store.commit("c", a_start)).sequence == 21
+        assert await written_at(store, "c", a_start) == 21
 
     asyncio.run(main())
 
@@ -131,7 +132,7 @@ def test_what_could_not_be_written_down_keeps_its_journal() -> None:
         store = MemoryStore(kept_events=0, snapshot_events=1)
         odd = ResultRecorded(call_id="c", status="ok", message={"role": "tool", "content": object()})
         for _ in range(3):
-            await store.commit("s", lambda _: (odd,))
+            await store.commit("s", saying(odd))
         assert len(store.journal) == 3
 
     asyncio.run(main())

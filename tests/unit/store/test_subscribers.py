@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
+from sideband.core.errors import CursorExpired, CursorLost
 from sideband.core.events import Idled, Injected, Started
-from sideband.core.failures import CursorExpired, CursorLost
-from sideband.core.lifecycle import inject
+from sideband.core.lifecycle import go_live
+from sideband.core.trust import IN_PROCESS
 from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS
 from tests.builders import a_reminder
-from tests.unit.store.twins import Twin, Witness, a_start, is_followed, played, so_many, told, took
+from tests.decisions import deciding, saying
+from tests.unit.store.twins import Twin, Witness, a_start, is_followed, played, so_many, told, took, written_at
 
 
 def test_a_subscriber_has_what_was_logged_and_then_what_is(twin: Twin) -> None:
@@ -19,7 +21,7 @@ def test_a_subscriber_has_what_was_logged_and_then_what_is(twin: Twin) -> None:
             source = store.subscribe()
             assert [entry.event for entry in await took(source, 1)] == [Started()]
             waiting = asyncio.ensure_future(anext(source))
-            await store.commit("b", lambda _: (Started(), Idled()))
+            await store.commit("b", saying(Started(), Idled()))
             assert [entry.sequence for entry in [await waiting, *await took(source, 1)]] == [2, 3]
             await source.aclose()
 
@@ -49,7 +51,7 @@ def test_a_subscriber_may_want_one_session_or_one_kind(twin: Twin) -> None:
         async with twin.open() as store:
             for session in ("a", "b"):
                 await store.commit(session, a_start)
-                await store.commit(session, lambda state: inject(state.live, a_reminder()))
+                await store.commit(session, deciding(lambda state: go_live(state, a_reminder(), IN_PROCESS)))
             only_a = await told(store, session_id="a")
             assert ([entry.session_id for entry in only_a], len(only_a)) == (["a", "a"], 2)
             kinds = await told(store, kind_prefix="transcript.reminder.")
@@ -70,8 +72,8 @@ def test_what_a_subscriber_does_not_want_does_not_reach_it(twin: Twin) -> None:
             source = store.subscribe(session_id="a", kind_prefix="transcript.")
             waiting = asyncio.ensure_future(anext(source))
             await store.commit("a", a_start)
-            await store.commit("b", lambda state: inject(state.live, a_reminder()))
-            await store.commit("a", lambda state: inject(state.live, a_reminder()))
+            await store.commit("b", deciding(lambda state: go_live(state, a_reminder(), IN_PROCESS)))
+            await store.commit("a", deciding(lambda state: go_live(state, a_reminder(), IN_PROCESS)))
             assert (await waiting).sequence == 3
             await source.aclose()
 
@@ -187,7 +189,7 @@ def test_what_another_process_commits_wakes_and_is_seen_here(durable: Twin) -> N
                 await there.commit("s", a_start)
                 await wake.wait()
                 assert here.state("s").running
-                assert (await there.commit("s", lambda _: ())).sequence == number
+                assert await written_at(there, "s", saying()) == number
             assert [entry.sequence for entry in await following] == [1, 2, 3]
             await source.aclose()
 
@@ -200,8 +202,8 @@ def test_a_decision_knows_what_another_process_has_committed_before(durable: Twi
             witness = Witness(lambda state: state.running, Idled())
             await here.open("s")
             await there.commit("s", a_start)
-            committed = await here.commit("s", witness)
-            assert (witness.seen, committed.sequence) == ([True], 2)
+            assert await written_at(here, "s", witness) == 2
+            assert witness.seen == [True]
             assert not here.state("s").running
 
     played(story)

@@ -5,6 +5,7 @@ import pytest
 from sideband.core.errors import SessionBusy
 from sideband.core.events import Started
 from sideband.runtime.store import Store
+from tests.decisions import saying
 from tests.unit.store.twins import Twin, played
 
 
@@ -26,7 +27,7 @@ def test_a_run_is_cancelled_where_it_runs(durable: Twin) -> None:
         async with durable.open() as here, durable.open() as there:
             mine, yours = await Store(here).session("s"), await Store(there).session("s")
             lease = await here.acquire("s", "me")
-            await here.commit("s", lambda _state: (Started(),), lease=lease)
+            await here.commit("s", saying(Started()), lease=lease)
             with pytest.raises(
                 SessionBusy, match=r"is held by another process or another handle on it.*cancel it there"
             ):

@@ -1,28 +1,28 @@
 """The stores that have to behave alike, and what tests of all of them are made of."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from sideband.core.draft import Draft
+from sideband.core.accept import Accepted, accept
 from sideband.core.events import Event, Started
-from sideband.core.inbox import Accepted, accept
 from sideband.core.limits import DEFAULT_LIMITS, Limits
-from sideband.core.state import SessionState
+from sideband.core.reminder import Draft
+from sideband.core.state import Decided, Decision, SessionState
 from sideband.core.trust import Provenance
-from sideband.ports import Decision, Journal, Logged
+from sideband.ports import Journal, Lease, Logged
 from sideband.store.memory import MemoryStore
-from sideband.store.postgres import PostgresStore, open_postgres
-from sideband.store.postgres.committing import PostgresSettings
-from sideband.store.sqlite import SqliteStore, open_sqlite
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.store.postgres import PostgresSettings, PostgresStore, open_postgres
+from sideband.store.postgres.reader import last_sequence
+from sideband.store.sqlite import SqliteSettings, SqliteStore, open_sqlite
 from sideband.testing import FakeClock
 from tests.builders import counting_ids
-from tests.hurry import until
+from tests.decisions import saying
 from tests.postgres import the_server
 from tests.sessions import CLIENT
+from tests.waiting import until
 
 _Value = TypeVar("_Value")
 
@@ -167,13 +167,30 @@ async def told(store: Journal, **wanted: Any) -> list[Logged]:  # noqa: ANN401 -
         return [logged async for logged in source]
 
 
-def a_start(_state: SessionState) -> Iterable[Event]:
-    return (Started(),)
+a_start: Final = saying(Started())
 
 
-def so_many(count: int) -> Decision:
+def so_many(count: int) -> Decision[tuple[Event, ...]]:
     """A decision for that many events."""
-    return lambda _state: [Started()] * count
+    return saying(*[Started()] * count)
+
+
+async def written_at(store: Journal, session_id: str, decide: Decision[object], *, lease: Lease | None = None) -> int:
+    """Commit; the last sequence of the store afterwards."""
+    await store.commit(session_id, decide, lease=lease)
+    return await last_of(store)
+
+
+async def last_of(store: Journal) -> int:
+    """The last sequence of a store."""
+    match store:
+        case MemoryStore():
+            return store._last
+        case SqliteStore():
+            return await store._read(lambda reader: reader.last())
+        case PostgresStore():
+            return await store._reading.run(last_sequence)
+    raise TypeError(type(store))
 
 
 class Witness:
@@ -184,9 +201,9 @@ class Witness:
         self._look = look
         self._events = events
 
-    def __call__(self, state: SessionState) -> Iterable[Event]:
+    def __call__(self, state: SessionState) -> Decided[None]:
         self.seen.append(self._look(state))
-        return self._events
+        return Decided(self._events, None)
 
 
 class Sender:
@@ -199,10 +216,9 @@ class Sender:
         self.answers: list[Accepted] = []
 
     async def send(self, draft: Draft, *, session_id: str = "s", limits: Limits = DEFAULT_LIMITS) -> Accepted:
-        def decide(state: SessionState) -> Iterable[Event]:
-            accepted = accept(state.inbox, draft, self.provenance, new_id=self.new_id(), limits=limits)
-            self.answers.append(accepted)
-            return self.answers[-1].events
-
-        await self.store.commit(session_id, decide)
+        new_id = self.new_id()
+        accepted = await self.store.commit(
+            session_id, lambda state: accept(state, draft, self.provenance, new_id=new_id, limits=limits)
+        )
+        self.answers.append(accepted)
         return self.answers[-1]

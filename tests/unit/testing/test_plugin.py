@@ -1,4 +1,4 @@
-"""The pytest plugin: its fixtures, and that a user has them when it is installed, asked for by name, or both."""
+"""The pytest plugin: its fixtures, whether it is installed, loaded by name, or both."""
 
 import asyncio
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_a_session_lives_in_the_store_of_its_test(
     model = ScriptedModel()
 
     async def main() -> None:
-        assert await sideband_session.remind("a fact") == ("r-1", 0)
+        assert (await sideband_session.remind("a fact")).reminder_id == "r-1"
         await agent_loop("Go.", session=sideband_session, model=model, clock=sideband_clock)
 
     asyncio.run(main())
@@ -33,14 +33,14 @@ def test_a_session_lives_in_the_store_of_its_test(
 
 
 @pytest.fixture
-def _somebody_was_here_before() -> object:
+def _an_earlier_registration() -> object:
     register_session_hook("post_turn", min)
     register_reminder_provider(id="own", subscribes_to=["post_turn"], evaluate=lambda _ctx: None)
     yield
     assert (HOOKS.session, len(PROVIDERS.providers)) == ({}, 8)
 
 
-@pytest.mark.usefixtures("_somebody_was_here_before", "sideband_clean_registries")
+@pytest.mark.usefixtures("_an_earlier_registration", "sideband_clean_registries")
 def test_registries_are_clean_at_the_beginning_and_at_the_end() -> None:
     assert (HOOKS.session, len(PROVIDERS.providers)) == ({}, 8)
     register_session_hook("post_turn", max)
@@ -82,17 +82,17 @@ def registered():
     return bool(HOOKS.session), len(PROVIDERS.providers)
 
 
-def test_1_somebody_leaves_something_behind():
+def test_1_registers_a_hook_and_leaves_it():
     register()
     assert registered() == (True, 9)
 
 
-def test_2_it_is_gone_before_a_test_that_wants_none(sideband_clean_registries):
+def test_2_starts_with_clean_registries(sideband_clean_registries):
     assert registered() == (False, 8)
     register()
 
 
-def test_3_and_what_that_one_registered_is_gone_after_it():
+def test_3_starts_clean_after_it():
     assert registered() == (False, 8)
 """
 

@@ -1,13 +1,15 @@
-"""The wire recorder: all that a model was asked and answered, and nothing else than without it."""
+"""The wire recorder records every request and reply, and changes nothing."""
 
 import asyncio
 from typing import NamedTuple
 
 import pytest
 
+from sideband.core.messages import Reply
 from sideband.loop.run import LoopStatus
 from sideband.models.scripted import Line
-from sideband.ports import Model, ModelError, OnText, Plan, Reply
+from sideband.ports import Model, ModelError, OnText
+from sideband.render.plan import Plan
 from sideband.render.view import RequestView
 from sideband.runtime.agents import llm_call
 from sideband.testing import Exchange, ScriptedModel, WireRecorder

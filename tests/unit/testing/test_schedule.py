@@ -1,4 +1,4 @@
-"""The event loop whose order a seed decides: what it changes, what it keeps, and what it refuses to let pass."""
+"""The seeded event loop: reproducible interleavings, simulated time, and errors for unclean ends."""
 
 import asyncio
 import gc
@@ -48,13 +48,13 @@ def test_every_order_takes_every_step(seed: int) -> None:
     assert sorted(run_schedule(seed, order_of_ten)) == sorted([*range(10)] * 2)
 
 
-def test_whatever_is_ready_may_come_first_and_last() -> None:
+def test_any_ready_callback_may_come_first_or_last() -> None:
     orders = [run_schedule(seed, order_of_ten) for seed in range(400)]
     assert {order[0] for order in orders} == {*range(10)}
     assert {order[-1] for order in orders} == {*range(10)}
 
 
-def test_what_becomes_ready_later_may_overtake() -> None:
+def test_a_callback_that_becomes_ready_later_may_overtake() -> None:
     async def overtaken() -> bool:
         ran: list[str] = []
         loop = asyncio.get_running_loop()
@@ -157,7 +157,7 @@ async def fail_in_a_callback() -> None:
 
 async def forget_the_exception_of_a_task() -> None:
     async def fail() -> None:
-        raise LookupError("nobody looks")
+        raise LookupError("never retrieved")
 
     task = asyncio.ensure_future(fail())
     await asyncio.sleep(1)
@@ -168,11 +168,13 @@ async def forget_the_exception_of_a_task() -> None:
 @pytest.mark.parametrize(
     ("main", "error", "words"),
     [
-        pytest.param(wait_for_ever, Stuck, "nothing will ever happen", id="waiting-for-what-cannot-come"),
+        pytest.param(wait_for_ever, Stuck, "deadlock: nothing is ready", id="a-deadlock"),
         pytest.param(leave_a_task_behind, LeftBehind, "forgotten", id="a-task-that-waits"),
         pytest.param(leave_a_sleeper_behind, LeftBehind, "forgotten", id="a-task-that-sleeps"),
         pytest.param(fail_in_a_callback, Unhandled, "pop from empty list", id="a-callback-that-fails"),
-        pytest.param(forget_the_exception_of_a_task, Unhandled, "nobody looks", id="an-exception-nobody-reads"),
+        pytest.param(
+            forget_the_exception_of_a_task, Unhandled, "never retrieved", id="an-exception-that-is-never-retrieved"
+        ),
     ],
 )
 def test_an_end_that_is_not_clean_is_an_error(
@@ -182,7 +184,7 @@ def test_an_end_that_is_not_clean_is_an_error(
         run_schedule(3, main)
 
 
-def test_what_is_already_ending_may_end() -> None:
+def test_tasks_that_are_about_to_end_may_end() -> None:
     async def leave_a_cancelled_task() -> None:
         task = asyncio.ensure_future(wait_for_ever())
         await asyncio.sleep(0)
@@ -192,7 +194,7 @@ def test_what_is_already_ending_may_end() -> None:
         run_schedule(seed, leave_a_cancelled_task)
 
 
-def test_what_goes_on_for_ever_is_not_waited_for() -> None:
+def test_a_task_that_never_ends_is_not_waited_for() -> None:
     def spin() -> None:
         asyncio.get_running_loop().call_soon(spin)
 
@@ -204,7 +206,7 @@ def test_what_goes_on_for_ever_is_not_waited_for() -> None:
         run_schedule(1, leave_it)
 
 
-def test_what_was_left_behind_is_cleaned_up_all_the_same() -> None:
+def test_tasks_left_behind_are_cleaned_up() -> None:
     cleaned: list[str] = []
 
     async def wait() -> None:
@@ -265,6 +267,6 @@ def test_asyncio_still_takes_what_is_ready_from_the_left_of_a_queue() -> None:
         pytest.param(lambda: asyncio.create_subprocess_exec("true"), id="processes"),
     ],
 )
-def test_there_is_no_room_for_what_a_seed_cannot_decide(outside: Callable[[], Coroutine[Any, Any, object]]) -> None:
+def test_threads_sockets_and_processes_are_not_supported(outside: Callable[[], Coroutine[Any, Any, object]]) -> None:
     with pytest.raises(NotImplementedError):
         run_schedule(1, outside)

@@ -61,7 +61,7 @@ def test_no_other_is_taken_when_the_one_asked_for_is_unsuitable(tmp_path: Path, 
     a_command(tmp_path, "python3.13", working)
     answer = find_python(tmp_path, python="python2")
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert "python2 will not do" in answer.stderr
+    assert "none of these is suitable: python2" in answer.stderr
 
 
 def test_having_none_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def done(workspace: Workspace, name: str, **args: object) -> str:
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """Permissions bind the super-user only when it is somebody else for a while."""
+    """Run without privileges for a while, because file permissions do not bind the super-user."""
     if os.geteuid() != 0:
         yield
         return
@@ -77,7 +77,7 @@ def without_privileges() -> Iterator[None]:
 
 @contextmanager
 def a_public_folder() -> Iterator[Path]:
-    """A folder that also somebody without privileges can reach."""
+    """A folder that a user without privileges can reach."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         folder.chmod(0o777)

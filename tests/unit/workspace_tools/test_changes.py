@@ -1,4 +1,4 @@
-"""Watching: what others did to files the agent knows, each change once, and nothing that is not so."""
+"""Changes by others to files that the agent knows are reported, each once."""
 
 import os
 import shutil
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from sideband.ports import FileChange
-from sideband.tools.atomic import put
-from sideband.tools.offload import Halt
-from sideband.tools.root import MAX_FILE_BYTES, Place, Root
+from sideband.tools.root import MAX_FILE_BYTES, Root, WorkspacePath
 from sideband.tools.seen import SETTLED_NS, Seen
+from sideband.tools.tool import Halt
 from sideband.tools.workspace import Workspace, workspace_tools
+from sideband.tools.write import put
 from tests.unit.workspace_tools.calling import a_public_folder, done, filled, refusal, without_privileges
 
 
@@ -56,7 +56,7 @@ def saved_by_an_editor(folder: Path) -> None:
 def with_the_old_times(folder: Path) -> None:
     status = (folder / "a.txt").stat()
     (folder / "a.txt").write_text("new", encoding="utf-8")
-    # Nobody can set the time of the last change of status; it only has to be another one, and its clock has steps.
+    # The change time cannot be set, and its clock has steps: repeat until it differs.
     while (folder / "a.txt").stat().st_ctime_ns == status.st_ctime_ns or (folder / "a.txt").stat().st_mtime != 1:
         os.utime(folder / "a.txt", (1, 1))
 
@@ -215,10 +215,10 @@ def test_a_file_that_was_written_just_now_is_read_again_because_its_times_may_no
 # In between.
 
 
-def test_a_read_that_a_write_has_overtaken_does_not_make_the_write_somebody_elses(tmp_path: Path) -> None:
+def test_a_read_overtaken_by_the_agents_own_write_does_not_make_that_write_foreign(tmp_path: Path) -> None:
     root = Root(filled(tmp_path, {"a.txt": "old"}))
     seen = Seen(root, time.time_ns)
-    place = Place(("a.txt",))
+    place = WorkspacePath(("a.txt",))
     since, content = seen.writes(place), root.read(place)
     put(root, seen, place, b"new", over=content, halt=Halt())
     seen.read(place, content, since=since)
@@ -226,7 +226,7 @@ def test_a_read_that_a_write_has_overtaken_does_not_make_the_write_somebody_else
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["a-new-file", "a-file-that-was-there"])
-def test_nobody_can_look_between_the_agents_own_write_and_its_note(
+def test_changes_never_sees_the_agents_own_write_before_it_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_new: bool
 ) -> None:
     held: list[tuple[str, bool]] = []
@@ -237,7 +237,7 @@ def test_nobody_can_look_between_the_agents_own_write_and_its_note(
 
     root = Root(tmp_path if is_new else filled(tmp_path, {"a.txt": "old"}))
     seen = Seen(root, now_ns)
-    place = Place(("a.txt",))
+    place = WorkspacePath(("a.txt",))
     before = None if is_new else root.read(place)
     move_name = "link" if is_new else "rename"
     move = getattr(os, move_name)
@@ -257,12 +257,12 @@ def test_a_write_that_comes_while_a_look_is_under_way_is_not_undone_by_it(
 ) -> None:
     root = Root(filled(tmp_path, {"a.txt": "old"}))
     seen = Seen(root, time.time_ns)
-    place = Place(("a.txt",))
+    place = WorkspacePath(("a.txt",))
     content = root.read(place)
     seen.read(place, content, since=0)
     digest = Root.digest
 
-    def digest_then_write(self: Root, looked_at: Place) -> bytes:
+    def digest_then_write(self: Root, looked_at: WorkspacePath) -> bytes:
         found = digest(self, looked_at)
         put(root, seen, place, b"new", over=content, halt=Halt())
         return found
@@ -275,7 +275,7 @@ def test_a_write_that_comes_while_a_look_is_under_way_is_not_undone_by_it(
 
 
 def a_large_file(path: Path, *, with_a: bytes, modified_ns: int) -> None:
-    """One that is not read as a whole by anybody; this is in the middle of it."""
+    """A file that is too large to be read, with `with_a` in its middle."""
     with path.open("wb") as sparse:
         sparse.truncate(MAX_FILE_BYTES + 1)
         sparse.seek(MAX_FILE_BYTES // 2)
@@ -287,7 +287,7 @@ def test_a_file_that_is_too_large_is_known_by_its_size_and_time_and_not_read(tmp
     root, names = Root(tmp_path), ("one.bin", "other.bin", "later.bin")
     for name, content, modified_ns in zip(names, (b"x", b"y", b"x"), (1, 1, 2), strict=True):
         a_large_file(tmp_path / name, with_a=content, modified_ns=modified_ns)
-    one, other, later_one = (root.digest(Place((name,))) for name in names)
+    one, other, later_one = (root.digest(WorkspacePath((name,))) for name in names)
     assert one == other != later_one
 
 

@@ -1,4 +1,4 @@
-"""No path leads out of the root, whatever it is made of and whoever puts a link in the way."""
+"""No path leads out of the root, even if another process creates a link on the way."""
 
 import os
 import socket
@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from sideband.tools.atomic import put
-from sideband.tools.offload import Halt
-from sideband.tools.refusal import Refused
-from sideband.tools.root import Place, Root
+from sideband.tools.read import walk
+from sideband.tools.root import Root, WorkspacePath
 from sideband.tools.seen import Seen
-from sideband.tools.walk import walk
+from sideband.tools.tool import Halt, Refused
 from sideband.tools.workspace import Workspace, workspace_tools
+from sideband.tools.write import put
 from tests.unit.workspace_tools.calling import call, done, filled, refusal
 
 HIDDEN = "the content of a file outside"
@@ -163,7 +162,7 @@ def test_a_write_to_a_hard_link_leaves_the_file_outside_alone(workspace: Workspa
     assert (outside / "secret.txt").read_text(encoding="utf-8") == HIDDEN
 
 
-# Between the check and the use: the path was resolved, then somebody puts a link there.
+# Between check and use: the path has been resolved, then another process creates a link there.
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_a_folder_that_becomes_a_link_is_not_written_into(root: Path, outside: P
 
 
 def test_a_folder_that_becomes_a_link_is_not_walked_into(root: Path, outside: Path) -> None:
-    walking = walk(Root(root), Place(()), Halt())
+    walking = walk(Root(root), WorkspacePath(()), Halt())
     found = [str(next(walking).place)]
     while found[-1] != "folder":
         found.append(str(next(walking).place))
@@ -214,15 +213,15 @@ def test_a_link_that_appears_after_the_look_is_not_followed(
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", lambda *_, **__: regular)
         with pytest.raises(Refused):
-            confined.read(Place(("inside.txt",)))
+            confined.read(WorkspacePath(("inside.txt",)))
 
 
-# What is no regular file.
+# Files that are not regular.
 
 
 @pytest.mark.parametrize(("name", "args"), CALLS[:3])
 @pytest.mark.parametrize("kind", ["fifo", "socket"])
-def test_what_is_no_regular_file_is_refused_without_waiting(
+def test_a_file_that_is_not_regular_is_refused_without_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, args: dict[str, Any], kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -231,11 +230,11 @@ def test_what_is_no_regular_file_is_refused_without_waiting(
     else:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind("special")
-    assert "no regular file" in refusal(workspace_tools(tmp_path), name, path="special", **args)
+    assert "not a regular file" in refusal(workspace_tools(tmp_path), name, path="special", **args)
 
 
 def test_a_device_is_refused() -> None:
-    assert "no regular file" in refusal(workspace_tools("/dev"), "read_file", path="null")
+    assert "not a regular file" in refusal(workspace_tools("/dev"), "read_file", path="null")
 
 
 def test_a_pipe_that_takes_the_place_of_a_file_after_the_look_is_refused(
@@ -247,8 +246,8 @@ def test_a_pipe_that_takes_the_place_of_a_file_after_the_look_is_refused(
     os.mkfifo(root / "inside.txt")
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", lambda *_, **__: regular)
-        with pytest.raises(Refused, match="no regular file"):
-            confined.read(Place(("inside.txt",)))
+        with pytest.raises(Refused, match="not a regular file"):
+            confined.read(WorkspacePath(("inside.txt",)))
 
 
 # The repository's own data.

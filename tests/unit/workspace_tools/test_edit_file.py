@@ -96,7 +96,7 @@ def test_several_edits_need_one_read(tmp_path: Path) -> None:
         pytest.param(
             SOURCE,
             "if name:\n    return",
-            "old_string is not in a.py; line 2, 'if name:', is like its first line, so white space or what follows differs",
+            "old_string is not in a.py; line 2, 'if name:', is like its first line, so white space or the following lines differ",
             id="other-indentation",
         ),
         pytest.param(
@@ -143,7 +143,7 @@ def test_a_file_that_was_not_read_is_not_edited(tmp_path: Path) -> None:
 def test_a_file_that_changed_since_it_was_read_is_not_edited(tmp_path: Path) -> None:
     workspace = workspace_tools(filled(tmp_path, {"a.py": "x = 1"}))
     done(workspace, "read_file", path="a.py")
-    filled(tmp_path, {"a.py": "x = 1 # by somebody else"})
+    filled(tmp_path, {"a.py": "x = 1 # by another process"})
     answer = refusal(workspace, "edit_file", path="a.py", old_string="1", new_string="2")
     assert answer == "a.py has changed since it was read; read_file it again"
 

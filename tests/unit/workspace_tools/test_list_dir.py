@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sideband.tools.output import Caps
+from sideband.tools.text import Caps
 from sideband.tools.workspace import Workspace, workspace_tools
 from tests.unit.workspace_tools.calling import a_public_folder, call, done, filled, refusal, without_privileges
 

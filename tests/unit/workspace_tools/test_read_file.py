@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.tools.output import Caps
 from sideband.tools.root import MAX_FILE_BYTES
-from sideband.tools.text import STRIDE_BYTES, line_count, line_start, lines_in, whole_characters
+from sideband.tools.text import STRIDE_BYTES, Caps, line_count, line_start, lines_in, whole_characters
 from sideband.tools.workspace import workspace_tools
 from tests.unit.workspace_tools.calling import (
     a_public_folder,
@@ -40,7 +39,7 @@ FIVE = "one\ntwo\nthree\nfour\nfive\n"
         pytest.param("", "[the file is empty]", id="an-empty-file-says-so"),
         pytest.param(
             b"caf\xe9\n",
-            "[not valid UTF-8: \ufffd stands for what could not be read]\ncaf\ufffd\n",
+            "[not valid UTF-8: \ufffd replaces invalid bytes]\ncaf\ufffd\n",
             id="other-encodings-are-reported",
         ),
     ],

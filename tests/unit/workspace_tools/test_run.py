@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from sideband.ports import ToolOutput
-from sideband.tools.output import Caps, HeadTail
-from sideband.tools.pipe import Pipe
-from sideband.tools.run import LINGER_SECONDS, MAX_NOTED_BYTES, _Command, _kill, _started
+from sideband.tools.run import LINGER_SECONDS, MAX_NOTED_BYTES, Pipe, _Command, _kill, _started
+from sideband.tools.text import Caps, HeadTail
 from sideband.tools.workspace import Workspace, workspace_tools
-from tests.hurry import let_pass, until
 from tests.unit.workspace_tools.calling import Notes, acall, call, done, filled, refusal, tool
+from tests.waiting import let_pass, until
 
 PATIENCE_SECONDS = 30
 TIMED_OUT = f"early\n[timed out after {PATIENCE_SECONDS} s and was killed with all that it started]"
@@ -127,7 +126,7 @@ def test_a_command_does_not_see_secrets(workspace: Workspace, monkeypatch: pytes
     assert environment["PATH"] == os.environ["PATH"]
 
 
-def test_a_command_is_told_that_nobody_watches(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_is_told_that_it_runs_unattended(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     assert done(workspace, "run", command="echo $TERM $GIT_TERMINAL_PROMPT") == "dumb 0\n"
 
@@ -225,7 +224,7 @@ def test_a_command_is_promised_no_more_time_than_it_gets(tmp_path: Path, most: i
     timeout = run.parameters["properties"]["timeout"]
     assert (timeout["maximum"], timeout["default"]) == (most, usual)
     assert f"{most} at most" in run.description
-    # Whoever waits that long gets the output of a command that was killed at its latest.
+    # A caller that waits this long gets the output even of a command that was killed at its time-out.
     assert getattr(run, "seconds", 0) > most + 2 * LINGER_SECONDS
 
 
@@ -275,13 +274,13 @@ def escaped(tmp_path: Path) -> Iterator[Path]:
         os.kill(int((tmp_path / "escaped").read_text(encoding="utf-8")), signal.SIGKILL)
 
 
-def test_a_process_that_got_away_with_the_output_open_is_not_waited_for(workspace: Workspace, escaped: Path) -> None:
+def test_a_process_that_escaped_with_the_output_open_is_not_waited_for(workspace: Workspace, escaped: Path) -> None:
     program = (
         "import os, time; os.setsid(); print('away'); open('escaped', 'w').write(str(os.getpid())); time.sleep(1000)"
     )
     command = f'{sys.executable} -uc "{program}" & while [ ! -s escaped ]; do :; done'
     output = call(workspace, "run", command=command)
-    assert output.text == "away\n[something that it started got away and still runs]"
+    assert output.text == "away\n[a process that it started could not be killed and still runs]"
     assert is_alive(int(escaped.read_text(encoding="utf-8")))
 
 

@@ -1,4 +1,4 @@
-"""Searching: every match is counted, and no pattern can stop the world."""
+"""Searching the files of a workspace: literal text, regular expressions and globs."""
 
 import asyncio
 import os
@@ -15,14 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.ports import ToolOutput
-from sideband.tools import matcher, patterns, search
-from sideband.tools.offload import Halt, Halted
-from sideband.tools.output import Caps
-from sideband.tools.patterns import Match, Matching, literal, regular
-from sideband.tools.root import Place
-from sideband.tools.search import MAX_SEARCHED_BYTES
+from sideband.tools import matcher, search
+from sideband.tools.root import WorkspacePath
+from sideband.tools.search import MAX_ALTERNATIVES, MAX_SEARCHED_BYTES, Glob, Match, Matching, literal, regular
+from sideband.tools.text import Caps
+from sideband.tools.tool import Halt, Halted, Refused
 from sideband.tools.workspace import Workspace, workspace_tools
-from tests.hurry import let_pass
 from tests.unit.workspace_tools.calling import (
     Notes,
     a_public_folder,
@@ -35,6 +33,7 @@ from tests.unit.workspace_tools.calling import (
     tool,
     without_privileges,
 )
+from tests.waiting import let_pass
 
 # Backtracking tries every way of cutting up the a's: not in the lifetime of this machine.
 ENDLESS = {"pattern": "(a+)+$", "regex": True}
@@ -105,9 +104,11 @@ def test_no_match_says_how_many_files_there_were(workspace: Workspace) -> None:
     ("args", "why"),
     [
         pytest.param({"pattern": "a\nb"}, "line break", id="over-lines"),
-        pytest.param({"pattern": "(a", "regex": True}, "no regular expression: missing )", id="not-a-regex"),
+        pytest.param({"pattern": "(a", "regex": True}, "not a valid regular expression: missing )", id="not-a-regex"),
         pytest.param(
-            {"pattern": "a{99999999999999999999}", "regex": True}, "no regular expression", id="too-large-a-regex"
+            {"pattern": "a{99999999999999999999}", "regex": True},
+            "not a valid regular expression",
+            id="too-large-a-regex",
         ),
         pytest.param({"pattern": "a", "path": ".git"}, "git's own data", id="git"),
         pytest.param({"pattern": "a", "path": "missing"}, "missing: No such file", id="missing"),
@@ -208,7 +209,7 @@ def test_a_search_stops_also_inside_a_file_of_many_matches() -> None:
             halt.set()
 
     with pytest.raises(Halted):
-        findings.add(Place(("a.txt",)), b"match\n", many(), halt)
+        findings.add(WorkspacePath(("a.txt",)), b"match\n", many(), halt)
     assert findings.output().data["matches"] == 1
 
 
@@ -274,13 +275,13 @@ def test_the_event_loop_goes_on_while_a_pattern_takes_for_ever_and_cancelling_en
 
 
 def test_a_matcher_that_has_ended_is_reported(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "MATCHER", ("true",))
-    assert "has ended" in refusal(workspace, "search", pattern="x", regex=True)
+    monkeypatch.setattr(search, "MATCHER", ("true",))
+    assert "try a simpler pattern" in refusal(workspace, "search", pattern="x", regex=True)
 
 
-def test_a_matcher_that_nobody_kills_ends_when_its_time_is_used_up() -> None:
+def test_a_matcher_without_a_parent_ends_when_its_time_is_used_up() -> None:
     requests = matcher.frame(b"(a+)+$") + matcher.frame(ENDLESS_TEXT.encode())
-    ended = subprocess.run([*patterns.MATCHER, "1"], input=requests, capture_output=True, check=False)
+    ended = subprocess.run([*search.MATCHER, "1"], input=requests, capture_output=True, check=False)
     assert ended.returncode in {-signal.SIGXCPU, -signal.SIGKILL}
     assert ended.stdout == matcher.frame(b"")
 
@@ -333,3 +334,40 @@ def test_the_matcher_answers_frame_by_frame(requests: list[bytes], answers: list
 @pytest.mark.parametrize("kept", [1, 8, 9])
 def test_a_frame_that_is_cut_off_is_the_end(kept: int) -> None:
     assert served(matcher.frame(b"abc")[:kept]) == []
+
+
+@pytest.mark.parametrize(
+    ("glob", "matching", "others"),
+    [
+        pytest.param("*.py", ["a.py", "src/deep/a.py", ".py"], ["a.pyc", "a.py/b"], id="a-name-anywhere"),
+        pytest.param("src/*.py", ["src/a.py"], ["src/deep/a.py", "a.py", "lib/src/a.py"], id="a-path-from-the-root"),
+        pytest.param("./src/*.py", ["src/a.py"], ["src/deep/a.py"], id="with-a-dot"),
+        pytest.param("/src/*.py", ["src/a.py"], ["src/deep/a.py"], id="with-a-slash"),
+        pytest.param("src/**/*.py", ["src/a.py", "src/x/y/a.py"], ["a.py", "src/a.js"], id="any-folders"),
+        pytest.param("**/test_*", ["test_a", "x/y/test_a"], ["x/a"], id="any-folders-first"),
+        pytest.param("src/**", ["src/a", "src/x/a"], ["lib/a"], id="everything-below"),
+        pytest.param("**", ["a", "x/a"], [], id="everything"),
+        pytest.param("**/**/a", ["a", "x/y/a"], ["b"], id="any-folders-twice"),
+        pytest.param("*.{ts,tsx}", ["a.ts", "x/a.tsx"], ["a.js", "a.{ts,tsx}"], id="either"),
+        pytest.param("{src,lib}/{a,b}.py", ["src/a.py", "lib/b.py"], ["src/c.py"], id="either-twice"),
+        pytest.param("a.{p{y,l},c}", ["a.py", "a.pl", "a.c"], ["a.p"], id="either-inside-either"),
+        pytest.param("?.[ch]", ["a.c", "b.h"], ["ab.c", "a.o"], id="one-character"),
+        pytest.param("[!a].c", ["b.c"], ["a.c"], id="not-this-character"),
+        pytest.param("*.PY", ["a.PY"], ["a.py"], id="upper-and-lower-case-differ"),
+        pytest.param("a{b", ["a{b"], ["ab"], id="a-brace-that-is-not-closed"),
+    ],
+)
+def test_a_glob_matches(glob: str, matching: list[str], others: list[str]) -> None:
+    compiled = Glob(glob)
+    assert [path for path in matching + others if compiled.matches(path.split("/"))] == matching
+
+
+def test_a_glob_that_stands_for_too_many_is_refused() -> None:
+    with pytest.raises(Refused, match=str(MAX_ALTERNATIVES)):
+        Glob("{a,b}" * 10)
+
+
+def test_a_glob_with_many_stars_is_answered() -> None:
+    # Tried choice by choice, either of these would take practically for ever.
+    assert not Glob("*a" * 30 + "b").matches(["a" * 200])
+    assert not Glob("**/a/" * 20 + "b").matches(["a"] * 60)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sideband.ports import FileChange, Tool, Watcher
-from sideband.tools.output import Caps
+from sideband.tools.text import Caps
 from sideband.tools.workspace import workspace_tools
 from tests.unit.workspace_tools.calling import call, done, filled
 

@@ -169,7 +169,7 @@ def test_a_write_that_the_system_takes_in_pieces_is_whole(tmp_path: Path, monkey
     assert text(tmp_path / "a.txt") == "0123456789"
 
 
-# Somebody else comes in between; flushing the new content is the last thing before it is moved into place.
+# Another process comes in between; flushing the new content is the last thing before it is moved into place.
 
 
 def when_flushed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -185,16 +185,16 @@ def when_flushed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> 
 def test_a_save_in_the_last_moment_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = workspace_tools(filled(tmp_path, {"a.txt": "old"}))
     done(workspace, "read_file", path="a.txt")
-    when_flushed(monkeypatch, lambda: filled(tmp_path, {"a.txt": "saved by somebody"}))
-    assert "changed just now" in refusal(workspace, "write_file", path="a.txt", content="new")
-    assert {path.name: text(path) for path in tmp_path.iterdir()} == {"a.txt": "saved by somebody"}
+    when_flushed(monkeypatch, lambda: filled(tmp_path, {"a.txt": "saved by an editor"}))
+    assert "changed by another process" in refusal(workspace, "write_file", path="a.txt", content="new")
+    assert {path.name: text(path) for path in tmp_path.iterdir()} == {"a.txt": "saved by an editor"}
 
 
 def test_a_file_that_appears_in_the_last_moment_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = workspace_tools(tmp_path)
-    when_flushed(monkeypatch, lambda: filled(tmp_path, {"a.txt": "made by somebody"}))
-    assert "created just now" in refusal(workspace, "write_file", path="a.txt", content="new")
-    assert {path.name: text(path) for path in tmp_path.iterdir()} == {"a.txt": "made by somebody"}
+    when_flushed(monkeypatch, lambda: filled(tmp_path, {"a.txt": "made by an editor"}))
+    assert "created by another process" in refusal(workspace, "write_file", path="a.txt", content="new")
+    assert {path.name: text(path) for path in tmp_path.iterdir()} == {"a.txt": "made by an editor"}
 
 
 def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The shapes that travel over A2A, all of them an extension of the protocol.
 
-The reminder inside an inject is read by the one parser; its struct here states the outer bound of what it accepts,
-for the generated schemas.
+The reminder inside an inject is validated by `sideband.core.parse`; its struct here describes, for the generated
+schemas, the widest input that it accepts.
 """
 
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ from sideband.core.reminder import RoleHint
 from sideband.core.seams import Mode
 from sideband.protocols import wire
 
-TaskId = Annotated[str, Meta(description="The task it is for.")]
-Tenant = Annotated[str, Meta(description="The tenant, where the agent serves several.")]
-Metadata = Annotated[dict[str, Any], Meta(description="Whatever the sender wants to add.")]
+TaskId = Annotated[str, Meta(description="The task.")]
+Tenant = Annotated[str, Meta(description="The tenant, if the agent serves several.")]
+Metadata = Annotated[dict[str, Any], Meta(description="Additional data of the sender.")]
 Claim = Annotated[str, Meta(max_length=256)]
-Label = Annotated[str, Meta(description="Where it came from: what its sender says, else a word of ours.")]
+Label = Annotated[str, Meta(description="The origin: as claimed by the sender, or else a word of Sideband.")]
 
 
 class InjectedReminder(wire.InjectedReminder, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A reminder as a calling agent hands it in; what it says of its origin is kept as a claim."""
+    """A reminder as a calling agent submits it; the stated origin is stored as an unverified claim."""
 
     id: wire.CallerId | None = None
-    source: Annotated[Claim, Meta(description="Who says it, in the caller's words.")] | None = None
+    source: Annotated[Claim, Meta(description="The origin, in the caller's words.")] | None = None
     fired_at_turn: Annotated[int, Meta(description="The caller's own turn.")] | None = None
-    originating_agent_id: Annotated[Claim, Meta(description="The agent that had it first.")] | None = None
+    originating_agent_id: Annotated[Claim, Meta(description="The agent that created it.")] | None = None
 
 
 class InjectReminderParams(wire.Inbound, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class InjectReminderParams(wire.Inbound, frozen=True, kw_only=True):
 
 
 class InjectReminderResult(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `tasks/inject_reminder`: the reminder is accepted and will not be lost."""
+    """Result of `tasks/inject_reminder`: the reminder is accepted and stored."""
 
     reminder_id: wire.MintedId
     deduped_count: wire.DedupedCount
@@ -49,7 +49,7 @@ class InjectReminderResult(wire.Outbound, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
-            description="When, in UTC with milliseconds.",
+            description="The time of acceptance, in UTC with milliseconds.",
             extra_json_schema={"format": "date-time"},
         ),
     ]
@@ -57,21 +57,21 @@ class InjectReminderResult(wire.Outbound, frozen=True, kw_only=True):
 
 
 class PendingRemindersParams(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `tasks/pending_reminders`: which reminders does the task have?"""
+    """Params of `tasks/pending_reminders`: list the reminders of the task."""
 
     task_id: TaskId
     tenant: Tenant | None = None
 
 
 class PendingState(StrEnum):
-    """`queued` waits for delivery, `live` is shown to the model."""
+    """`queued`: waits for delivery; `live`: is shown to the model."""
 
     QUEUED = "queued"
     LIVE = "live"
 
 
 class PendingReminder(wire.Outbound, frozen=True, kw_only=True):
-    """A reminder that waits or is live; only one that waits has a mode and a position."""
+    """A waiting or live reminder; only a waiting one has a mode and a position."""
 
     id: wire.MintedId
     state: PendingState
@@ -86,14 +86,14 @@ class PendingReminder(wire.Outbound, frozen=True, kw_only=True):
 
 
 class PendingRemindersResult(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `tasks/pending_reminders`: the reminders that wait and those that are live."""
+    """Result of `tasks/pending_reminders`: the waiting and the live reminders."""
 
     pending_count: wire.PendingCount
     reminders: tuple[PendingReminder, ...]
 
 
 class RevokeReminderParams(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `tasks/revoke_reminder`: take a reminder back before it is delivered."""
+    """Params of `tasks/revoke_reminder`: revoke a reminder before it is delivered."""
 
     task_id: TaskId
     reminder_id: wire.MintedId
@@ -101,13 +101,13 @@ class RevokeReminderParams(wire.Inbound, frozen=True, kw_only=True):
 
 
 class RevokeReminderResult(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `tasks/revoke_reminder`; `already_revoked` answers a repetition."""
+    """Result of `tasks/revoke_reminder`; `already_revoked` if an earlier request revoked it."""
 
     status: Literal["revoked", "already_revoked"]
 
 
 class ClearRemindersParams(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `tasks/clear_reminders`: withdraw live reminders that match all of what is given."""
+    """Params of `tasks/clear_reminders`: withdraw the live reminders that match all given selectors."""
 
     schema: ClassVar[Mapping[str, object]] = wire.ANY_SELECTOR
 
@@ -119,13 +119,13 @@ class ClearRemindersParams(wire.Inbound, frozen=True, kw_only=True):
 
 
 class ClearRemindersResult(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `tasks/clear_reminders`; that nothing matched is no error."""
+    """Result of `tasks/clear_reminders`; it is not an error if nothing matched."""
 
     removed_count: wire.RemovedCount
 
 
 class EmittedReminder(wire.Outbound, frozen=True, kw_only=True):
-    """What a caller is told of a reminder that was shown."""
+    """A reminder that was shown, as reported to the caller."""
 
     id: wire.MintedId
     body: wire.Body
@@ -136,7 +136,7 @@ class EmittedReminder(wire.Outbound, frozen=True, kw_only=True):
 
 
 class KeptReminder(wire.Outbound, frozen=True, kw_only=True):
-    """The newer reminder, which stays."""
+    """The newer reminder, which remains."""
 
     id: wire.MintedId
     dedupe_key: wire.DedupeKey
@@ -150,7 +150,7 @@ class EndedReminder(wire.Outbound, frozen=True, kw_only=True):
 
 
 class ReminderEmittedParams(wire.Outbound, frozen=True, kw_only=True):
-    """A reminder was put into the request for a turn of the task."""
+    """A reminder was included in the request of a turn of the task."""
 
     task_id: TaskId
     reminder: EmittedReminder
@@ -158,11 +158,11 @@ class ReminderEmittedParams(wire.Outbound, frozen=True, kw_only=True):
 
 
 class ReminderDedupedParams(wire.Outbound, frozen=True, kw_only=True):
-    """A newer reminder took the place of older ones with the same key."""
+    """A newer reminder replaced older ones with the same key."""
 
     task_id: TaskId
     reminder: KeptReminder
-    dropped_reminder_ids: Annotated[tuple[str, ...], Meta(description="The ones that are gone.")]
+    dropped_reminder_ids: Annotated[tuple[str, ...], Meta(description="The reminders that were replaced.")]
     metadata: Metadata
 
 
@@ -177,62 +177,62 @@ class ReminderExpiredParams(wire.Outbound, frozen=True, kw_only=True):
 
 
 class ReminderEmitted(wire.Outbound, frozen=True, kw_only=True, tag_field="method", tag="tasks/reminderEmitted"):
-    """A frame of its own, for callers that have activated the extension for such frames."""
+    """A separate frame, for callers that have activated the extension with separate frames."""
 
     jsonrpc: Literal["2.0"]
     params: ReminderEmittedParams
 
 
 class ReminderDeduped(wire.Outbound, frozen=True, kw_only=True, tag_field="method", tag="tasks/reminderDeduped"):
-    """A frame of its own, for callers that have activated the extension for such frames."""
+    """A separate frame, for callers that have activated the extension with separate frames."""
 
     jsonrpc: Literal["2.0"]
     params: ReminderDedupedParams
 
 
 class ReminderExpired(wire.Outbound, frozen=True, kw_only=True, tag_field="method", tag="tasks/reminderExpired"):
-    """A frame of its own, for callers that have activated the extension for such frames."""
+    """A separate frame, for callers that have activated the extension with separate frames."""
 
     jsonrpc: Literal["2.0"]
     params: ReminderExpiredParams
 
 
 class CarriedEmitted(ReminderEmittedParams, frozen=True, kw_only=True, tag_field="method", tag="tasks/reminderEmitted"):
-    """`tasks/reminderEmitted` in the metadata of a status update, below the extension's URI."""
+    """`tasks/reminderEmitted` in the metadata of a status update, under the URI of the extension."""
 
 
 class CarriedDeduped(ReminderDedupedParams, frozen=True, kw_only=True, tag_field="method", tag="tasks/reminderDeduped"):
-    """`tasks/reminderDeduped` in the metadata of a status update, below the extension's URI."""
+    """`tasks/reminderDeduped` in the metadata of a status update, under the URI of the extension."""
 
 
 class CarriedExpired(ReminderExpiredParams, frozen=True, kw_only=True, tag_field="method", tag="tasks/reminderExpired"):
-    """`tasks/reminderExpired` in the metadata of a status update, below the extension's URI."""
+    """`tasks/reminderExpired` in the metadata of a status update, under the URI of the extension."""
 
 
 class HarnEnvelope(wire.Inbound, frozen=True, kw_only=True):
-    """What an older caller writes below `metadata.harn`; whole numbers may come as 2.0."""
+    """The content of `metadata.harn` from an older caller; integers may be written as 2.0."""
 
     reminder: InjectedReminder
 
 
 class SendMetadata(wire.Inbound, frozen=True, kw_only=True):
-    """The metadata of a message to a task with a reminder beside the message."""
+    """The metadata of a message to a task that also carries a reminder."""
 
     harn: HarnEnvelope
 
 
 class ExtensionParams(wire.ReminderCapability, frozen=True, kw_only=True):
-    """The params of the extension on the agent card: what the asking caller may do with reminders."""
+    """The params of the extension on the agent card: what the requesting caller may do with reminders."""
 
-    modes: Annotated[tuple[Mode, ...], Meta(description="The delivery modes that are kept.")] | None = None
-    methods: Annotated[tuple[str, ...], Meta(description="The methods that are understood.")] | None = None
+    modes: Annotated[tuple[Mode, ...], Meta(description="The supported delivery modes.")] | None = None
+    methods: Annotated[tuple[str, ...], Meta(description="The supported methods.")] | None = None
 
 
 class AgentExtension(wire.Outbound, frozen=True, kw_only=True):
     """The extension's entry in `capabilities.extensions` of the agent card."""
 
-    uri: Annotated[str, Meta(description="The extension and its version.")]
-    description: Annotated[str, Meta(description="What it does, for people.")]
+    uri: Annotated[str, Meta(description="The URI of the extension and its version.")]
+    description: Annotated[str, Meta(description="A description for people.")]
     required: Annotated[Literal[False], Meta(description="The agent can be used without it.")]
     params: ExtensionParams
 
@@ -241,9 +241,8 @@ class ErrorInfo(wire.Outbound, frozen=True, kw_only=True):
     """One entry of the `data` of an error response."""
 
     type: Literal["type.googleapis.com/google.rpc.ErrorInfo"] = msgspec.field(name="@type")
-    reason: Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]+[A-Z0-9]$", description="What was wrong.")]
-    domain: Annotated[str, Meta(description="Whose reasons these are: those of A2A or ours.")]
+    reason: Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]+[A-Z0-9]$", description="The reason for the refusal.")]
+    domain: Annotated[str, Meta(description="Who defines the reason: A2A or Sideband.")]
     metadata: (
-        Annotated[dict[str, str], Meta(description="Diagnostic code, field, id and waiting time, where there are.")]
-        | None
+        Annotated[dict[str, str], Meta(description="Diagnostic code, field, id and retry delay, if present.")] | None
     ) = None

@@ -1,11 +1,12 @@
 """The shapes that travel over ACP.
 
-The parameters of reminder requests are read by the one parser; their structs here state the outer bound of what it
-accepts, for the generated schemas. Everything else is read and written with these structs.
+The parameters of reminder requests are validated by `sideband.core.parse`; their structs here describe, for the
+generated schemas, the widest input that it accepts. All other messages are decoded and encoded with these structs.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -16,8 +17,8 @@ from sideband.core.seams import InjectMode, Mode
 from sideband.protocols import wire
 from sideband.protocols.refusals import REFUSALS
 
-SessionId = Annotated[str, Meta(description="The session it is for.")]
-MessageId = Annotated[str, Meta(description="The id that the agent gave the message when it accepted it.")]
+SessionId = Annotated[str, Meta(description="The session.")]
+MessageId = Annotated[str, Meta(description="The id that the agent assigned when it accepted the message.")]
 ContentBlock = Annotated[
     dict[str, Any],
     Meta(
@@ -29,25 +30,25 @@ ContentBlock = Annotated[
     ),
 ]
 Content = Annotated[
-    tuple[ContentBlock, ...], Meta(description="What the user says, in the blocks of `session/prompt`.")
+    tuple[ContentBlock, ...], Meta(description="The user's message, in the content blocks of `session/prompt`.")
 ]
 RevokeStatus = Annotated[
     Literal["revoked", "already_revoked"],
-    Meta(description="`already_revoked` answers a repetition: it was withdrawn before."),
+    Meta(description="`already_revoked` if it was revoked by an earlier request."),
 ]
 
 
 class SessionInjectReminderRequest(wire.InjectedReminder, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Params of `session/inject_reminder`: a fact for the model's next turn that no user has typed.
+    """Params of `session/inject_reminder`: a fact for the model's next turn that the user has not typed.
 
-    A repeat with the same `_meta.sideband.idempotencyKey` and the same content gets the first answer again.
+    A repeat with the same `_meta.sideband.idempotencyKey` and the same content gets the first response again.
     """
 
     session_id: SessionId
 
 
 class SessionInjectReminderResponse(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `session/inject_reminder` and `session/remind`: the reminder is accepted and will not be lost."""
+    """Result of `session/inject_reminder` and `session/remind`: the reminder is accepted and stored."""
 
     reminder_id: wire.MintedId
     deduped_count: wire.DedupedCount
@@ -72,7 +73,7 @@ class LegacyReminder(_LegacyHints, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class SessionRemindFlat(LegacyReminder, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Params of `session/remind`, deprecated; without `sessionId` it is for the connection's only session."""
+    """Params of the deprecated `session/remind`; without `sessionId` it applies to the connection's only session."""
 
     session_id: SessionId | None = msgspec.field(default=None, name="sessionId")
 
@@ -86,13 +87,13 @@ class SessionRemindNested(wire.Inbound, frozen=True, kw_only=True, forbid_unknow
 
 
 class HarnReminder(_LegacyHints, frozen=True, kw_only=True):
-    """A reminder in the extension envelope; fields that are missing beside the envelope are taken from it."""
+    """A reminder in the extension envelope, which supplies the fields that are missing outside it."""
 
     body: wire.Body
 
 
 class HarnEnvelope(wire.Inbound, frozen=True, kw_only=True):
-    """What an older host writes below `_meta.harn`."""
+    """The content of `_meta.harn` from an older host."""
 
     reminder: HarnReminder
 
@@ -111,9 +112,9 @@ class SessionRemindInMeta(_LegacyHints, frozen=True, kw_only=True, forbid_unknow
 
 
 class SessionInjectRequest(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `session/inject`: something the user says while a turn runs.
+    """Params of `session/inject`: a message of the user while a turn runs.
 
-    `steer` reaches the running turn at its next break, `queue` starts a turn of its own when the session is idle.
+    `steer` reaches the running turn at its next seam; `queue` starts a new turn when the session is idle.
     """
 
     session_id: SessionId
@@ -123,14 +124,14 @@ class SessionInjectRequest(wire.Inbound, frozen=True, kw_only=True):
 
 
 class SessionInjectResponse(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `session/inject`: accepted, not yet delivered; a `user_message` with this id is the delivery."""
+    """Result of `session/inject`: accepted, not yet delivered; a `user_message` with this id reports the delivery."""
 
     message_id: MessageId
     meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
 
 
 class SessionRevokeInjectRequest(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `session/revoke_inject`: take a message back before it is delivered."""
+    """Params of `session/revoke_inject`: revoke a message before it is delivered."""
 
     session_id: SessionId
     message_id: MessageId
@@ -145,7 +146,7 @@ class SessionRevokeInjectResponse(wire.Outbound, frozen=True, kw_only=True):
 
 
 class SessionReplaceInjectRequest(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `session/replace_inject`: other words for a message that waits; it keeps id, mode and place."""
+    """Params of `session/replace_inject`: new content for a waiting message, which keeps id, mode and position."""
 
     session_id: SessionId
     message_id: MessageId
@@ -154,7 +155,7 @@ class SessionReplaceInjectRequest(wire.Inbound, frozen=True, kw_only=True):
 
 
 class SessionReplaceInjectResponse(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `session/replace_inject`: only the new words will be delivered."""
+    """Result of `session/replace_inject`: only the new content will be delivered."""
 
     message_id: MessageId
     status: Literal["replaced"]
@@ -162,14 +163,14 @@ class SessionReplaceInjectResponse(wire.Outbound, frozen=True, kw_only=True):
 
 
 class SessionPendingInjectionsRequest(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `session/pending_injections`: what waits for delivery?"""
+    """Params of `session/pending_injections`: list what waits for delivery."""
 
     session_id: SessionId
     meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
 
 
 class PendingReminder(wire.Outbound, frozen=True, kw_only=True, tag_field="kind", tag="reminder"):
-    """A reminder that waits."""
+    """A waiting reminder."""
 
     position: wire.Position
     mode: Mode
@@ -183,7 +184,7 @@ class PendingReminder(wire.Outbound, frozen=True, kw_only=True, tag_field="kind"
 
 
 class PendingMessage(wire.Outbound, frozen=True, kw_only=True, tag_field="kind", tag="user"):
-    """A message of the user that waits."""
+    """A waiting message of the user."""
 
     position: wire.Position
     mode: InjectMode
@@ -192,7 +193,7 @@ class PendingMessage(wire.Outbound, frozen=True, kw_only=True, tag_field="kind",
 
 
 class SessionPendingInjectionsResponse(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `session/pending_injections`: everything that waits, first in first."""
+    """Result of `session/pending_injections`: everything that waits, in order of acceptance."""
 
     pending_count: wire.PendingCount
     injections: tuple[PendingReminder | PendingMessage, ...]
@@ -200,7 +201,7 @@ class SessionPendingInjectionsResponse(wire.Outbound, frozen=True, kw_only=True)
 
 
 class SessionRevokeReminderRequest(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `session/revoke_reminder`: take a reminder back before it is delivered."""
+    """Params of `session/revoke_reminder`: revoke a reminder before it is delivered."""
 
     session_id: SessionId
     reminder_id: wire.MintedId
@@ -208,14 +209,14 @@ class SessionRevokeReminderRequest(wire.Inbound, frozen=True, kw_only=True):
 
 
 class SessionRevokeReminderResponse(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `session/revoke_reminder`: no model will see it."""
+    """Result of `session/revoke_reminder`: the reminder will not be delivered."""
 
     status: RevokeStatus
     meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
 
 
 class SessionClearRemindersRequest(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `_sideband/session/clear_reminders`: withdraw live reminders that match all of what is given."""
+    """Params of `_sideband/session/clear_reminders`: withdraw the live reminders that match all given selectors."""
 
     schema: ClassVar[Mapping[str, object]] = wire.ANY_SELECTOR
 
@@ -227,34 +228,34 @@ class SessionClearRemindersRequest(wire.Inbound, frozen=True, kw_only=True):
 
 
 class SessionClearRemindersResponse(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `_sideband/session/clear_reminders`; that nothing matched is no error."""
+    """Result of `_sideband/session/clear_reminders`; it is not an error if nothing matched."""
 
     removed_count: wire.RemovedCount
     meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
 
 
 class SteeringOptions(wire.Inbound, frozen=True, kw_only=True):
-    """What to do with it when no turn runs: `promptRequired` hands it back, otherwise it starts a turn."""
+    """What to do when no turn runs: `promptRequired` returns the message, otherwise it starts a turn."""
 
     idle_behavior: Literal["promptRequired"] | None = None
 
 
 class SteeringMeta(wire.Inbound, frozen=True, kw_only=True):
-    """Where a steering request has its options."""
+    """The `_meta` of a steering request."""
 
     steering: SteeringOptions | None = None
 
 
 class SessionSteeringRequest(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `_session/steering`, which agents of several makers understand: a word into the running turn."""
+    """Params of `_session/steering`, which agents of several vendors support: a message into the running turn."""
 
     session_id: SessionId
-    prompt: Annotated[tuple[ContentBlock, ...], Meta(min_length=1, description="What the user says.")]
+    prompt: Annotated[tuple[ContentBlock, ...], Meta(min_length=1, description="The user's message.")]
     meta: SteeringMeta | None = msgspec.field(default=None, name="_meta")
 
 
 class SteeringOutcome(StrEnum):
-    """What became of it; `failed` is an answer that some agents give and we do not."""
+    """What happened to the message; some agents return `failed`, Sideband does not."""
 
     INJECTED = "injected"
     PROMPT_REQUIRED = "promptRequired"
@@ -271,12 +272,202 @@ class SessionSteeringResponse(wire.Outbound, frozen=True, kw_only=True):
 
 
 class ErrorData(wire.Outbound, frozen=True, kw_only=True):
-    """The `data` of an error response; the reason decides, the message is for people."""
+    """The `data` of an error response; programs should use the reason, the message is for people."""
 
-    reason: Annotated[str, Meta(description="What was wrong.", extra_json_schema={"enum": list(REFUSALS)})]
-    code: Annotated[str, Meta(description="The diagnostic to look up.", pattern="^HARN-RMD-00[1-8]$")] | None = None
-    field: Annotated[str, Meta(description="The parameter to mend.")] | None = None
-    id: Annotated[str, Meta(description="The id it is about, of either kind.")] | None = None
+    reason: Annotated[str, Meta(description="The reason for the refusal.", extra_json_schema={"enum": list(REFUSALS)})]
+    code: Annotated[str, Meta(description="The code of the diagnostic.", pattern="^HARN-RMD-00[1-8]$")] | None = None
+    field: Annotated[str, Meta(description="The parameter that is wrong.")] | None = None
+    id: Annotated[str, Meta(description="The id concerned, if its kind is unknown.")] | None = None
     reminder_id: wire.MintedId | None = None
     message_id: MessageId | None = None
-    retry_after_ms: Annotated[int, Meta(ge=0, description="When to try again.")] | None = None
+    retry_after_ms: Annotated[int, Meta(ge=0, description="The delay before a retry.")] | None = None
+
+
+# Notifications about the lifecycle of reminders.
+
+
+class EndPhase(StrEnum):
+    """How a reminder ended."""
+
+    TTL_EXPIRED = "ttl_expired"
+    CLEARED = "cleared"
+    COMPACTED_OUT = "compacted_out"
+
+
+class UpdateNote(wire.Outbound, frozen=True, kw_only=True):
+    """Fields that Sideband adds to an update."""
+
+    turn: Annotated[int, Meta(description="The turn whose request showed it.")] | None = None
+    rendered_role: Annotated[str, Meta(description="The role of the message that carried it.")] | None = None
+    event: Annotated[str, Meta(description="`revoked` if it was revoked before delivery.")] | None = None
+    requested: (
+        Annotated[dict[str, Any], Meta(description="The requested values of hints that were reduced.")] | None
+    ) = None
+    effective: Annotated[dict[str, Any], Meta(description="The effective values of these hints.")] | None = None
+
+
+class RecordEnvelope(wire.Outbound, frozen=True, kw_only=True):
+    """The envelope in which observers of older agents look for the record."""
+
+    reminder: wire.ReminderRecord
+
+
+class UpdateMeta(wire.Outbound, frozen=True, kw_only=True):
+    """The extension envelope of an update."""
+
+    sideband: UpdateNote | None = None
+    harn: RecordEnvelope | None = None
+
+
+class ReminderEmitted(wire.Outbound, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="reminder_emitted"):
+    """A reminder was included in the request of a turn."""
+
+    reminder_id: wire.MintedId
+    body: wire.Body
+    tags: wire.Tags | None = None
+    dedupe_key: wire.DedupeKey | None = None
+    source: wire.SourceWord
+    provider_id: Annotated[str, Meta(description="The provider or hook that produced it.")] | None = None
+    fired_at_turn: wire.FiredAtTurn | None = None
+    meta: UpdateMeta | None = msgspec.field(default=None, name="_meta")
+
+
+class ReminderDeduped(wire.Outbound, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="reminder_deduped"):
+    """A newer reminder replaced older ones with the same key."""
+
+    reminder_id: Annotated[str, Meta(description="The newer reminder, which remains.")]
+    dedupe_key: Annotated[str, Meta(description="The key that they share.")]
+    dropped_reminder_ids: Annotated[tuple[str, ...], Meta(description="The reminders that were replaced.")]
+    meta: UpdateMeta | None = msgspec.field(default=None, name="_meta")
+
+
+class ReminderExpired(wire.Outbound, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="reminder_expired"):
+    """A reminder has ended."""
+
+    reminder_id: wire.MintedId
+    phase: EndPhase
+    expired_at_turn: Annotated[int, Meta(description="The turn after which it ended.")] | None = None
+    meta: UpdateMeta | None = msgspec.field(default=None, name="_meta")
+
+
+ReminderUpdate = ReminderEmitted | ReminderDeduped | ReminderExpired
+
+
+class CarriedUpdate(wire.Outbound, frozen=True, kw_only=True):
+    """A reminder update for a client that does not know it by name."""
+
+    update: ReminderUpdate
+
+
+class CarrierMeta(wire.Outbound, frozen=True, kw_only=True):
+    """The extension envelope of an update that carries another one."""
+
+    sideband: CarriedUpdate
+    harn: RecordEnvelope | None = None
+
+
+class SessionInfoUpdate(wire.Outbound, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="session_info_update"):
+    """Carries reminder updates to clients of protocol version 1 that have not requested them by name."""
+
+    meta: CarrierMeta = msgspec.field(name="_meta")
+
+
+class SessionUpdateParams(wire.Outbound, frozen=True, kw_only=True):
+    """Params of a `session/update` about a reminder."""
+
+    session_id: SessionId
+    update: ReminderEmitted | ReminderDeduped | ReminderExpired | SessionInfoUpdate
+    meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
+
+
+# Capabilities, which agent and client exchange in `initialize`.
+
+
+class PendingCapability(wire.Outbound, frozen=True, kw_only=True):
+    """What can be done with a waiting message, besides revoking it."""
+
+    replace: Annotated[bool, Meta(description="`session/replace_inject` is supported.")] | None = None
+
+
+class InjectCapability(wire.Outbound, frozen=True, kw_only=True):
+    """The agent accepts messages while a turn runs."""
+
+    schema: ClassVar[Mapping[str, object]] = MappingProxyType(
+        {
+            "if": {"properties": {"modes": {"contains": {"const": "steer"}}}},
+            "then": {"required": ["steerInStream"]},
+        }
+    )
+
+    modes: Annotated[tuple[InjectMode, ...], Meta(min_length=1, description="The supported modes.")]
+    steer_in_stream: (
+        Annotated[
+            tuple[Literal["interrupt", "finish"], ...],
+            Meta(min_length=1, description="Whether a steer interrupts a reply or waits for its end."),
+        ]
+        | None
+    ) = None
+    pending: PendingCapability | None = None
+
+
+class SessionCapabilities(wire.Outbound, frozen=True, kw_only=True):
+    """The capabilities of a session of this agent."""
+
+    inject: InjectCapability | None = None
+
+
+class SidebandCapabilities(wire.Outbound, frozen=True, kw_only=True):
+    """The capabilities of the agent, in the extension envelope that every client forwards."""
+
+    reminders: wire.ReminderCapability | None = None
+    inject: InjectCapability | None = None
+
+
+class AgentCapabilitiesMeta(wire.Outbound, frozen=True, kw_only=True):
+    """The extension envelope of the agent's capabilities."""
+
+    sideband: SidebandCapabilities | None = None
+
+
+class AgentCapabilities(wire.Outbound, frozen=True, kw_only=True):
+    """Sideband's part of the `agentCapabilities` in the response to `initialize`."""
+
+    reminders: wire.ReminderCapability | None = None
+    session: SessionCapabilities | None = None
+    meta: AgentCapabilitiesMeta | None = msgspec.field(default=None, name="_meta")
+
+
+class SteeringSupport(wire.Outbound, frozen=True, kw_only=True):
+    """Whether `_session/steering` is supported."""
+
+    supported: bool
+
+
+class InitializeMeta(wire.Outbound, frozen=True, kw_only=True):
+    """The `_meta` of the response to `initialize`."""
+
+    steering: SteeringSupport | None = None
+
+
+class WantedUpdates(wire.Inbound, frozen=True, kw_only=True):
+    """Which reminder updates a client of protocol version 1 can read."""
+
+    emit: Annotated[bool, Meta(description="Send reminder updates under their own names.")] | None = None
+
+
+class WantedCapabilities(wire.Inbound, frozen=True, kw_only=True):
+    """What a client requests from the agent."""
+
+    reminders: WantedUpdates | None = None
+
+
+class ClientCapabilitiesMeta(wire.Inbound, frozen=True, kw_only=True):
+    """The extension envelope of the client's capabilities."""
+
+    sideband: WantedCapabilities | None = None
+
+
+class ClientCapabilities(wire.Inbound, frozen=True, kw_only=True):
+    """Sideband's part of the `clientCapabilities` in `initialize`."""
+
+    meta: ClientCapabilitiesMeta | None = msgspec.field(default=None, name="_meta")

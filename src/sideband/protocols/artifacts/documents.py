@@ -1,11 +1,10 @@
-"""Which wire shapes are published, and in which files."""
+"""The table of published schema files and the wire shapes in each."""
 
 from typing import Final
 
 import msgspec
 
 from sideband.protocols.a2a import messages as a2a
-from sideband.protocols.acp import capabilities, updates
 from sideband.protocols.acp import messages as acp
 from sideband.protocols.mcp import messages as mcp
 
@@ -13,8 +12,8 @@ from sideband.protocols.mcp import messages as mcp
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """One JSON Schema file about one surface of a protocol.
 
-    The file as a whole describes `root`, any one of several where there are several; `others` belong to the same
-    surface and are among its definitions. `name` is what several roots are called together.
+    The file describes `root`, or any one of several roots, which `name` then names together; `others` belong to the
+    same surface and are among its definitions.
     """
 
     protocol: str
@@ -56,7 +55,7 @@ DOCUMENTS: Final = (
     _surface(
         "acp",
         "revoke_reminder",
-        "`session/revoke_reminder`: a host takes a waiting reminder back",
+        "`session/revoke_reminder`: a host revokes a waiting reminder",
         acp.SessionRevokeReminderRequest,
         acp.SessionRevokeReminderResponse,
     ),
@@ -77,44 +76,44 @@ DOCUMENTS: Final = (
     _surface(
         "acp",
         "inject",
-        "`session/inject`: the user says something while a turn runs",
+        "`session/inject`: the user sends a message while a turn runs",
         acp.SessionInjectRequest,
         acp.SessionInjectResponse,
     ),
     _surface(
         "acp",
         "revoke_inject",
-        "`session/revoke_inject`: the user takes a waiting message back",
+        "`session/revoke_inject`: the user revokes a waiting message",
         acp.SessionRevokeInjectRequest,
         acp.SessionRevokeInjectResponse,
     ),
     _surface(
         "acp",
         "replace_inject",
-        "`session/replace_inject`: the user rewords a waiting message",
+        "`session/replace_inject`: the user replaces a waiting message",
         acp.SessionReplaceInjectRequest,
         acp.SessionReplaceInjectResponse,
     ),
     _surface(
         "acp",
         "steering",
-        "`_session/steering`: a steer in the form that agents of several makers share",
+        "`_session/steering`: a steer in the form that agents of several vendors share",
         acp.SessionSteeringRequest,
         acp.SessionSteeringResponse,
     ),
     _surface(
         "acp",
         "session_update",
-        "`session/update`: a reminder was shown, replaced, or has ended",
-        updates.SessionUpdateParams,
+        "`session/update`: a reminder was shown, was replaced, or has ended",
+        acp.SessionUpdateParams,
     ),
     _surface(
         "acp",
         "capabilities",
         "`initialize`: what agent and client can do with reminders and injects",
-        capabilities.AgentCapabilities,
-        capabilities.InitializeMeta,
-        capabilities.ClientCapabilities,
+        acp.AgentCapabilities,
+        acp.InitializeMeta,
+        acp.ClientCapabilities,
     ),
     _surface("acp", "error", "The `data` of an error response", acp.ErrorData),
     _surface(
@@ -134,7 +133,7 @@ DOCUMENTS: Final = (
     _surface(
         "a2a",
         "revoke_reminder",
-        "`tasks/revoke_reminder`: the caller takes a waiting reminder back",
+        "`tasks/revoke_reminder`: the caller revokes a waiting reminder",
         a2a.RevokeReminderParams,
         a2a.RevokeReminderResult,
     ),
@@ -148,14 +147,14 @@ DOCUMENTS: Final = (
     Document(
         protocol="a2a",
         surface="notifications",
-        summary="`tasks/reminderEmitted`, `-Deduped` and `-Expired` as frames of their own",
+        summary="`tasks/reminderEmitted`, `-Deduped` and `-Expired` as separate frames",
         name="ReminderNotification",
         root=(a2a.ReminderEmitted, a2a.ReminderDeduped, a2a.ReminderExpired),
     ),
     Document(
         protocol="a2a",
         surface="status_metadata",
-        summary="A reminder notification in the metadata of a status update, below the extension's URI",
+        summary="A reminder notification in the metadata of a status update, under the URI of the extension",
         name="CarriedNotification",
         root=(a2a.CarriedEmitted, a2a.CarriedDeduped, a2a.CarriedExpired),
     ),
@@ -163,12 +162,12 @@ DOCUMENTS: Final = (
     _surface("a2a", "agent_card", "The extension's entry on the agent card", a2a.AgentExtension),
     _surface("a2a", "error", "One entry of the `data` of an error response", a2a.ErrorInfo),
     _surface("mcp", "reminder", "`notifications/reminder`: a server adds a reminder", mcp.ReminderNotification),
-    _surface("mcp", "server_capabilities", "What a server declares that sends reminders", mcp.ServerCapabilities),
-    _surface("mcp", "client_capabilities", "What a client declares that reads reminders", mcp.ClientCapabilities),
+    _surface("mcp", "server_capabilities", "The capabilities of a server that sends reminders", mcp.ServerCapabilities),
+    _surface("mcp", "client_capabilities", "The capabilities of a client that reads reminders", mcp.ClientCapabilities),
     _surface(
-        "mcp", "subscriptions_listen", "`subscriptions/listen` with reminders asked for", mcp.SubscriptionsListenParams
+        "mcp", "subscriptions_listen", "`subscriptions/listen` that requests reminders", mcp.SubscriptionsListenParams
     ),
-    _surface("mcp", "reminders_listen", "`reminders/listen`: a stream of reminders alone", mcp.RemindersListenParams),
+    _surface("mcp", "reminders_listen", "`reminders/listen`: a stream of reminders only", mcp.RemindersListenParams),
     _surface(
         "mcp", "claude_channel", "`notifications/claude/channel`: the form Claude Code reads", mcp.ChannelNotification
     ),

@@ -16,7 +16,7 @@ Schema = dict[str, Any]
 
 
 def schema_of(document: Document, *, comment: str) -> Schema:
-    """The schema that a document's file holds; `comment` is for those who open the file."""
+    """The content of a document's schema file; `comment` becomes its `$comment`."""
     definitions = definitions_of((*document.root, *document.others))
     head: Schema = {
         "$schema": DIALECT,
@@ -36,7 +36,7 @@ def schema_of(document: Document, *, comment: str) -> Schema:
 
 
 def definitions_of(types: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
-    """The schema of every named type that `types` are made of, by name."""
+    """The schema of every named type within `types`, by name."""
     types = tuple(types)
     _, components = msgspec.json.schema_components(types, ref_template=_reference("{name}"))
     structs = {struct.__name__: struct for struct in _structs(shapes.multi_type_info(types))}
@@ -67,7 +67,7 @@ def _structs(types: Iterable[shapes.Type]) -> Iterator[type[msgspec.Struct]]:
 
 
 def _object(schema: Schema, struct: type[msgspec.Struct]) -> Schema:
-    """The schema of a struct, completed by what only its class says."""
+    """The schema of a struct, completed with what only its class defines."""
     properties: dict[str, Schema] = schema["properties"]
     if issubclass(struct, Outbound):
         properties = {
@@ -86,12 +86,12 @@ def _object(schema: Schema, struct: type[msgspec.Struct]) -> Schema:
 
 
 def _tidied(schema: Schema) -> Schema:
-    """The same meaning in fewer words, and the same words with every version of Python."""
+    """The same schema in a shorter form that does not depend on the version of Python."""
     tidy: Schema = {}
     for keyword, value in schema.items():
         match keyword, value:
             case "discriminator", _:
-                pass  # OpenAPI's; the constants of the alternatives say as much
+                pass  # a keyword of OpenAPI; the constants of the alternatives are enough
             case "description", str(text):
                 tidy[keyword] = _reflowed(text)
             case "enum", [only]:
@@ -108,7 +108,7 @@ def _tidied(schema: Schema) -> Schema:
 
 
 def _folded(schema: Schema) -> Schema:
-    """`anyOf` a plain type and null is a type that may be null."""
+    """Turn `anyOf` a plain type and null into a list of two types."""
     match schema.get("anyOf"):
         case [{"type": str(name)} as plain, {"type": "null"}] if "enum" not in plain:
             return _instead(schema, plain | {"type": [name, "null"]})
@@ -129,7 +129,7 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def _instead(schema: Schema, alternative: Schema) -> Schema:
-    """`schema` with one alternative left."""
+    """`schema` with `anyOf` replaced by one alternative."""
     return alternative | {keyword: value for keyword, value in schema.items() if keyword != "anyOf"}
 
 

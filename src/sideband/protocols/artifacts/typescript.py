@@ -1,4 +1,4 @@
-"""TypeScript declarations with the meaning of JSON Schemas."""
+"""TypeScript declarations that correspond to JSON Schemas."""
 
 import json
 import re
@@ -18,13 +18,13 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
 def module(definitions: Mapping[str, Schema], *, comment: str) -> str:
-    """A module that declares and exports every definition; `comment` is its first line."""
+    """A TypeScript module that exports every definition; `comment` is its first line."""
     blocks = [f"// {comment}", *(declaration(name, schema) for name, schema in definitions.items())]
     return "\n\n".join(blocks) + "\n"
 
 
 def declaration(name: str, schema: Schema) -> str:
-    """An interface for an object with known properties, else an alias."""
+    """An interface for an object with known properties, or else a type alias."""
     if "properties" in schema:
         body = f"export interface {name} {type_of(schema)}"
     else:
@@ -35,7 +35,7 @@ def declaration(name: str, schema: Schema) -> str:
 
 
 def type_of(schema: Schema) -> str:
-    """The type of whatever `schema` accepts."""
+    """The TypeScript type of the values that `schema` accepts."""
     match schema:
         case {"$ref": str(reference)}:
             return reference.rpartition("/")[2]

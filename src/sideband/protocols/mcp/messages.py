@@ -1,7 +1,7 @@
 """The shapes that travel over MCP.
 
-What a server sends is read by the one parser; `ReminderNotification` states the outer bound of what it accepts, for
-the generated schema.
+Notifications of a server are validated by `sideband.core.parse`; `ReminderNotification` describes, for the generated
+schema, the widest input that it accepts.
 """
 
 from typing import Annotated, Any, Literal
@@ -16,18 +16,22 @@ Fields = Annotated[dict[str, Any], Meta(description="Fields beyond the protocol.
 
 
 class ReminderSpec(wire.Outbound, frozen=True, kw_only=True):
-    """A reminder as a server hands it over; the host decides how much of it is honoured."""
+    """A reminder as a server sends it; the host decides which hints it honours."""
 
-    id: Annotated[str, Meta(description="Stable for this fact of this server; best a UUIDv7.")]
+    id: Annotated[str, Meta(description="Stable for this fact of this server; preferably a UUIDv7.")]
     body: wire.Body
-    tags: Annotated[tuple[str, ...], Meta(description="Labels to find, clear and audit it by.")] | None = None
+    tags: (
+        Annotated[tuple[str, ...], Meta(description="Labels for finding, clearing and auditing the reminder.")] | None
+    ) = None
     dedupe_key: wire.DedupeKey | None = None
-    ttl_turns: Annotated[int, Meta(ge=1, description="The number of turns it should be shown in.")] | None = None
+    ttl_turns: Annotated[int, Meta(ge=1, description="The number of turns in which it should be shown.")] | None = None
     preserve_on_compact: wire.PreserveOnCompact = False
     propagate: Propagate = Propagate.SESSION
     role_hint: RoleHint = RoleHint.SYSTEM
-    # Null is a value of its own here: servers count no turns and may say so.
-    fired_at_turn: Annotated[int | None, Meta(description="Turns are the host's to count.")] | UnsetType = UNSET
+    # Null differs from absent here: servers do not count turns and may say so.
+    fired_at_turn: (
+        Annotated[int | None, Meta(description="The host counts turns; a server may send null.")] | UnsetType
+    ) = UNSET
 
 
 class ReminderParams(wire.Outbound, frozen=True, kw_only=True):
@@ -38,7 +42,7 @@ class ReminderParams(wire.Outbound, frozen=True, kw_only=True):
 
 
 class ReminderNotification(wire.Outbound, frozen=True, kw_only=True):
-    """A server tells the host a fact for the agent's next turn."""
+    """A server sends the host a fact for the agent's next turn."""
 
     jsonrpc: Literal["2.0"]
     method: Literal["notifications/reminder"]
@@ -48,26 +52,29 @@ class ReminderNotification(wire.Outbound, frozen=True, kw_only=True):
 class EmitCapability(wire.Outbound, frozen=True, kw_only=True):
     """A server declares that it sends reminders, in `experimental.reminders` and as the extension's settings."""
 
-    emit: Annotated[bool, Meta(description="Reminders are sent; a host drops those of a server that says nothing.")]
+    emit: Annotated[
+        bool, Meta(description="The server sends reminders; a host drops those of a server that does not declare this.")
+    ]
     propagate: (
-        Annotated[tuple[Propagate, ...], Meta(description="The values it uses; absent means `session` alone.")] | None
+        Annotated[tuple[Propagate, ...], Meta(description="The values that it uses; absent means only `session`.")]
+        | None
     ) = None
     role_hints: (
-        Annotated[tuple[RoleHint, ...], Meta(description="The hints it uses; absent means `system` alone.")] | None
+        Annotated[tuple[RoleHint, ...], Meta(description="The hints that it uses; absent means only `system`.")] | None
     ) = None
     version: Annotated[int, Meta(ge=1, description="The version of the extension.")] | None = None
 
 
 class ServerExperimental(wire.Outbound, frozen=True, kw_only=True):
-    """Our part of a server's `experimental` capabilities."""
+    """Sideband's part of a server's `experimental` capabilities."""
 
     reminders: EmitCapability
 
 
 class ServerCapabilities(wire.Outbound, frozen=True, kw_only=True):
-    """Our part of what a server declares; the extension's key is reverse-DNS and not fixed here.
+    """Sideband's part of a server's capabilities; the key of the extension is in reverse-DNS form and not fixed here.
 
-    `reminders` at the top is read from servers that have nothing else, and never sent.
+    `reminders` at the top level is read from servers that declare nothing else, and never sent.
     """
 
     experimental: ServerExperimental | None = None
@@ -76,41 +83,39 @@ class ServerCapabilities(wire.Outbound, frozen=True, kw_only=True):
 
 
 class ReceiveCapability(wire.Outbound, frozen=True, kw_only=True):
-    """A client declares that it understands reminders."""
+    """A client declares that it reads reminders."""
 
     receive: bool
 
 
 class ClientExperimental(wire.Outbound, frozen=True, kw_only=True):
-    """Our part of a client's `experimental` capabilities."""
+    """Sideband's part of a client's `experimental` capabilities."""
 
     reminders: ReceiveCapability
 
 
 class ClientCapabilities(wire.Outbound, frozen=True, kw_only=True):
-    """Our part of what a client declares."""
+    """Sideband's part of a client's capabilities."""
 
     experimental: ClientExperimental | None = None
     extensions: Annotated[dict[str, dict[str, Any]], Meta(description="Settings by extension.")] | None = None
 
 
 class ReminderFilter(wire.Inbound, frozen=True, kw_only=True):
-    """Which reminders a client wants to hear of; without any of these, all."""
+    """Which reminders a client wants to receive; without any field, all."""
 
-    tags: Annotated[tuple[str, ...], Meta(description="Those with at least one of these tags.")] | None = None
-    min_ttl: Annotated[int, Meta(ge=1, description="Those that want to be shown in at least so many turns.")] | None = (
-        None
-    )
+    tags: Annotated[tuple[str, ...], Meta(description="Reminders with at least one of these tags.")] | None = None
+    min_ttl: Annotated[int, Meta(ge=1, description="Reminders whose `ttlTurns` is at least this number.")] | None = None
 
 
 class ListenFilter(wire.Inbound, frozen=True, kw_only=True):
-    """Our key in the filter of `subscriptions/listen`, beside those of MCP; the acknowledgement repeats it."""
+    """Sideband's key in the filter of `subscriptions/listen`; the acknowledgement repeats it."""
 
     reminders: Literal[True] | ReminderFilter
 
 
 class SubscriptionsListenParams(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `subscriptions/listen` with reminders asked for."""
+    """Params of `subscriptions/listen` that request reminders."""
 
     notifications: ListenFilter
     meta: Fields | None = msgspec.field(default=None, name="_meta")
@@ -125,12 +130,12 @@ class RemindersListenParams(ReminderFilter, frozen=True, kw_only=True):
 class ChannelParams(wire.Outbound, frozen=True, kw_only=True):
     """Params of `notifications/claude/channel`."""
 
-    content: Annotated[str, Meta(description="The text that the model gets to read.")]
+    content: Annotated[str, Meta(description="The text that the model reads.")]
     meta: Annotated[dict[str, str], Meta(description="Attributes of the text.")] | None = None
 
 
 class ChannelNotification(wire.Outbound, frozen=True, kw_only=True):
-    """The form that Claude Code reads: a text without any lifecycle."""
+    """The form that Claude Code reads: text without a lifecycle."""
 
     jsonrpc: Literal["2.0"]
     method: Literal["notifications/claude/channel"]
@@ -138,7 +143,7 @@ class ChannelNotification(wire.Outbound, frozen=True, kw_only=True):
 
 
 class LoggedRecord(wire.Inbound, frozen=True, kw_only=True, rename=wire.SNAKE):
-    """A reminder in snake_case, as older servers put it into a log message."""
+    """A reminder in snake_case, as in a log message of an older server."""
 
     id: Annotated[str, Meta(description="Stable for this fact of this server.")]
     body: wire.Body
@@ -151,7 +156,7 @@ class LoggedRecord(wire.Inbound, frozen=True, kw_only=True, rename=wire.SNAKE):
 
 
 class LoggedEnvelope(wire.Inbound, frozen=True, kw_only=True):
-    """What an older server writes below `_meta.harn`."""
+    """The content of `_meta.harn` from an older server."""
 
     reminder: LoggedRecord
 
@@ -163,7 +168,7 @@ class LoggedMeta(wire.Inbound, frozen=True, kw_only=True):
 
 
 class LoggedParams(wire.Inbound, frozen=True, kw_only=True):
-    """Params of a `notifications/message` that carries a reminder; its text is for people and not used."""
+    """Params of a `notifications/message` that carries a reminder; its text is for people and is not used."""
 
     meta: LoggedMeta = msgspec.field(name="_meta")
 

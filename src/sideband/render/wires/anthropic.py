@@ -1,4 +1,4 @@
-"""Anthropic Messages: blocks everywhere, results inside the user's turn, and a system entry that clears itself."""
+"""Anthropic Messages: content blocks, results inside the user's turn, and system entries that clear themselves."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,14 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from sideband.render.dialect import MESSAGE, Dialect, Opening, Preamble
-from sideband.render.profile import Profile, Wire
+from sideband.render.profiles import Profile, Wire
 from sideband.render.shapes import Escape
 from sideband.render.tape import Tape, TextPart, encode
+from sideband.render.wires.dialect import MESSAGE, Dialect, Opening, Preamble
 
-# The field is required; every current model gives at least so many.
+# The field is required; every current model supports at least this many.
 DEFAULT_MAX_TOKENS: Final = 32_000
-# Reasoning cannot carry a marker.
+# Thinking blocks cannot carry a cache marker.
 _MARKABLE: Final = frozenset({"text", "tool_use"})
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -48,12 +48,12 @@ class Anthropic(Dialect):
         for name, blocks in ((b"tools", tools), (b"system", system)):
             if blocks:
                 data += b',"%b":[%b]' % (name, b",".join(blocks))
-                # Behind the first byte of the last block, which is followed by one more.
+                # One byte after the opening brace of the last block: the closing bracket follows the block.
                 marks.append(len(data) - len(blocks[-1]))
         return Preamble(data, tuple(marks))
 
     def lead(self, tape: Tape, system: str) -> None:
-        """The system text is a field."""
+        """Nothing: the system text is a field of the body."""
 
     def piece(self, text: str) -> bytes:
         return encode(TextPart(text))
@@ -70,7 +70,7 @@ class Anthropic(Dialect):
         self._write_reply(tape, [*map(encode, map(TextPart, said)), *map(encode, uses)])
 
     def unbound(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Thinking that is bound to its prefix is refused behind another, and so is all that was thought after it."""
+        """Without thinking: if it is bound to its prefix, the provider refuses it after any other."""
         native = message.get("native")
         if not (self.binds and native and native.get(self._name)):
             return message
@@ -89,19 +89,19 @@ class Anthropic(Dialect):
 
     @staticmethod
     def call_id(call_id: str) -> str:
-        """The id with only what this wire allows in one: it may have come from another."""
+        """The id with only the characters that this wire allows; ids from other wires may have others."""
         if call_id.isascii() and f"_{call_id.replace('-', '')}".isidentifier():
             return call_id or "_"
         return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}", call_id)
 
     def _fitting(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A block of a reply, whose id is the one that its result will name."""
+        """A block of a reply, with the id that its result will refer to."""
         if block["type"] != "tool_use" or block["id"] == (call_id := self.call_id(block["id"])):
             return block
         return {**block, "id": call_id}
 
     def entry(self, tape: Tape, role: str, text: str) -> None:
-        """Only a text that the provider clears by itself has an entry of its own here; no marker may stand on it."""
+        """Write a system entry that the provider clears by itself; it cannot carry a cache marker."""
         opening = b'{"role":"%b","clear_at":"next_user_message","content":[%b]}'
         tape.add(MESSAGE, opening % (role.encode(), self.piece(text)), mark=None)
 

@@ -1,21 +1,21 @@
-"""Gemini: turns of the user and of the model, made of parts; results are parts of the user's turn."""
+"""Gemini: user and model turns made of parts; tool results are parts of the user's turn."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from sideband.render.dialect import MESSAGE, RESULT, Dialect, Opening, Preamble
-from sideband.render.profile import LeadingRole, Wire
-from sideband.render.tape import Level, Tape, encode, quoted_inside
+from sideband.render.profiles import LeadingRole, Wire
+from sideband.render.tape import Container, Tape, encode, quoted_inside
+from sideband.render.wires.dialect import MESSAGE, RESULT, Dialect, Opening, Preamble
 
 
 class Gemini(Dialect):
-    """`native` of a reply is the list of its parts, with their signatures; model and streaming are in the address."""
+    """`native` of a reply is the list of its parts with their signatures. Model and streaming are in the URL."""
 
     wire: ClassVar[Wire] = Wire.GEMINI
     array: ClassVar[bytes] = b"contents"
     opening: ClassVar[bytes] = b'{"role":"%b","parts":['
-    # The text of a result is one string.
-    result_level: ClassVar[Level] = Level(RESULT, b'"}}}', b"\\n\\n")
+    # A result is one string.
+    result_level: ClassVar[Container] = Container(RESULT, b'"}}}', b"\\n\\n")
     results_in_user: ClassVar[bool] = True
     merges = True
     starts_with_user = True
@@ -28,17 +28,17 @@ class Gemini(Dialect):
         fields: dict[str, Any] = {**settings.parameters, "generationConfig": generation}
         if opening.tools:
             fields["tools"] = [{"functionDeclarations": [_declared(tool) for tool in opening.tools]}]
-        if opening.system and self._has_a_field:
+        if opening.system and self._has_system_field:
             fields["systemInstruction"] = {"parts": [{"text": opening.system}]}
         return Preamble(encode(fields)[:-1])
 
     @property
-    def _has_a_field(self) -> bool:
+    def _has_system_field(self) -> bool:
         return self.profile.leading_role is not LeadingRole.USER
 
     def lead(self, tape: Tape, system: str) -> None:
-        """The system text is a field, except for models that know none: there the user says it first."""
-        if not self._has_a_field:
+        """The system text is a field of the body; for models without that field it is the first user text."""
+        if not self._has_system_field:
             self.say(tape, [system])
 
     def piece(self, text: str) -> bytes:
@@ -62,7 +62,7 @@ class Gemini(Dialect):
 
 
 def _signed(parts: Sequence[Mapping[str, Any]], signature: str) -> Sequence[Mapping[str, Any]]:
-    """The parts of a reply, the first call among them signed: a model signs no other, and none where it signs nothing."""
+    """The parts of a reply, with a signature on the first call: the API requires it there and nowhere else."""
     first = next((place for place, part in enumerate(parts) if "functionCall" in part), None)
     if first is None or "thoughtSignature" in parts[first]:
         return parts

@@ -1,26 +1,29 @@
-"""Any server that speaks OpenAI Chat, down to the strictest template: strings, one system message, alternation."""
+"""Any server with the OpenAI Chat format, down to the strictest chat template.
+
+That one takes content as strings, one system message, and strictly alternating roles.
+"""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
-from sideband.render.dialect import CONTENT, RESULT, USER
-from sideband.render.profile import LeadingRole, Profile, Wire
+from sideband.render.profiles import LeadingRole, Profile, Wire
 from sideband.render.shapes import USER_LEAD, Escape, quote_user_line
-from sideband.render.tape import Level, Tape, encode, quoted_inside
+from sideband.render.tape import Container, Tape, encode, quoted_inside
+from sideband.render.wires.dialect import CONTENT, RESULT, USER
 from sideband.render.wires.openai_chat import OpenAiChat
 
 _PARAGRAPH: Final = b"\\n\\n"
 
 
-class Generic(OpenAiChat):
-    """The end of a conversation is open inside the string of its last message."""
+class GenericChat(OpenAiChat):
+    """The tape stays open inside the content string of the last message."""
 
     wire: ClassVar[Wire] = Wire.GENERIC
     marker: ClassVar[bytes] = b""
     opening: ClassVar[bytes] = b'{"role":"%b","content":"'
-    content: ClassVar[Level] = Level("content", b'"}', _PARAGRAPH)
-    result_level: ClassVar[Level] = Level(RESULT, b'"}', _PARAGRAPH)
+    content: ClassVar[Container] = Container("content", b'"}', _PARAGRAPH)
+    result_level: ClassVar[Container] = Container(RESULT, b'"}', _PARAGRAPH)
     tokens_field: ClassVar[str] = "max_tokens"
 
     def __init__(self, profile: Profile, shield: Escape | None = None) -> None:
@@ -47,19 +50,19 @@ class Generic(OpenAiChat):
 
     def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
         if self._folds(tape):
-            # What the user says must not be taken for words of the tool.
+            # The lead line keeps user text from being read as tool output.
             self.fold(tape, "\n\n".join(said if join else [f"{USER_LEAD}:", *said]))
         else:
-            # A system text that is the user's stands in the same message as the first that the user says.
+            # A system text with the user role is in the same message as the first user text.
             super().say(tape, said, join=join or not tape.end)
 
     def _shielded(self, message: Mapping[str, Any]) -> list[str]:
         said = super()._shielded(message)
-        # Where the user speaks inside of results, no tool may seem to do so.
+        # If user text is folded into results, tool output must not imitate it.
         return said if self.profile.user_after_tool else [quote_user_line(text) for text in said]
 
     def summary(self, tape: Tape, text: str) -> None:
-        """Part of the one system message where a second would be lost or refused."""
+        """Append the summary to the system message if the template ignores or refuses a second one."""
         several = self.profile.multiple_leading_system and self.profile.leading_role is not LeadingRole.USER
         if tape.end:
             self.say(tape, [text], join=True)

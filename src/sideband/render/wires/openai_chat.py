@@ -1,19 +1,19 @@
-"""OpenAI Chat Completions: one message after the other, each a list of parts so that each can carry a breakpoint."""
+"""OpenAI Chat Completions: each message is a list of parts, so that each can carry a cache breakpoint."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
-from sideband.render.dialect import MESSAGE, Dialect, Opening, Preamble
-from sideband.render.profile import Wire
+from sideband.render.profiles import Wire
 from sideband.render.tape import Tape, TextPart, encode
+from sideband.render.wires.dialect import MESSAGE, Dialect, Opening, Preamble
 
 LONGEST_KEY: Final = 64
 _NO_ID: Final = "_"
 
 
 class OpenAiChat(Dialect):
-    """`native` of a reply is a list with its whole message."""
+    """`native` of a reply is a list with its message."""
 
     wire: ClassVar[Wire] = Wire.OPENAI_CHAT
     marker: ClassVar[bytes] = b'"prompt_cache_breakpoint":{"mode":"explicit"},'
@@ -26,7 +26,7 @@ class OpenAiChat(Dialect):
         if settings.max_output_tokens is not None:
             fields[self.tokens_field] = settings.max_output_tokens
         if self.marking:
-            # The breakpoints are ours alone, and requests of one session go where its cache is.
+            # Only explicit breakpoints count, and the key routes the requests of a session to the same cache.
             fields["prompt_cache_options"] = {"mode": "explicit"}
             if opening.session_id:
                 fields["prompt_cache_key"] = shortened(opening.session_id, LONGEST_KEY)
@@ -39,7 +39,7 @@ class OpenAiChat(Dialect):
         return {"stream_options": {"include_usage": True}} if opening.settings.stream else {}
 
     def tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
-        """A tool as this wire declares it."""
+        """The declaration of a tool."""
         return {"type": "function", "function": declared(tool)}
 
     def piece(self, text: str) -> bytes:
@@ -49,7 +49,7 @@ class OpenAiChat(Dialect):
         return b'{"role":"tool","tool_call_id":%b,"content":[' % encode(self.call_id(message["tool_call_id"]))
 
     def call_id(self, call_id: str) -> str:
-        """The id no longer than this wire allows: it may have come from another."""
+        """The id, shortened to what this wire allows; ids from other wires may be longer."""
         return shortened(call_id, self.longest_id) or _NO_ID
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
@@ -63,7 +63,7 @@ class OpenAiChat(Dialect):
             tape.add(MESSAGE, encode(self.fitting(item)), mark=None)
 
     def fitting(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What is said by a reply, with the ids that the results of its calls will name."""
+        """An item of a reply, with the call ids that the results will refer to."""
         calls = item.get("tool_calls")
         if not calls or all(call["id"] == self.call_id(call["id"]) for call in calls):
             return item
@@ -74,15 +74,14 @@ class OpenAiChat(Dialect):
 
 
 def shortened(name: str, longest: int) -> str:
-    """A name as it is, or a short one that no other gets: longer ones are refused."""
+    """The name, or a hash of it if it is longer than the provider allows."""
     return name if len(name) <= longest else blake2b(name.encode(), digest_size=longest // 2).hexdigest()
 
 
 def declared(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """What there is to know of a tool."""
     return {"name": tool["name"], "description": tool["description"], "parameters": tool["parameters"]}
 
 
 def called(call: Mapping[str, Any]) -> dict[str, str]:
-    """What a call asks for; here the arguments are JSON in a string."""
+    """The function and arguments of a call; the arguments are JSON in a string."""
     return {"name": call["name"], "arguments": encode(call["args"]).decode()}

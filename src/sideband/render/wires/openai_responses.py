@@ -1,11 +1,11 @@
-"""OpenAI Responses without state on the server: items in a row, the model's own sent back as they came."""
+"""OpenAI Responses without server-side state: a list of items; those of the model are sent back unchanged."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from sideband.render.dialect import Opening
-from sideband.render.profile import Wire
+from sideband.render.profiles import Wire
 from sideband.render.tape import Tape, encode
+from sideband.render.wires.dialect import Opening
 from sideband.render.wires.openai_chat import OpenAiChat, called, declared
 
 
@@ -19,7 +19,7 @@ class OpenAiResponses(OpenAiChat):
     longest_id: ClassVar[int] = 64
 
     def constants(self, _opening: Opening) -> dict[str, Any]:
-        # Reasoning has to come back to us, for nobody else keeps it.
+        # Without server-side state, the reasoning has to be returned and sent back by the client.
         include = {"include": ["reasoning.encrypted_content"]} if self.profile.encrypted_reasoning else {}
         return {"store": False, **include}
 

@@ -1,5 +1,6 @@
 """Sessions on a PostgreSQL server."""
 
 from sideband.store.postgres.store import PostgresStore, open_postgres
+from sideband.store.settings import PostgresSettings
 
-__all__ = ["PostgresStore", "open_postgres"]
+__all__ = ["PostgresSettings", "PostgresStore", "open_postgres"]

@@ -1,14 +1,13 @@
-"""Leases as columns of a session's row. Whoever decides about the session holds that row, so each sees the other whole.
+"""Leases in PostgreSQL: columns of a session's row, which commits lock, so that both are serialised.
 
 All times are of the server's clock.
 """
 
 from typing import Final
 
-from sideband.core.errors import SessionBusy, shown
-from sideband.core.failures import LeaseLost
+from sideband.core.errors import LeaseLost, SessionBusy, shown
 from sideband.ports import Lease
-from sideband.store.postgres.link import Connection
+from sideband.store.postgres.connection import Connection
 
 _ACQUIRE: Final = """
 INSERT INTO sideband.session AS held (session_id, holder, token, expires_at)
@@ -23,7 +22,7 @@ UPDATE sideband.session SET expires_at = clock_timestamp() + make_interval(secs 
 WHERE session_id = %(session)s AND token = %(token)s
 RETURNING (extract(epoch FROM expires_at) * 1000)::bigint
 """
-# The token rises, so that what was given back is good for nothing.
+# The token rises, so that the released lease is stale.
 _RELEASE: Final = """
 UPDATE sideband.session SET holder = '', token = token + 1, expires_at = '-infinity'
 WHERE session_id = %(session)s AND token = %(token)s
@@ -31,10 +30,10 @@ WHERE session_id = %(session)s AND token = %(token)s
 
 
 async def acquire(connection: Connection, session_id: str, holder: str, *, seconds: float) -> Lease:
-    """Take a session that nobody has, or whose lease has lapsed; done twice, the second is the one that counts.
+    """Lease a session that is free, or whose lease has expired; of two calls the second one counts.
 
-    A server goes on with a statement whose asker is gone, but it does not commit a transaction by itself: nobody who
-    was cancelled, or asked again on another connection, finds the session taken in their own name afterwards.
+    In a transaction, because a server finishes a statement whose client is gone, but does not commit it. A caller that was
+    cancelled, or that retries on another connection, does not leave the session leased.
     """
     asked = {"session": session_id, "holder": holder, "seconds": seconds}
     async with connection.transaction():
@@ -48,12 +47,11 @@ async def acquire(connection: Connection, session_id: str, holder: str, *, secon
 async def _busy(connection: Connection, session_id: str) -> SessionBusy:
     query = "SELECT holder FROM sideband.session WHERE session_id = %s"
     other = await (await connection.execute(query, (session_id,))).fetchone()
-    whose = shown(other[0]) if other is not None and other[0] else "somebody else"
+    whose = shown(other[0]) if other is not None and other[0] else "another holder"
     return SessionBusy(f"session {shown(session_id)} is run by {whose}", field="session", value=session_id)
 
 
 async def renew(connection: Connection, lease: Lease, *, seconds: float) -> Lease:
-    """The same for as long again."""
     asked = {"session": lease.session_id, "token": lease.token, "seconds": seconds}
     row = await (await connection.execute(_RENEW, asked)).fetchone()
     if row is None:
@@ -64,5 +62,4 @@ async def renew(connection: Connection, lease: Lease, *, seconds: float) -> Leas
 
 
 async def release(connection: Connection, lease: Lease) -> None:
-    """Nobody has it."""
     await connection.execute(_RELEASE, {"session": lease.session_id, "token": lease.token})

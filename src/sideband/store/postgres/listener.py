@@ -1,4 +1,4 @@
-"""News from other processes. The server tells that there is some; what it is, and what was missed, is in the journal."""
+"""Events of other processes: the server notifies that there are some, and the listener reads them from the journal."""
 
 import asyncio
 import contextlib
@@ -7,15 +7,15 @@ from typing import NamedTuple, Protocol
 
 import psycopg
 
-from sideband.core.failures import CursorExpired
+from sideband.core.errors import CursorExpired
 from sideband.store.feed import Gap, Span
-from sideband.store.postgres.appending import CHANNEL, HINT_LETTERS
-from sideband.store.postgres.link import LONGEST_PAUSE, SHORTEST_PAUSE, Connection, Link
-from sideband.store.postgres.reading import DamagedRow, Page, last_sequence, page
+from sideband.store.postgres.connection import LONGEST_PAUSE, SHORTEST_PAUSE, Connection, Link
+from sideband.store.postgres.journal import CHANNEL, HINT_LETTERS
+from sideband.store.postgres.reader import DamagedRow, JournalPage, last_sequence, page
 
 
 class Interest(NamedTuple):
-    """Of which sessions somebody here wants to know (None: of all)."""
+    """The sessions whose events this process needs (None: all)."""
 
     sessions: Collection[str] | None
 
@@ -29,8 +29,8 @@ class Interest(NamedTuple):
         return other.sessions is not None and set(other.sessions) <= set(self.sessions)
 
 
-class Audience(Protocol):
-    """Who is told, and up to where that has been done."""
+class NewsConsumer(Protocol):
+    """What the listener reports to; `announced` is the last sequence that was reported."""
 
     @property
     def announced(self) -> int: ...
@@ -38,25 +38,25 @@ class Audience(Protocol):
     def interest(self) -> Interest: ...
 
     def wants(self, session_id: str) -> bool:
-        """Whether that is of interest."""
+        """Whether the events of a session are needed."""
 
     def is_own(self, backend: int) -> bool:
-        """Whether a hint comes from this process, which knows already."""
+        """Whether a notification comes from this process, which knows the events already."""
 
-    def hear(self, news: Page, through: int) -> None:
-        """This was logged, and nothing else of interest, up to and including a sequence."""
+    def hear(self, news: JournalPage, through: int) -> None:
+        """New events; up to and including `through` there are no others of interest."""
 
     async def miss(self, gap: Gap, connection: Connection) -> None:
-        """Something of interest was pruned before it was read here; what is left can be read there."""
+        """Events of interest were pruned before they were read; `connection` can be used to load the sessions again."""
 
     def lose(self, error: DamagedRow) -> None:
-        """That session cannot be read, and is of no interest from now on; nor is there anybody who wants everything."""
+        """A row of a session is damaged: ignore the session from now on, and end subscriptions to all sessions."""
 
 
 class Listener:
-    """Listens first and reads then, whenever it connects: nothing falls in between."""
+    """Listens before it reads, each time it connects, so that no event is missed in between."""
 
-    def __init__(self, link: Link, audience: Audience, *, poll_seconds: float) -> None:
+    def __init__(self, link: Link, audience: NewsConsumer, *, poll_seconds: float) -> None:
         self._link = link
         self._audience = audience
         self._poll_seconds = poll_seconds
@@ -64,19 +64,19 @@ class Listener:
         self._is_stopped = False
 
     async def listen(self) -> int:
-        """Begin to listen; whatever is logged behind this sequence will be heard of."""
+        """Begin to listen; all events after the returned sequence will be reported."""
         try:
             return await last_sequence(await self._listen())
         except psycopg.Error as error:
             raise self._link.refusal(error) from error
 
     def start(self, give_up: Callable[[Exception], None]) -> None:
-        """Tell the audience from now on."""
+        """Report events from now on; `give_up` gets an error after which the listener ends."""
         self._is_stopped = False
         self._task = asyncio.create_task(self._run(give_up), name="sideband-listener")
 
     async def stop(self) -> None:
-        # A connection that is lost while a task is cancelled hides that from the task.
+        # If the connection is lost while the task is cancelled, the task does not see the cancellation.
         self._is_stopped = True
         if self._task is not None:
             self._task.cancel()
@@ -100,7 +100,7 @@ class Listener:
                 await self._link.drop()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-            except Exception as error:  # noqa: BLE001 - the last to hear of it: whoever follows the journal has to know
+            except Exception as error:  # noqa: BLE001 - subscribers get it
                 give_up(error)
                 return
 
@@ -110,7 +110,7 @@ class Listener:
         return connection
 
     async def _wait(self, connection: Connection) -> None:
-        """Until there is something of interest that was not announced, or it is time to look anyway."""
+        """Wait for a notification of interest, or for the poll interval."""
         hints = connection.notifies(timeout=self._poll_seconds)
         async with contextlib.aclosing(hints):
             async for notification in hints:
@@ -120,19 +120,19 @@ class Listener:
     def _is_news(self, hint: str) -> bool:
         sequence, _, session_id = hint.partition(" ")
         if not sequence.isdecimal():
-            # Anybody who has the database may say anything on its channels.
+            # Every client of the database can send notifications on this channel.
             return False
-        # A very long name is cut off in a hint.
+        # A very long name is cut off in the notification.
         is_wanted = self._audience.wants(session_id) or len(session_id) >= HINT_LETTERS
         return is_wanted and int(sequence) > self._audience.announced
 
     async def read(self, connection: Connection) -> None:
-        """Everything of interest behind what was announced; several may do so at once."""
+        """Read and report all events of interest after `announced`; concurrent calls are allowed."""
         while True:
             interest, after = self._audience.interest(), self._audience.announced
             news = await page(connection, Span(after), place=self._link.address.shown, sessions=interest.sessions)
             if not interest.covers(self._audience.interest()):
-                # Somebody has become interested in what was not asked for.
+                # A session became of interest while the page was read.
                 continue
             if after < news.pruned_through:
                 await self._audience.miss(Gap(CursorExpired(after, news.pruned_through), news.last), connection)

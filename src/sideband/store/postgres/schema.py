@@ -1,4 +1,4 @@
-"""The tables of a PostgreSQL store: made, brought forward, and never opened where something is wrong with them."""
+"""The schema of a PostgreSQL store, and the checks made before a database is used."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -7,20 +7,20 @@ from typing import Final
 
 from psycopg import errors
 
-from sideband.core.failures import StoreDamaged, StoreNewer, StoreRefused
-from sideband.store.postgres.link import Connection
+from sideband.core.errors import StoreDamaged, StoreNewer, StoreRefused
+from sideband.store.postgres.connection import Connection, Link, pooled
 
-# Before this one there was no way to have a part of a statement done first, and once.
+# The first version with MATERIALIZED common table expressions.
 OLDEST_SERVER: Final = 120_000
-# Any number will do, as long as it is the same in every process: two that open a new store at once take turns.
+# The advisory lock by which processes that open a new store at once take turns.
 _TURN: Final = 0x53424E44
-# A process that was gone for so long does not come back and ask what became of its last transaction.
+# After so long, a process will not ask any more whether its last transaction was committed.
 FORGOTTEN_DAYS: Final = 30
 
 
 @cache
 def migrations() -> Sequence[str]:
-    """What leads from each version to the next, beginning with nothing."""
+    """The SQL scripts that lead from each version to the next, starting with an empty schema."""
     folder = resources.files("sideband.store.postgres").joinpath("sql")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return tuple(file.read_text(encoding="utf-8") for file in files)
@@ -31,7 +31,7 @@ def latest() -> int:
 
 
 def refuse_newer(version: int, place: str) -> None:
-    """Tables that are not known here are left alone."""
+    """Refuse a schema that this version does not know."""
     if version > latest():
         raise StoreNewer(
             f"{place} was written by a newer Sideband (version {version} of its tables, this one knows {latest()}); "
@@ -44,7 +44,7 @@ def damaged(place: str, detail: object) -> StoreDamaged:
 
 
 async def prepare(connection: Connection, place: str) -> None:
-    """Have the newest tables, made where there are none, and see that they are sound."""
+    """Create or migrate the tables, and check them."""
     if connection.info.parameter_status("server_encoding") != "UTF8":
         raise StoreRefused(f"{place} cannot hold every text; use a database that was created with ENCODING 'UTF8'")
     if connection.info.server_version < OLDEST_SERVER:
@@ -59,8 +59,8 @@ async def prepare(connection: Connection, place: str) -> None:
     except errors.InsufficientPrivilege as error:
         who = connection.info.user
         raise StoreRefused(
-            f"{who} may not do in {place} what a store needs ({error.diag.message_primary}); let somebody who may say "
-            f'CREATE SCHEMA sideband AUTHORIZATION "{who}", or open it as the owner of that schema'
+            f"the role {who} lacks a permission in {place} ({error.diag.message_primary}); have an administrator run "
+            f'CREATE SCHEMA sideband AUTHORIZATION "{who}", or open the store as the owner of that schema'
         ) from error
     await connection.execute(
         "DELETE FROM sideband.writer WHERE written_at < clock_timestamp() - make_interval(days => %s)",
@@ -69,7 +69,7 @@ async def prepare(connection: Connection, place: str) -> None:
 
 
 async def migrate(connection: Connection, version: int) -> None:
-    """Bring tables of this version forward; in a transaction, so all or nothing."""
+    """Migrate tables of this version; call it inside a transaction."""
     if version == latest():
         return
     if version == 0:
@@ -82,7 +82,7 @@ async def migrate(connection: Connection, version: int) -> None:
 
 
 async def _make_schema(connection: Connection) -> None:
-    """Where somebody has made it already, nothing is asked: who may not make one would be refused all the same."""
+    """Create the schema unless it exists: IF NOT EXISTS would be refused to a role that may not create schemas."""
     ((is_there,),) = await (await connection.execute("SELECT to_regnamespace('sideband') IS NOT NULL")).fetchall()
     if not is_there:
         await connection.execute("CREATE SCHEMA sideband")
@@ -106,10 +106,37 @@ async def _version(connection: Connection, place: str) -> int:
 
 
 async def _check(connection: Connection, place: str) -> None:
-    """The counter and the journal agree: neither was restored, or emptied, without the other."""
+    """Check that counter and journal agree: neither was restored or emptied without the other."""
     found = await connection.execute(
         "SELECT (SELECT last FROM sideband.counter), (SELECT coalesce(max(sequence), 0) FROM sideband.journal)"
     )
     counted, last = await found.fetchone() or (None, None)
     if counted is None or counted != last:
         raise damaged(place, f"its counter says {counted}, and the last row of the journal is {last}")
+
+
+# Several tries, because other clients may take the connection that would reveal the pooler.
+TRIES: Final = 8
+
+
+async def refuse_pooler(one: Link, other: Link) -> None:
+    """Refuse a pooler in transaction mode, on which neither LISTEN nor prepared statements work.
+
+    Its sign is that one connection changes its server process, or that two open connections share one.
+    """
+    if not await one.at_once(_is_pooled):
+        return
+    pairs = [(await one.at_once(_backend), await other.at_once(_backend)) for _ in range(TRIES)]
+    mine, theirs = zip(*pairs, strict=True)
+    if len({*mine}) > 1 or len({*theirs}) > 1 or mine[0] == theirs[0]:
+        raise pooled(one.address.shown)
+
+
+async def _is_pooled(connection: Connection) -> bool:
+    """Whether the process id that was sent at the start of the connection is not that of the server."""
+    return await _backend(connection) != connection.info.backend_pid
+
+
+async def _backend(connection: Connection) -> int:
+    ((backend,),) = await (await connection.execute("SELECT pg_backend_pid()")).fetchall()
+    return int(backend)

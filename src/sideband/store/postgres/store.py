@@ -1,59 +1,60 @@
-"""Sessions on a PostgreSQL server, which any number of processes on any number of machines may have open."""
+"""Sessions on a PostgreSQL server, which processes of many machines can have open."""
 
 import asyncio
 import contextlib
 import functools
 import secrets
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
-from sideband.core.failures import StoreClosed, StoreError
-from sideband.core.state import SessionState
-from sideband.ports import Committed, Decision, Lease, Logged
+from sideband.core.errors import StoreClosed, StoreError
+from sideband.core.state import Decision, SessionState
+from sideband.ports import Lease, Logged
 from sideband.store.batch import Order
-from sideband.store.feed import Feed, Gap, Span, Wanted, pages
-from sideband.store.names import check_name
+from sideband.store.cache import SessionCache
+from sideband.store.codec import check_name
+from sideband.store.feed import EventFilter, Feed, Gap, Span, pages
 from sideband.store.postgres import lease as leases
 from sideband.store.postgres import schema
-from sideband.store.postgres.committing import Committer, PostgresSettings, Round
-from sideband.store.postgres.link import Address, Connection, Link, address_of
+from sideband.store.postgres.committer import PostgresCommitter, PostgresRound
+from sideband.store.postgres.connection import Connection, Link, ServerAddress, address_of
 from sideband.store.postgres.listener import Interest, Listener
-from sideband.store.postgres.pooler import refuse_pooler
-from sideband.store.postgres.reading import DamagedRow, Page, last_sequence, wanted_page
-from sideband.store.postgres.showing import Show
-from sideband.store.postgres.writer import Errand, Writer
-from sideband.store.replica import Replica
-from sideband.store.roster import Roster
+from sideband.store.postgres.reader import DamagedRow, JournalPage, last_sequence, load, wanted_page
+from sideband.store.postgres.schema import refuse_pooler
+from sideband.store.postgres.writer import PostgresErrand, PostgresWriter
+from sideband.store.replica import Loaded, Replica
+from sideband.store.settings import PostgresSettings
 
 DEFAULT_SETTINGS: Final = PostgresSettings()
+_Result = TypeVar("_Result")
 
 
 def new_writer_id() -> str:
-    """A name that no other process has."""
     return secrets.token_hex(16)
 
 
 async def open_postgres(
     url: str, settings: PostgresSettings = DEFAULT_SETTINGS, *, new_writer_id: Callable[[], str] = new_writer_id
 ) -> "PostgresStore":
-    """Open the store of a database, or make one where there is none; one that is damaged or newer is refused."""
+    """Open the store of a database, which is created if it does not exist; one that is damaged or newer is refused."""
     store = PostgresStore(address_of(url), settings, writer_id=new_writer_id())
     await store.start()
     return store
 
 
 class PostgresStore:
-    """Belongs to the event loop it was opened on; `open_postgres` makes one."""
+    """A store in a database, bound to the event loop on which it was opened; made by `open_postgres`."""
 
-    def __init__(self, address: Address, settings: PostgresSettings, *, writer_id: str) -> None:
+    def __init__(self, address: ServerAddress, settings: PostgresSettings, *, writer_id: str) -> None:
         self.address = address
         self._settings = settings
         self._held: dict[str, Lease] = {}
-        # What runs here is read at any moment.
-        self._replicas: Roster[Replica] = Roster(
+        # A session that is leased here stays in memory, because its run reads it all the time.
+        self._replicas: SessionCache[Replica] = SessionCache(
             settings.sessions_at_hand, needed=lambda replica: replica.session_id in self._held
         )
-        self._show = Show(self._replicas, place=address.shown)
+        self._show = SessionViews(self._replicas, place=address.shown)
         self._feed = Feed(0, subscriber_events=settings.subscriber_events)
         self._followers = 0
         self._unreadable: set[str] = set()
@@ -61,10 +62,12 @@ class PostgresStore:
         self._catching_up: asyncio.Task[None] | None = None
         self._is_closed = False
         self._closing: asyncio.Task[None] | None = None
-        # Each has a connection of its own, so that nobody who writes or renews a lease waits for somebody who reads.
+        # Four connections, so that commits and lease renewals do not wait for reads.
         self._reading, self._leasing, self._writing, listening = (self._link() for _ in range(4))
         self._listener = Listener(listening, self, poll_seconds=settings.poll_seconds)
-        self._writer = Writer(Committer(self._writing, settings, writer_id=writer_id), deliver=self._deliver)
+        self._writer = PostgresWriter(
+            PostgresCommitter(self._writing, settings, writer_id=writer_id), deliver=self._deliver
+        )
 
     def _link(self) -> Link:
         return Link(self.address, patience_seconds=self._settings.patience_seconds)
@@ -72,7 +75,7 @@ class PostgresStore:
     # Opening and closing.
 
     async def start(self) -> None:
-        """Have the tables, and listen; nothing else may be asked of the store before."""
+        """Prepare the tables and begin to listen; call this before anything else."""
         try:
             await self._reading.at_once(functools.partial(schema.prepare, place=self.address.shown))
             await refuse_pooler(self._reading, self._leasing)
@@ -84,9 +87,9 @@ class PostgresStore:
         self._listener.start(self._feed.end)
 
     async def close(self) -> None:
-        """Finish what was asked for, and let go of the server; sessions stay as they are.
+        """Finish all requested commits, release the leases and close the connections.
 
-        Whoever gives up waiting for that does not keep it from being done.
+        Cancelling the caller does not stop it.
         """
         if self._closing is None:
             self._is_closed = True
@@ -95,7 +98,7 @@ class PostgresStore:
 
     async def _close(self) -> None:
         for lease in tuple(self._held.values()):
-            # A lease that cannot be given back lapses.
+            # A lease that cannot be released expires.
             with contextlib.suppress(StoreError):
                 await self._leasing.at_once(functools.partial(leases.release, lease=lease))
         await self._let_go()
@@ -118,7 +121,7 @@ class PostgresStore:
     # Sessions.
 
     async def open(self, session_id: str) -> Replica:
-        """Have a session at hand; its state follows what others log of it."""
+        """Load a session; its state follows the commits of all processes."""
         self._refuse_closed()
         replica = self._replica(session_id)
         if not replica.is_open:
@@ -128,28 +131,28 @@ class PostgresStore:
         return replica
 
     def state(self, session_id: str) -> SessionState:
-        """The state of an open session as far as this process has been told. Read it; only commits change it."""
+        """The state of an open session, as far as this process has read it. Read it only; commits change it."""
         return self._replica(session_id).seen
 
-    def nothing_waits(self, session_id: str) -> bool:  # noqa: ARG002 - of no session this process knows
-        """No: another process may have put something there."""
+    def nothing_waits(self, session_id: str) -> bool:  # noqa: ARG002 - the same for every session
+        """Always False, because another process may have added something."""
         return False
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        """Decide and make durable; the reply comes when what was decided is on the server's disk."""
+    async def commit(self, session_id: str, decide: Decision[_Result], *, lease: Lease | None = None) -> _Result:
+        """Decide and commit; returns when the events are on the disk of the server. See `Journal.commit`."""
         self._refuse_closed()
         replica = self._replicas.get(session_id) or self._replica(session_id)
         self._show.expect(replica)
-        done: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
         self._writer.put(Order(replica, decide, lease, done))
         return await done
 
     async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
-        """Write a snapshot of a session and take from the journal all but its last events; how many are gone."""
+        """Write a snapshot of a session, delete all but its last events, and return the number of deleted ones."""
         self._refuse_closed()
         check_name(session_id)
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._writer.put(Errand(lambda committer: committer.prune(session_id, keep=keep_events), done))
+        self._writer.put(PostgresErrand(lambda committer: committer.prune(session_id, keep=keep_events), done))
         return await done
 
     def _replica(self, session_id: str) -> Replica:
@@ -162,7 +165,6 @@ class PostgresStore:
     # Leases.
 
     async def acquire(self, session_id: str, holder: str) -> Lease:
-        """Take a session on lease."""
         self._refuse_closed()
         check_name(session_id)
         lease = await self._leasing.run(
@@ -174,7 +176,6 @@ class PostgresStore:
         return lease
 
     async def renew(self, lease: Lease) -> Lease:
-        """The same lease for as long again."""
         self._refuse_closed()
         renewed = await self._leasing.run(
             functools.partial(leases.renew, lease=lease, seconds=self._settings.lease_seconds)
@@ -183,30 +184,29 @@ class PostgresStore:
         return renewed
 
     async def release(self, lease: Lease) -> None:
-        """Give it back."""
         self._refuse_closed()
         held = self._held.get(lease.session_id)
         if held is not None and held.token == lease.token:
             del self._held[lease.session_id]
         await self._leasing.run(functools.partial(leases.release, lease=lease))
 
-    # Those who want news.
+    # Events.
 
     def wake(self, session_id: str) -> asyncio.Event:
-        """Set at each commit of the session, whichever process made it; whoever waits for one clears it first."""
+        """An event that is set at each commit of the session, by any process; clear it before waiting for the next one."""
         return self._feed.wake(session_id)
 
     async def subscribe(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        """What was and will be logged behind `after`, by whichever process."""
+        """Past and future events after `after`, of all processes."""
         self._refuse_closed()
-        # Before there is somebody to tell it all to, catching up is cheap.
+        # The first subscriber makes the listener read all sessions; before that, skipping ahead is cheap.
         if not self._followers:
             await self._reading.run(self._listener.read)
         self._followers += 1
         try:
-            told = self._feed.subscribe(self._page, Wanted(session_id, kind_prefix), after)
+            told = self._feed.subscribe(self._page, EventFilter(session_id, kind_prefix), after)
             async with contextlib.aclosing(told):
                 async for entry in told:
                     yield entry
@@ -216,28 +216,30 @@ class PostgresStore:
     async def history(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        """What is logged behind `after` now: for exports."""
+        """The events after `after` that are in the journal now."""
         self._refuse_closed()
         until = await self._reading.run(last_sequence)
-        async with contextlib.aclosing(pages(self._page, Wanted(session_id, kind_prefix), Span(after, until))) as past:
+        async with contextlib.aclosing(
+            pages(self._page, EventFilter(session_id, kind_prefix), Span(after, until))
+        ) as past:
             async for entry in past:
                 yield entry
 
-    async def _page(self, wanted: Wanted, span: Span) -> Sequence[Logged]:
+    async def _page(self, wanted: EventFilter, span: Span) -> Sequence[Logged]:
         self._refuse_closed()
         return await self._reading.run(
             functools.partial(wanted_page, wanted=wanted, span=span, place=self.address.shown)
         )
 
-    # What the writer and the listener tell.
+    # For the writer and the listener.
 
     @property
     def announced(self) -> int:
-        """Up to where everybody here was told what they want to know."""
+        """The last sequence up to which all events of interest were delivered."""
         return self._feed.announced
 
     def interest(self) -> Interest:
-        """Somebody who follows the store wants everything; a session is followed while it is at hand."""
+        """All sessions if the store has subscribers, else those that are in memory or waited for."""
         if self._wants_all:
             return Interest(None)
         followed = {replica.session_id for replica in self._replicas} | self._feed.awaited
@@ -248,39 +250,39 @@ class PostgresStore:
         return bool(self._followers) and not self._unreadable
 
     def wants(self, session_id: str) -> bool:
-        """The same of one session."""
+        """Whether the events of one session are needed."""
         is_followed = session_id in self._feed.awaited or self._replicas.peek(session_id) is not None
         return self._wants_all or (is_followed and session_id not in self._unreadable)
 
     def is_own(self, backend: int) -> bool:
-        """Whether that is the writer's."""
+        """Whether this server process is that of the writer."""
         return backend == self._writing.backend
 
-    def hear(self, news: Page, through: int) -> None:
-        """Others, or we ourselves, have logged this."""
+    def hear(self, news: JournalPage, through: int) -> None:
+        """Deliver events of this or other processes."""
         self._show.tell(news.entries)
         self._feed.announce(news.entries)
         self._feed.announced = max(self._feed.announced, through)
 
     async def miss(self, gap: Gap, connection: Connection) -> None:
-        """What was pruned before it was read here is in the snapshots; whoever follows the journal is told."""
+        """Events were pruned before they were read: load the sessions again; subscribers get an error."""
         for replica in self._replicas:
             if replica.is_open:
                 await self._show.read(replica, lambda work: work(connection))
         self._feed.skip(gap)
 
     def lose(self, error: DamagedRow) -> None:
-        """Nobody can follow everything any longer; whoever waits for that session finds out with its next commit."""
+        """A row is damaged: end all subscriptions. Waiters of the session are woken, and its next commit raises the error."""
         self._unreadable.add(error.session_id)
         self._feed.end(error)
         self._feed.wake(error.session_id).set()
 
-    def _deliver(self, done: Round) -> None:
+    def _deliver(self, done: PostgresRound) -> None:
         self._show.deliver(done)
-        if self._feed.announced == done.behind:
+        if self._feed.announced == done.base:
             self._feed.pass_on(done.written)
         elif done.written:
-            # Others have written in between, and everybody is told in the order of the journal.
+            # Other processes have committed in between, and events are delivered in the order of the journal.
             self._is_behind = True
             if self._catching_up is None:
                 self._catching_up = asyncio.create_task(self._catch_up(), name="sideband-catching-up")
@@ -288,7 +290,72 @@ class PostgresStore:
     async def _catch_up(self) -> None:
         while self._is_behind:
             self._is_behind = False
-            # What cannot be read now the listener reads when it can.
+            # What cannot be read now, the listener reads later.
             with contextlib.suppress(StoreError):
                 await self._reading.run(self._listener.read)
         self._catching_up = None
+
+
+Run: TypeAlias = Callable[[Callable[[Connection], Awaitable[Loaded]]], Awaitable[Loaded]]
+
+
+class SessionViews:
+    """The states that the program reads, on the event loop. Events that arrive while a session is loaded are added after."""
+
+    def __init__(self, replicas: SessionCache[Replica], *, place: str) -> None:
+        self._replicas = replicas
+        self._place = place
+        # The events that arrived since each running load of a session began.
+        self._aside: dict[str, dict[int, list[Logged]]] = {}
+        # The events that arrived for sessions that a commit loads, and that are shown together with it.
+        self._unseen: WeakKeyDictionary[Replica, list[Logged]] = WeakKeyDictionary()
+
+    async def read(self, replica: Replica, run: Run) -> Loaded:
+        """Load and show a session, including the events that arrive meanwhile."""
+        meanwhile: list[Logged] = []
+        readers = self._aside.setdefault(replica.session_id, {})
+        readers[id(meanwhile)] = meanwhile
+        try:
+            loaded = await run(functools.partial(load, session_id=replica.session_id, place=self._place))
+            state = await asyncio.to_thread(loaded.restore)
+        finally:
+            del readers[id(meanwhile)]
+            if not readers:
+                self._aside.pop(replica.session_id, None)
+        replica.show(state, loaded.at)
+        replica.show_news(meanwhile)
+        return loaded
+
+    def expect(self, replica: Replica) -> None:
+        """Announce a commit: if the session is not shown yet, the commit will load it."""
+        if not replica.is_open:
+            self._unseen.setdefault(replica, [])
+
+    def deliver(self, done: PostgresRound) -> None:
+        """Show what a group of commits has loaded and written."""
+        for fresh in done.loaded:
+            # The answer to a commit may arrive after later events of other processes.
+            if not fresh.replica.is_open or fresh.replica.seen_at <= fresh.at:
+                fresh.replica.show(fresh.state, fresh.at)
+        self.tell(done.news)
+        self.tell(done.written)
+        for fresh in done.loaded:
+            meanwhile = self._unseen.pop(fresh.replica, ())
+            if fresh.replica.is_open:
+                fresh.replica.show_news(meanwhile)
+
+    def tell(self, entries: Iterable[Logged]) -> None:
+        """Add events to the sessions that are shown or being loaded."""
+        news: dict[str, list[Logged]] = {}
+        for entry in entries:
+            news.setdefault(entry.session_id, []).append(entry)
+        for session_id, logged in news.items():
+            for meanwhile in self._aside.get(session_id, {}).values():
+                meanwhile.extend(logged)
+            replica = self._replicas.peek(session_id)
+            if replica is None:
+                continue
+            if replica.is_open:
+                replica.show_news(logged)
+            elif replica in self._unseen:
+                self._unseen[replica].extend(logged)

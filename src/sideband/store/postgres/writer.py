@@ -1,7 +1,7 @@
-"""The one task of a process that writes to its PostgreSQL store.
+"""The task that commits to a PostgreSQL store; there is one per store.
 
-It takes everything that waits and commits it together: however many ask at once, the server is asked once. What was
-handed in is done whether or not somebody still waits for it.
+It commits all waiting orders in one transaction, so that concurrent commits share the round trips. A job that was put in
+is done even if its caller is cancelled.
 """
 
 import asyncio
@@ -9,37 +9,37 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from sideband.store.batch import Answer, Order, tell
-from sideband.store.postgres.committing import Apart, Committer, Round
+from sideband.store.batch import CommitAnswer, Order, resolve
+from sideband.store.postgres.committer import CommitSeparately, PostgresCommitter, PostgresRound
 
-# What is committed together has to be in memory, here and on the server.
+# The orders of one transaction have to fit in memory, here and on the server.
 MOST_ORDERS: Final = 500
 
 
-class Errand(NamedTuple):
-    """Anything else that is done by this task, in its turn."""
+class PostgresErrand(NamedTuple):
+    """Any other job for the writer task."""
 
-    run: Callable[[Committer], Awaitable[Any]]
+    run: Callable[[PostgresCommitter], Awaitable[Any]]
     done: "asyncio.Future[Any]"
 
 
-class Writer:
-    """Jobs are done in the order in which they were put in; `deliver` is told of each round before those who asked."""
+class PostgresWriter:
+    """Does jobs in the order in which they were put in; `deliver` gets the result of each group before the callers."""
 
-    def __init__(self, committer: Committer, *, deliver: Callable[[Round], None]) -> None:
+    def __init__(self, committer: PostgresCommitter, *, deliver: Callable[[PostgresRound], None]) -> None:
         self.committer = committer
         self._deliver = deliver
-        self._jobs: deque[Order | Errand] = deque()
+        self._jobs: deque[Order | PostgresErrand] = deque()
         self._asked = asyncio.Event()
         self._is_stopping = False
         self._task = asyncio.create_task(self._run(), name="sideband-writer")
 
-    def put(self, job: Order | Errand) -> None:
+    def put(self, job: Order | PostgresErrand) -> None:
         self._jobs.append(job)
         self._asked.set()
 
     async def stop(self) -> None:
-        """Do what was put in before, and no more."""
+        """Do the jobs that were put in before, then end the task."""
         self._is_stopping = True
         self._asked.set()
         await self._task
@@ -55,40 +55,40 @@ class Writer:
 
     async def _work(self) -> None:
         job = self._jobs.popleft()
-        if isinstance(job, Errand):
+        if isinstance(job, PostgresErrand):
             await self._go(job)
             return
         orders = [job]
-        while self._jobs and isinstance(behind := self._jobs[0], Order) and len(orders) < MOST_ORDERS:
-            orders.append(behind)
+        while self._jobs and isinstance(following := self._jobs[0], Order) and len(orders) < MOST_ORDERS:
+            orders.append(following)
             self._jobs.popleft()
         await self._commit(orders)
 
     async def _commit(self, orders: list[Order]) -> None:
         try:
             done = await self.committer.commit(orders)
-        except Apart:
-            # What one of them asks for cannot be written; the others have nothing to do with it.
+        except CommitSeparately:
+            # One of the orders cannot be stored; commit each alone, so that the others succeed.
             for order in orders:
                 await self._commit([order])
             return
-        except Exception as error:  # noqa: BLE001 - the last to hear of it: whoever asked has to be told
-            tell(Answer(order, error) for order in orders)
+        except Exception as error:  # noqa: BLE001 - reported to the callers
+            resolve(CommitAnswer(order, error=error) for order in orders)
             return
         try:
             self._deliver(done)
-        except Exception as error:  # noqa: BLE001 - what was committed is committed, whatever is made of it here
+        except Exception as error:  # noqa: BLE001 - the commit is durable, even if it cannot be shown
             asyncio.get_running_loop().call_exception_handler(
-                {"message": "what was committed could not be shown", "exception": error}
+                {"message": "committed events could not be delivered", "exception": error}
             )
-        tell(done.answers)
+        resolve(done.answers)
         self._jobs.extendleft(reversed(done.postponed))
         await self.committer.tidy(done.touched)
 
-    async def _go(self, errand: Errand) -> None:
+    async def _go(self, errand: PostgresErrand) -> None:
         try:
             result = await errand.run(self.committer)
-        except Exception as error:  # noqa: BLE001 - the same
+        except Exception as error:  # noqa: BLE001 - reported to the caller
             if not errand.done.done():
                 errand.done.set_exception(error)
         else:

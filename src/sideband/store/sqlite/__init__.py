@@ -1,5 +1,6 @@
 """Sessions in one SQLite file."""
 
+from sideband.store.settings import SqliteSettings
 from sideband.store.sqlite.store import SqliteStore, open_sqlite
 
-__all__ = ["SqliteStore", "open_sqlite"]
+__all__ = ["SqliteSettings", "SqliteStore", "open_sqlite"]

@@ -1,24 +1,23 @@
-"""Leases as rows: who runs a session, until when, and by which token a run that was overtaken is known."""
+"""Leases in SQLite: the holder of a session, the expiry, and the token that tells a stale lease."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import apsw
 
-from sideband.core.errors import SessionBusy, shown
-from sideband.core.failures import LeaseLost
+from sideband.core.errors import LeaseLost, SessionBusy, shown
 from sideband.ports import Lease
 
 
 class Term(NamedTuple):
-    """The last lease of a session; `token` 0 where there never was one."""
+    """The last lease of a session; `token` is 0 if there never was one."""
 
     token: int = 0
     expires_at: int = 0
 
 
 class _Row(NamedTuple):
-    """The same, and who has it."""
+    """A row of the lease table."""
 
     holder: str
     address: str
@@ -27,7 +26,7 @@ class _Row(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """On which terms a process takes leases: when that is, for how long, and where it can be woken."""
+    """How a process takes leases: the current time, the duration, and the address of its doorbell."""
 
     now: int
     seconds: float
@@ -39,7 +38,6 @@ class Terms(NamedTuple):
 
 
 def term(connection: apsw.Connection, session_id: str) -> Term:
-    """How it stands with a session."""
     row = _row(connection, session_id)
     return Term() if row is None else Term(row.token, row.expires_at)
 
@@ -50,7 +48,7 @@ def _row(connection: apsw.Connection, session_id: str) -> _Row | None:
     ).get
     if row is None:
         return None
-    # SQLite looks at types only when it writes.
+    # SQLite checks types only when it writes.
     if not all(map(isinstance, row, (str, str, int, int))):
         raise apsw.CorruptError(f"the lease of session {shown(session_id)} was changed")
     return _Row(*row)
@@ -59,7 +57,7 @@ def _row(connection: apsw.Connection, session_id: str) -> _Row | None:
 def acquire(
     connection: apsw.Connection, session_id: str, holder: str, terms: Terms, *, is_dead: Callable[[str], bool]
 ) -> Lease:
-    """Take a session that nobody has, whose lease has lapsed, or whose process has died."""
+    """Lease a session that is free, whose lease has expired, or whose holder's process has died."""
     row = _row(connection, session_id)
     token = 1
     if row is not None:
@@ -78,7 +76,6 @@ def acquire(
 
 
 def renew(connection: apsw.Connection, lease: Lease, terms: Terms) -> Lease:
-    """The same for as long again."""
     connection.execute(
         "UPDATE lease SET expires_at = ? WHERE session_id = ? AND token = ?",
         (terms.until, lease.session_id, lease.token),
@@ -95,7 +92,7 @@ def renew(connection: apsw.Connection, lease: Lease, terms: Terms) -> Lease:
 
 
 def release(connection: apsw.Connection, lease: Lease) -> None:
-    """Nobody has it; the token rises, so that what was given back is good for nothing."""
+    """Free the session. The token rises, so that the released lease is stale."""
     connection.execute(
         "UPDATE lease SET holder = '', address = '', token = token + 1, expires_at = 0 "
         "WHERE session_id = ? AND token = ?",
@@ -104,5 +101,5 @@ def release(connection: apsw.Connection, lease: Lease) -> None:
 
 
 def bury(connection: apsw.Connection, address: str) -> None:
-    """The process at this address has died: its leases have lapsed."""
+    """Expire the leases of a process that has died."""
     connection.execute("UPDATE lease SET expires_at = 0 WHERE address = ?", (address,))

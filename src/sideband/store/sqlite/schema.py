@@ -1,6 +1,11 @@
-"""The tables of a SQLite store: made, brought forward, and never opened where something is wrong with them."""
+"""The schema of a SQLite store, and the checks made before a file is used.
+
+None of the checks depends on how much the file holds: it is complete, has its tables and indexes, and no acknowledged
+commit is torn. Rows and snapshots are checked when they are read, and the whole file by `sideband doctor --verify`.
+"""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -8,23 +13,27 @@ from typing import Final
 
 import apsw
 
-from sideband.core.failures import StoreDamaged, StoreError, StoreNewer, StoreRefused, StoreUnavailable
-from sideband.store.sqlite import disk, soundness
+from sideband.core.errors import StoreDamaged, StoreError, StoreNewer, StoreRefused, StoreUnavailable
+from sideband.store.sqlite import file
+from sideband.store.sqlite.wal import accepted_frames, has_torn_commit
 
-# "SBND" in the header of the file: it tells a store from the file of another program.
+# "SBND" in the header of the file marks it as a store.
 APPLICATION_ID: Final = 0x53424E44
-# All that is asked of SQLite is written here: where it does not understand it, the tables are not what they should be.
+_NAMES: Final = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"
+# SQLError is among them because all SQL comes from this package: if SQLite refuses it, the tables are wrong.
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError)
-# What reading a file may raise; text is not text any longer where somebody has overwritten it.
+# What reading a file may raise; in a damaged file, text may not be valid UTF-8.
 UNREADABLE: Final = (apsw.Error, UnicodeDecodeError)
 
 
 @cache
 def migrations() -> Sequence[str]:
-    """What leads from each version to the next, beginning with an empty file."""
+    """The SQL scripts that lead from each version to the next, starting with an empty file."""
     folder = resources.files("sideband.store.sqlite").joinpath("sql")
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
-    return tuple(file.read_text(encoding="utf-8") for file in files)
+    files = sorted(
+        (script for script in folder.iterdir() if script.name.endswith(".sql")), key=lambda script: script.name
+    )
+    return tuple(script.read_text(encoding="utf-8") for script in files)
 
 
 def latest() -> int:
@@ -32,17 +41,19 @@ def latest() -> int:
 
 
 def prepare(path: Path, connect: Callable[[Path], apsw.Connection]) -> apsw.Connection:
-    """A connection to a store that is sound and has the newest tables; one is made where there is none."""
+    """Check and migrate a store file, which is created if it does not exist, and return a connection to it."""
     try:
         if not path.exists():
-            disk.create(path, lambda draft: _fill(connect(draft)))
-        disk.make_private(path)
+            file.create(path, lambda draft: _fill(connect(draft)))
+        file.make_private(path)
         connection = connect(path)
         try:
             _leave_log(connection, leave=True)
             _check(connection, path)
             _share(connection, path)
             migrate(connection, path)
+            # Commits continue after the last row; if it cannot be found, refuse the file before anything is written.
+            connection.execute("SELECT max(sequence) FROM journal").fetchall()
             _leave_log(connection, leave=False)
         except BaseException:
             connection.close(force=True)
@@ -65,7 +76,7 @@ def _fill(connection: apsw.Connection) -> None:
 
 
 def _leave_log(connection: apsw.Connection, *, leave: bool) -> None:
-    """Closing a connection takes the log into the file; one that is refused stays as it was found."""
+    """Whether closing checkpoints the log into the file; a file that is refused must stay as it is."""
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(leave))
 
 
@@ -74,19 +85,45 @@ def _check(connection: apsw.Connection, path: Path) -> None:
         raise StoreRefused(f"{path} is a SQLite file, but not a store of Sideband; choose another path")
     version = connection.pragma("user_version")
     refuse_newer(version, path)
-    fault = soundness.fault(connection, path, migrations()[:version])
-    if fault is not None:
-        raise damaged(path, fault)
+    missing = sorted(_made_by(tuple(migrations()[:version])).difference(connection.execute(_NAMES)))
+    if missing:
+        raise damaged(path, f"it has no {' '.join(missing[0])}")
+    if _is_cut_short(connection, path):
+        raise damaged(path, "it is shorter than its header says")
+    wal = Path(f"{path}{file.WAL}")
+    if has_torn_commit(connection, wal):
+        raise damaged(path, f"a commit in {wal.name} cannot be read, and later commits follow it")
+
+
+def _is_cut_short(connection: apsw.Connection, path: Path) -> bool:
+    """Whether the last page is incomplete; SQLite itself refuses a file that lacks whole pages.
+
+    While the log has frames, pages at the end may be in the log only.
+    """
+    if accepted_frames(connection) > 0:
+        return False
+    expected = connection.pragma("page_count") * connection.pragma("page_size")
+    # Another process may have written to the log in between.
+    return path.stat().st_size < expected and accepted_frames(connection) <= 0
+
+
+@cache
+def _made_by(scripts: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+    """The type and name of every table and index that the migrations create."""
+    with closing(apsw.Connection(":memory:")) as fresh:
+        for script in scripts:
+            fresh.execute(script)
+        return frozenset(fresh.execute(_NAMES))
 
 
 def _share(connection: apsw.Connection, path: Path) -> None:
-    """Somebody may have taken its write-ahead log from it, without which readers and writers wait for each other."""
+    """Use a write-ahead log, without which readers and writers block each other; another program may have removed it."""
     if connection.pragma("journal_mode", "wal") != "wal":
         raise StoreRefused(f"{path} cannot be shared: there is no write-ahead log on this file system")
 
 
 def refuse_newer(version: int, path: Path) -> None:
-    """A file whose tables are not known here is left alone."""
+    """Refuse a file with a schema that this version does not know."""
     if version > latest():
         raise StoreNewer(
             f"{path} was written by a newer Sideband (version {version} of its tables, this one knows {latest()}); "
@@ -95,7 +132,7 @@ def refuse_newer(version: int, path: Path) -> None:
 
 
 def migrate(connection: apsw.Connection, path: Path) -> None:
-    """Bring the tables forward, all or nothing; several processes may try."""
+    """Migrate the tables in one transaction; several processes may try at once."""
     if connection.pragma("user_version") == latest():
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -118,7 +155,7 @@ def damaged(path: Path, detail: object) -> StoreDamaged:
 
 
 def refusal(error: Exception, path: Path) -> StoreError:
-    """What an error of SQLite or of the disk means for whoever uses the store."""
+    """The `StoreError` for an error of SQLite or of the disk."""
     if isinstance(error, _DAMAGE):
         return damaged(path, error)
     return StoreUnavailable(f"{path} cannot be used now: {type(error).__name__}: {error}")

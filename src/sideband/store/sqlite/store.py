@@ -1,4 +1,4 @@
-"""Sessions in one SQLite file, which any number of processes of one machine may have open."""
+"""Sessions in one SQLite file, which several processes of one machine can have open."""
 
 import asyncio
 import contextlib
@@ -11,22 +11,21 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
-from sideband.core.failures import StoreClosed, StoreError
-from sideband.core.state import SessionState
-from sideband.ports import Committed, Decision, Lease, Logged
-from sideband.store.batch import Order, tell
-from sideband.store.feed import Feed, Span, Wanted, pages
-from sideband.store.names import check_name
+from sideband.core.errors import StoreClosed, StoreError
+from sideband.core.state import Decision, SessionState
+from sideband.ports import Lease, Logged
+from sideband.store.batch import Order, resolve
+from sideband.store.cache import SessionCache
+from sideband.store.codec import check_name
+from sideband.store.feed import EventFilter, Feed, Span, pages
 from sideband.store.replica import Loaded, Replica
-from sideband.store.roster import Roster
-from sideband.store.sqlite import disk, schema
-from sideband.store.sqlite.committing import Committer
-from sideband.store.sqlite.connection import connect
-from sideband.store.sqlite.delivery import Delivery
-from sideband.store.sqlite.reading import Library
-from sideband.store.sqlite.settings import SqliteSettings
-from sideband.store.sqlite.wakeup import Doorbell
-from sideband.store.sqlite.writer import Errand, EventLoop, Finish, Stop, Writer
+from sideband.store.settings import SqliteSettings
+from sideband.store.sqlite import file, schema
+from sideband.store.sqlite.committer import Delivery, SqliteCommitter
+from sideband.store.sqlite.doorbell import Doorbell
+from sideband.store.sqlite.file import connect
+from sideband.store.sqlite.reader import SqliteReader
+from sideband.store.sqlite.writer import Finish, LoopCallbacks, SqliteErrand, SqliteWriter, Stop
 
 DEFAULT_SETTINGS: Final = SqliteSettings()
 _Result = TypeVar("_Result")
@@ -40,14 +39,14 @@ def now_ms() -> int:
 async def open_sqlite(
     path: str | Path, settings: SqliteSettings = DEFAULT_SETTINGS, *, now_ms: Callable[[], int] = now_ms
 ) -> "SqliteStore":
-    """Open a store file, or make one where there is none. A file that is damaged, newer or not a store is refused."""
-    store = SqliteStore(disk.place_of(path), settings)
+    """Open a store file, which is created if it does not exist. A file that is damaged, newer or not a store is refused."""
+    store = SqliteStore(file.place_of(path), settings)
     await store.start(now_ms)
     return store
 
 
 class SqliteStore:
-    """Belongs to the event loop it was opened on; `open_sqlite` makes one."""
+    """A store on a file, bound to the event loop on which it was opened; made by `open_sqlite`."""
 
     def __init__(self, path: Path, settings: SqliteSettings) -> None:
         self.path = path
@@ -55,32 +54,32 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         self._feed = Feed(0, subscriber_events=settings.subscriber_events)
         self._held: dict[str, Lease] = {}
-        # What runs here is read at any moment.
-        self._replicas: Roster[Replica] = Roster(
+        # A session that is leased here stays in memory, because its run reads it all the time.
+        self._replicas: SessionCache[Replica] = SessionCache(
             settings.sessions_at_hand, needed=lambda replica: replica.session_id in self._held
         )
         self._bell: Doorbell | None = None
         self._is_rung = False
         self._closing: asyncio.Future[None] | None = None
         self._is_closed = False
-        reach = EventLoop(self._post, self._deliver, self._feed.end)
-        self._writer = Writer(reach, poll_seconds=settings.poll_seconds)
-        # Reading long histories has a thread and a connection of its own: it keeps nobody waiting who writes.
+        reach = LoopCallbacks(self._post, self._deliver, self._feed.end)
+        self._writer = SqliteWriter(reach, poll_seconds=settings.poll_seconds)
+        # Long reads have their own thread and connection, so that commits do not wait for them.
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sideband-reader")
         self._connection: apsw.Connection | None = None
 
     # Opening and closing.
 
     async def start(self, now_ms: Callable[[], int]) -> None:
-        """Open the file; nothing else may be asked of the store before."""
+        """Open the file; call this before anything else."""
         bell = Doorbell.beside(self.path)
-        begin = functools.partial(Committer, self.path, self._settings, bell=bell, now_ms=now_ms)
+        begin = functools.partial(SqliteCommitter, self.path, self._settings, bell=bell, now_ms=now_ms)
         started: asyncio.Future[int] = self._loop.create_future()
         self._writer.start(begin, _settle(started))
         try:
             self._feed.announced = await started
         except BaseException:
-            # Whoever gave up waiting may have left the thread behind at its work.
+            # If the caller was cancelled, the thread is still running.
             self._writer.put(Stop(_settle(self._loop.create_future())))
             self._is_closed = True
             if bell is not None:
@@ -88,15 +87,15 @@ class SqliteStore:
             raise
         self._bell = bell
         if bell is not None:
-            # Not every event loop can watch a socket; the file is looked at all the same.
+            # An event loop without add_reader relies on polling.
             with contextlib.suppress(NotImplementedError):
                 self._loop.add_reader(bell.fileno(), self._answer)
 
     async def close(self) -> None:
-        """Finish what was asked for, and let go of the file; sessions stay as they are."""
+        """Finish all requested commits, release the leases and close the file."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._let_go())
-        # Somebody else may wait for it too, and whoever gives up leaves nothing half closed.
+        # Shielded: a cancelled caller must not leave the store half closed.
         await asyncio.shield(self._closing)
 
     async def _let_go(self) -> None:
@@ -111,7 +110,7 @@ class SqliteStore:
         await stopped
         self._writer.join()
         if self._connection is not None:
-            # The last one to leave takes the log into the file; where that fails it stays beside it, and nothing is lost.
+            # Closing the last connection checkpoints the log into the file. If that fails, the log stays and nothing is lost.
             with contextlib.suppress(apsw.Error):
                 await self._loop.run_in_executor(self._reader, self._connection.close)
         self._reader.shutdown()
@@ -124,7 +123,7 @@ class SqliteStore:
     # Sessions.
 
     async def open(self, session_id: str) -> Replica:
-        """Have a session at hand. What it takes depends on that session alone, and little on how long it is."""
+        """Load a session; see `Journal.open`."""
         replica = self._replica(session_id)
         if not replica.is_open:
             loaded, ahead, seen = await self._read(lambda library: _restored(library.load(session_id)))
@@ -132,18 +131,18 @@ class SqliteStore:
         return replica
 
     def state(self, session_id: str) -> SessionState:
-        """The state of an open session as it is on the disk. Read it; only commits change it."""
+        """The durable state of an open session. Read it only; commits change it."""
         return self._replica(session_id).seen
 
-    def nothing_waits(self, session_id: str) -> bool:  # noqa: ARG002 - of no session this process knows
-        """No: another process may have put something there."""
+    def nothing_waits(self, session_id: str) -> bool:  # noqa: ARG002 - the same for every session
+        """Always False, because another process may have added something."""
         return False
 
-    async def commit(self, session_id: str, decide: Decision, *, lease: Lease | None = None) -> Committed:
-        """Decide and make durable; the reply comes when what was decided survives a power cut."""
+    async def commit(self, session_id: str, decide: Decision[_Result], *, lease: Lease | None = None) -> _Result:
+        """Decide and commit; returns when the events are on the disk. See `Journal.commit`."""
         if self._is_closed:
             raise StoreClosed
-        done: asyncio.Future[Committed] = self._loop.create_future()
+        done: asyncio.Future[_Result] = self._loop.create_future()
         replica = self._replicas.get(session_id) or self._replica(session_id)
         self._writer.put(Order(replica, decide, lease, done))
         return await done
@@ -158,20 +157,18 @@ class SqliteStore:
     # Leases.
 
     async def acquire(self, session_id: str, holder: str) -> Lease:
-        """Take a session on lease. Where the process that had it has died, it is free at once."""
+        """Lease a session; the lease of a process that has died is free at once."""
         check_name(session_id)
         lease = await self._ask(lambda committer: committer.acquire(session_id, holder))
         self._held[session_id] = lease
         return lease
 
     async def renew(self, lease: Lease) -> Lease:
-        """The same lease for as long again."""
         renewed = await self._ask(lambda committer: committer.renew(lease))
         self._held[lease.session_id] = renewed
         return renewed
 
     async def release(self, lease: Lease) -> None:
-        """Give it back."""
         held = self._held.get(lease.session_id)
         if held is not None and held.token == lease.token:
             del self._held[lease.session_id]
@@ -180,55 +177,59 @@ class SqliteStore:
     # News.
 
     def wake(self, session_id: str) -> asyncio.Event:
-        """Set at each commit of the session, whichever process made it; whoever waits for one clears it first."""
+        """An event that is set at each commit of the session, by any process; clear it before waiting for the next one."""
         return self._feed.wake(session_id)
 
     def subscribe(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        """What was and will be logged behind `after`, by whichever process."""
-        return self._feed.subscribe(self._page, Wanted(session_id, kind_prefix), after)
+        """Past and future events after `after`, of all processes."""
+        return self._feed.subscribe(self._page, EventFilter(session_id, kind_prefix), after)
 
     async def history(
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
-        """What is logged behind `after` now: for exports."""
+        """The events after `after` that are in the journal now."""
         until = await self._read(lambda library: library.last())
-        async with contextlib.aclosing(pages(self._page, Wanted(session_id, kind_prefix), Span(after, until))) as past:
+        async with contextlib.aclosing(
+            pages(self._page, EventFilter(session_id, kind_prefix), Span(after, until))
+        ) as past:
             async for logged in past:
                 yield logged
 
     async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
-        """Write a snapshot of a session and take from the journal all but its last events; how many are gone."""
+        """Write a snapshot of a session, delete all but its last events, and return the number of deleted ones."""
         replica = self._replica(session_id)
         return await self._ask(lambda committer: committer.prune(replica, keep=keep_events))
 
     # Other threads.
 
-    async def _page(self, wanted: Wanted, span: Span) -> Sequence[Logged]:
+    async def _page(self, wanted: EventFilter, span: Span) -> Sequence[Logged]:
         return await self._read(lambda library: library.page(wanted, span))
 
-    async def _read(self, read: Callable[[Library], _Result]) -> _Result:
+    async def _read(self, read: Callable[[SqliteReader], _Result]) -> _Result:
         self._refuse_closed()
         return await self._loop.run_in_executor(self._reader, self._read_now, read)
 
-    def _read_now(self, read: Callable[[Library], _Result]) -> _Result:
+    def _read_now(self, read: Callable[[SqliteReader], _Result]) -> _Result:
         try:
             if self._connection is None:
-                self._connection = connect(self.path, busy_seconds=self._settings.busy_seconds, vfs=self._settings.vfs)
+                self._connection = connect(
+                    self.path, busy_seconds=self._settings.patience_seconds, vfs=self._settings.vfs
+                )
                 self._connection.pragma("query_only", "on")
-            return read(Library(self._connection, self.path))
+            return read(SqliteReader(self._connection, self.path))
         except schema.UNREADABLE as error:
             if isinstance(error, apsw.IOError) and self._connection is not None:
-                # It may work again for somebody who opens it anew.
+                # A new connection may work again.
                 self._connection.close(force=True)
                 self._connection = None
             raise schema.refusal(error, self.path) from error
 
-    async def _ask(self, run: Callable[[Committer], _Result]) -> _Result:
+    async def _ask(self, run: Callable[[SqliteCommitter], _Result]) -> _Result:
         self._refuse_closed()
         done: asyncio.Future[_Result] = self._loop.create_future()
-        self._writer.put(Errand(run, _settle(done)))
+        self._writer.put(SqliteErrand(run, _settle(done)))
         return await done
 
     def _refuse_closed(self) -> None:
@@ -236,7 +237,7 @@ class SqliteStore:
             raise StoreClosed
 
     def _post(self, function: Callable[..., None], *args: object) -> None:
-        # A loop that is closed has nobody left who waits.
+        # If the event loop is closed, there is no caller left to tell.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *args)
 
@@ -254,17 +255,17 @@ class SqliteStore:
         if delivery.lost is not None:
             self._feed.skip(delivery.lost)
         self._feed.pass_on(delivery.news)
-        tell(delivery.answers)
+        resolve(delivery.answers)
 
     def _answer(self) -> None:
         if self._bell is not None:
             self._bell.answer()
-        # However often it rings, one look behind the last ring is enough.
+        # Several datagrams need only one read, after the last of them.
         if not self._is_rung:
             self._is_rung = True
-            self._writer.put(Errand(self._look, _ignore))
+            self._writer.put(SqliteErrand(self._look, _ignore))
 
-    def _look(self, committer: Committer) -> None:
+    def _look(self, committer: SqliteCommitter) -> None:
         self._is_rung = False
         committer.look()
 
@@ -286,4 +287,4 @@ def _settle(future: "asyncio.Future[Any]") -> Finish:
 
 
 def _ignore(_result: object, _error: Exception | None) -> None:
-    """Whoever commits next is told the same."""
+    """The next commit reports the same error."""

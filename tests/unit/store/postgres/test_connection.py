@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from sideband.core.errors import OutcomeUnknown, StoreUnavailable
 from sideband.core.events import Event, Idled, Started
-from sideband.core.failures import OutcomeUnknown, StoreUnavailable
 from sideband.core.state import SessionState
-from sideband.ports import Committed, Journal
-from sideband.store.postgres import PostgresStore
-from sideband.store.postgres.committing import PostgresSettings
+from sideband.ports import Journal
+from sideband.store.postgres import PostgresSettings, PostgresStore
 from tests.builders import a_draft
+from tests.decisions import deciding, saying
 from tests.postgres_proxy import Loss, Proxy
-from tests.unit.store.twins import PostgresTwin, Sender, a_start, played, told, took
+from tests.unit.store.twins import PostgresTwin, Sender, a_start, last_of, played, told, took, written_at
 
 IMPATIENT = PostgresSettings(patience_seconds=0.2)
 
@@ -59,11 +59,11 @@ def test_a_connection_lost_during_a_commit(postgres: PostgresTwin, loss: Loss, a
         async with behind_a_proxy(postgres) as (store, proxy):
             await store.commit("s", a_start)
             proxy.losses.append(loss)
-            committed = await store.commit("s", decide)
+            assert await store.commit("s", deciding(decide)) == (Idled(),)
             assert not proxy.losses
-            assert (committed.events, committed.sequence) == ((Idled(),), 2)
+            assert await last_of(store) == 2
             assert not store.state("s").running
-            assert (await store.commit("s", decide)).sequence == 3
+            assert await written_at(store, "s", deciding(decide)) == 3
             assert await kinds(store) == [Started, Idled, Started]
 
     played(story)
@@ -96,10 +96,14 @@ def test_a_process_that_lost_its_answer_is_the_first_in_the_journal_all_the_same
             proxy.losses.append(Loss.ANSWER)
             first = asyncio.ensure_future(store.commit("s", a_start))
             await other.wake("s").wait()
-            second = await other.commit("s", a_start)
-            third = await store.commit("s", a_start)
-            assert [(await first).sequence, second.sequence, third.sequence] == [1, 2, 3]
-            assert [entry.sequence for entry in await following] == [1, 2, 3]
+            await other.commit("s", saying(Idled()))
+            await store.commit("s", a_start)
+            await first
+            assert [(entry.sequence, entry.event) for entry in await following] == [
+                (1, Started()),
+                (2, Idled()),
+                (3, Started()),
+            ]
             await source.aclose()
 
     played(story)
@@ -108,13 +112,13 @@ def test_a_process_that_lost_its_answer_is_the_first_in_the_journal_all_the_same
 def test_where_the_server_cannot_be_asked_in_time_the_outcome_is_called_unknown(postgres: PostgresTwin) -> None:
     async def story() -> None:
         async with behind_a_proxy(postgres, IMPATIENT) as (store, proxy):
-            await store.commit("s", lambda _: ())
+            await store.commit("s", saying())
             proxy.losses.append(Loss.ANSWER)
             proxy.is_down = True
             with pytest.raises(OutcomeUnknown, match="whether it was made cannot be found out now"):
                 await store.commit("s", a_start)
             proxy.is_down = False
-            assert (await store.commit("s", Deciding())).events == (Idled(),), "it was made"
+            assert await store.commit("s", deciding(Deciding())) == (Idled(),), "it was made"
             assert await kinds(store) == [Started, Idled]
 
     played(story)
@@ -130,29 +134,26 @@ def test_while_the_server_cannot_be_reached_nothing_is_accepted(postgres: Postgr
             outcomes = await asyncio.gather(*asked, return_exceptions=True)
             assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 4
             proxy.is_down = False
-            assert (await store.commit("s", lambda _: (Idled(),))).sequence == 2
+            assert await written_at(store, "s", saying(Idled())) == 2
             assert await kinds(store) == [Started, Idled]
 
     played(story)
 
 
 def test_what_waits_for_the_server_is_committed_in_the_order_it_was_asked_for(postgres: PostgresTwin) -> None:
-    async def story() -> list[Committed]:
+    async def story() -> list[tuple[Event, ...]]:
         async with behind_a_proxy(postgres) as (store, proxy):
             await store.commit("s", a_start)
             proxy.is_down = True
             proxy.drop_all()
-            waiting = [asyncio.ensure_future(store.commit("s", Deciding())) for _ in range(4)]
+            waiting = [asyncio.ensure_future(store.commit("s", deciding(Deciding()))) for _ in range(4)]
             await asyncio.sleep(0)
             proxy.is_down = False
-            return await asyncio.gather(*waiting)
+            answers = await asyncio.gather(*waiting)
+            assert await kinds(store) == [Started, Idled, Started, Idled, Started]
+            return answers
 
-    assert [(type(done.events[0]), done.sequence) for done in played(story)] == [
-        (Idled, 2),
-        (Started, 3),
-        (Idled, 4),
-        (Started, 5),
-    ]
+    assert played(story) == [(Idled(),), (Started(),), (Idled(),), (Started(),)]
 
 
 def test_a_connection_lost_between_deciding_and_writing_costs_nothing_but_another_try(postgres: PostgresTwin) -> None:
@@ -166,7 +167,7 @@ def test_a_connection_lost_between_deciding_and_writing_costs_nothing_but_anothe
 
     async def story() -> None:
         async with postgres.open() as store:
-            assert (await store.commit("s", decide)).sequence == 1
+            assert await written_at(store, "s", deciding(decide)) == 1
             assert await kinds(store) == [Started]
 
     played(story)
@@ -181,7 +182,7 @@ def test_a_process_whose_rows_were_taken_away_while_it_was_silent_introduces_its
             await store.commit("s", a_start)
             postgres.execute("DELETE FROM sideband.writer")
             postgres.execute("DELETE FROM sideband.session")
-            assert (await store.commit("s", Deciding())).sequence == 2
+            assert await written_at(store, "s", deciding(Deciding())) == 2
             assert await kinds(store) == [Started, Idled]
 
     played(story)
@@ -205,7 +206,7 @@ def test_what_will_not_pass_by_waiting_is_said_at_once(postgres: PostgresTwin, s
             assert store.state("s").running
             postgres.execute("ALTER TABLE IF EXISTS sideband.hidden RENAME TO journal")
             postgres.execute("ALTER TABLE sideband.counter DROP CONSTRAINT IF EXISTS counter_last_check")
-            assert (await store.commit("s", lambda _: (Idled(),))).sequence == 2
+            assert await written_at(store, "s", saying(Idled())) == 2
 
     played(story)
 
@@ -225,7 +226,7 @@ def test_a_subscriber_misses_nothing_that_happened_while_the_connection_was_lost
                 proxy.drop_all()
                 await other.commit("s", a_start)
                 proxy.is_down = False
-                assert (await store.commit("s", a_start)).sequence == 3 * number + 3
+                assert await written_at(store, "s", a_start) == 3 * number + 3
             assert [entry.sequence for entry in await following] == list(range(1, 10))
             assert store.state("s").running
             await source.aclose()

@@ -6,8 +6,10 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from sideband.core.items import QueuedReminder
+from sideband.core.errors import StoreClosed
+from sideband.core.events import QueuedReminder
 from sideband.ports import Journal
+from sideband.store.postgres.connection import Link, address_of
 from tests.builders import a_draft
 from tests.postgres_proxy import Proxy
 from tests.unit.store.twins import PostgresTwin, Sender, a_start, played
@@ -84,5 +86,18 @@ def test_whoever_is_cancelled_while_the_connection_is_lost_does_not_ask_again(
             proxy.is_down = False
             assert asked.cancelled()
             await store.acquire("s", "you")
+
+    played(story)
+
+
+def test_a_link_that_is_shut_while_it_connects_leaves_no_connection(postgres: PostgresTwin) -> None:
+    async def story() -> None:
+        link = Link(address_of(postgres.url), patience_seconds=0)
+        connecting = asyncio.ensure_future(link.connection())
+        await asyncio.sleep(0)
+        await link.shut()
+        with pytest.raises(StoreClosed):
+            await connecting
+        await asyncio.to_thread(postgres.is_left)
 
     played(story)

@@ -5,10 +5,10 @@ import asyncio
 import psycopg
 import pytest
 
-from sideband.core.failures import StoreDamaged
-from sideband.store.postgres.committing import PostgresSettings
+from sideband.core.errors import StoreDamaged
+from sideband.store.postgres import PostgresSettings
 from tests.postgres_proxy import Proxy
-from tests.unit.store.twins import PostgresTwin, a_start, played, so_many, told, took
+from tests.unit.store.twins import PostgresTwin, a_start, played, so_many, told, took, written_at
 
 # A row of session a that is not what was written, where the next one would be.
 A_CHANGED_ROW = (
@@ -29,7 +29,7 @@ def test_a_session_that_is_damaged_keeps_no_other_from_its_news(postgres: Postgr
             await other.commit("b", a_start)
             await sound.wait()
             assert store.state("b").running
-            assert (await store.commit("b", a_start)).sequence == 3
+            assert await written_at(store, "b", a_start) == 3
             # Whoever wants all of it cannot have it.
             for read in (told(store), anext(store.subscribe())):
                 with pytest.raises(StoreDamaged):

@@ -5,18 +5,17 @@ from collections.abc import Sequence
 
 import pytest
 
+from sideband.core.errors import NotStorable, StoreClosed, StoreDamaged, StoreNewer, StoreRefused, StoreUnavailable
 from sideband.core.events import Started
-from sideband.core.failures import NotStorable, StoreClosed, StoreDamaged, StoreNewer, StoreRefused, StoreUnavailable
 from sideband.runtime.store import open_store
-from sideband.store.names import LONGEST_NAME
+from sideband.store.codec import LONGEST_NAME, encode_event
 from sideband.store.postgres import open_postgres
-from sideband.store.postgres.reading import row_sum
+from sideband.store.postgres.reader import row_sum
 from sideband.store.postgres.schema import latest, migrations
-from sideband.store.records import record
 from tests.programs import run_python
-from tests.unit.store.twins import PostgresTwin, a_start, played, told
+from tests.unit.store.twins import PostgresTwin, a_start, played, told, written_at
 
-STARTED = record(Started())
+STARTED = encode_event(Started())
 
 
 def version_of(twin: PostgresTwin) -> object:
@@ -66,7 +65,7 @@ def test_a_store_of_every_earlier_version_is_brought_forward_with_all_it_has(
             await store.open("s")
             assert store.state("s").running
             await store.acquire("s", "me")
-            assert (await store.commit("s", a_start)).sequence == 2
+            assert await written_at(store, "s", a_start) == 2
             assert await store.prune("s") == 1
 
     played(story)
@@ -113,7 +112,7 @@ def test_a_store_that_becomes_newer_while_it_is_open_is_not_written_to(postgres:
                 await store.commit("s", a_start)
             assert len(await told(store)) == 1
             postgres.execute("UPDATE sideband.version SET version = %s", latest())
-            assert (await store.commit("s", a_start)).sequence == 2
+            assert await written_at(store, "s", a_start) == 2
 
     played(story)
 
@@ -304,5 +303,5 @@ def test_without_the_extra_one_sentence_says_what_to_install() -> None:
     )
     assert answer.returncode == 1
     assert answer.stderr.splitlines()[-1].endswith(
-        "psycopg is not installed, and a PostgreSQL store needs it: pip install 'sideband[postgres]'"
+        "a PostgreSQL store needs psycopg, which is not installed: pip install 'sideband[postgres]'"
     )

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sideband.core.failures import StoreRefused
+from sideband.core.errors import StoreRefused
 from sideband.store.postgres import open_postgres
 from tests.postgres import SUPERUSER
-from tests.unit.store.twins import PostgresTwin, a_start, played
+from tests.unit.store.twins import PostgresTwin, a_start, played, written_at
 
 ROLE = "sideband_app"
 
@@ -24,7 +24,7 @@ def url(postgres: PostgresTwin) -> Iterator[str]:
 async def a_commit(url: str) -> int:
     store = await open_postgres(url)
     try:
-        return (await store.commit("s", a_start)).sequence
+        return await written_at(store, "s", a_start)
     finally:
         await store.close()
 

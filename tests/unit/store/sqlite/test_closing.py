@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sideband.core.failures import StoreClosed
+from sideband.core.errors import StoreClosed
 from tests.unit.store.twins import SqliteTwin, a_start, played
 
 

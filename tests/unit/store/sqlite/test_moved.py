@@ -2,9 +2,9 @@
 
 import pytest
 
-from sideband.core.failures import StoreDamaged
-from sideband.store.sqlite.settings import SqliteSettings
-from tests.unit.store.twins import SqliteTwin, a_start, played, told
+from sideband.core.errors import StoreDamaged
+from sideband.store.sqlite import SqliteSettings
+from tests.unit.store.twins import SqliteTwin, a_start, played, told, written_at
 
 
 def test_what_is_removed_while_it_is_open_accepts_nothing_more(sqlite: SqliteTwin) -> None:
@@ -16,7 +16,7 @@ def test_what_is_removed_while_it_is_open_accepts_nothing_more(sqlite: SqliteTwi
                 with pytest.raises(StoreDamaged, match=r"store\.db was removed or replaced .*put it back"):
                     await ask()
             aside.rename(sqlite.path)
-            assert (await store.commit("s", a_start)).sequence == 2
+            assert await written_at(store, "s", a_start) == 2
             assert len(await told(store)) == 2
 
     played(story)

@@ -10,9 +10,10 @@ from typing import Final
 
 import pytest
 
+from sideband.core.apply import fold
 from sideband.core.errors import SessionBusy
-from sideband.core.state import fold
 from sideband.store.sqlite.store import now_ms
+from tests.decisions import saying
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import SqliteTwin, played, told
 
@@ -92,7 +93,7 @@ def test_processes_that_write_at_once_keep_every_promise_together(sqlite: Sqlite
             for name, ids in zip("ab", acked, strict=True):
                 assert [item for item in queued if item.startswith(name)] == ids
             displaced = await asyncio.gather(one.ask("collide 30"), other.ask("collide 30"))
-            await store.commit("s", lambda _: ())
+            await store.commit("s", saying())
             assert sum(map(int, (*displaced[0], *displaced[1]))) == 59
             assert len(store.state("s").inbox) == 61
             assert facts(store.state("s")) == facts(fold(entry.event for entry in await told(store)))

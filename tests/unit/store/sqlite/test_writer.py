@@ -2,11 +2,11 @@
 
 import pytest
 
-from sideband.core.failures import StoreUnavailable
-from sideband.store.sqlite.committing import Committer
-from sideband.store.sqlite.settings import SqliteSettings
+from sideband.core.errors import StoreUnavailable
+from sideband.store.sqlite import SqliteSettings
+from sideband.store.sqlite.committer import SqliteCommitter
 from tests.unit.core.test_snapshot import facts
-from tests.unit.store.twins import SqliteTwin, a_start, played, told
+from tests.unit.store.twins import SqliteTwin, a_start, played, told, written_at
 
 
 def test_a_mistake_of_our_own_is_told_and_the_next_commit_is_made(
@@ -21,10 +21,10 @@ def test_a_mistake_of_our_own_is_told_and_the_next_commit_is_made(
         async with sqlite.open() as store:
             await store.commit("s", a_start)
             with monkeypatch.context() as planted:
-                planted.setattr("sideband.store.sqlite.committing._bound", broken)
+                planted.setattr("sideband.store.sqlite.committer._bound", broken)
                 with pytest.raises(ZeroDivisionError, match="a mistake"):
                     await store.commit("s", a_start)
-            assert (await store.commit("s", a_start)).sequence == 2
+            assert await written_at(store, "s", a_start) == 2
             assert len(await told(store)) == 2
 
     played(story)
@@ -36,10 +36,10 @@ def test_what_is_done_in_passing_may_fail(sqlite: SqliteTwin, monkeypatch: pytes
 
     async def story() -> None:
         async with sqlite.open(SqliteSettings(poll_seconds=0.001)) as store, sqlite.open() as other:
-            monkeypatch.setattr(Committer, "tidy", broken)
+            monkeypatch.setattr(SqliteCommitter, "tidy", broken)
             await store.commit("s", a_start)
             with monkeypatch.context() as planted:
-                planted.setattr(Committer, "look", broken)
+                planted.setattr(SqliteCommitter, "look", broken)
                 await store.commit("s", a_start)
             wake = store.wake("s")
             wake.clear()
@@ -52,7 +52,7 @@ def test_what_is_done_in_passing_may_fail(sqlite: SqliteTwin, monkeypatch: pytes
 
 def test_an_errand_that_fails_is_told_in_the_words_of_the_store(sqlite: SqliteTwin) -> None:
     async def story() -> None:
-        async with sqlite.open() as store, sqlite.open(SqliteSettings(busy_seconds=0.01)) as other:
+        async with sqlite.open() as store, sqlite.open(SqliteSettings(patience_seconds=0.01)) as other:
             await store._ask(lambda committer: committer._connection.execute("BEGIN IMMEDIATE").get)
             with pytest.raises(StoreUnavailable):
                 await other.acquire("s", "me")

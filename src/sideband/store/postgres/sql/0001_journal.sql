@@ -1,5 +1,5 @@
--- The only truth: every event of every session, in one sequence without gaps.
--- The checksum is over session and body; the place of a row is not known yet when it is computed.
+-- The journal: every event of every session, in one sequence without gaps. All other tables can be derived from it.
+-- The checksum covers session and body; the sequence of a row is not known yet when it is computed.
 CREATE TABLE sideband.journal (
     sequence bigint PRIMARY KEY,
     session_id text COLLATE "C" NOT NULL,
@@ -10,8 +10,8 @@ CREATE TABLE sideband.journal (
 
 CREATE INDEX journal_of_session ON sideband.journal (session_id, sequence);
 
--- The last sequence that was given away. Whoever writes raises it in the last statement of its transaction and holds
--- the row until the commit: numbers become visible in their order, and one that was not committed is given away again.
+-- The last sequence that was assigned. A writer updates it in the last statement of its transaction, which locks the row
+-- until the commit: sequences become visible in order, and those of a rolled-back transaction are assigned again.
 CREATE TABLE sideband.counter (
     only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
     last bigint NOT NULL
@@ -19,12 +19,12 @@ CREATE TABLE sideband.counter (
 
 INSERT INTO sideband.counter (last) VALUES (0);
 
--- One row for each session that was ever written to or run; whoever decides about it holds the row.
+-- One row for each session that was ever written to or run; commits of the session lock its row.
 CREATE TABLE sideband.session (
     session_id text COLLATE "C" PRIMARY KEY
 );
 
--- The last transaction of each process. One that lost its connection while it committed looks here what came of it.
+-- The last transaction of each process. A process that lost its connection during a commit reads here whether it was made.
 CREATE TABLE sideband.writer (
     writer_id text PRIMARY KEY,
     batch bigint NOT NULL,

@@ -6,7 +6,7 @@ CREATE TABLE sideband.snapshot (
     body bytea NOT NULL
 );
 
--- How far the journal of the session was pruned behind its snapshot.
+-- The last sequence of the session that was pruned.
 ALTER TABLE sideband.session ADD COLUMN pruned_through bigint NOT NULL DEFAULT 0;
 
 CREATE INDEX session_by_pruning ON sideband.session (pruned_through) WHERE pruned_through > 0;

@@ -1,4 +1,4 @@
--- Who runs a session. The token rises with every change of hands, so that whoever had it before can be told apart.
+-- The holder of a session. The token rises with every change of holder, so that a stale lease is recognised.
 ALTER TABLE sideband.session
     ADD COLUMN holder text NOT NULL DEFAULT '',
     ADD COLUMN token bigint NOT NULL DEFAULT 0,

@@ -1,5 +1,5 @@
--- The only truth: every event of every session, in one sequence without gaps.
--- The sequence is the highest number here plus one; so that it never goes back, the last row is never pruned.
+-- The journal: every event of every session, in one sequence without gaps. All other tables can be derived from it.
+-- The next sequence is the highest one here plus one; the last row is never pruned, so that sequences are not reused.
 CREATE TABLE journal (
     sequence INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL,
@@ -8,5 +8,5 @@ CREATE TABLE journal (
     body BLOB NOT NULL
 ) STRICT;
 
--- An index ends in the key of its table: within a session the rows are found in their order.
+-- An index of SQLite ends in the key of its table, so the rows of a session are found in order.
 CREATE INDEX journal_of_session ON journal (session_id);

@@ -1,4 +1,4 @@
--- The state of a session at one sequence, and how far its journal was pruned behind it.
+-- The state of a session at one sequence, and the last sequence of the session that was pruned.
 CREATE TABLE snapshot (
     session_id TEXT PRIMARY KEY,
     sequence INTEGER NOT NULL,

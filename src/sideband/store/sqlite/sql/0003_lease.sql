@@ -1,5 +1,5 @@
--- Who runs a session. The token rises with every change of hands, so that whoever had it before can be told apart.
--- The address is where its process can be woken; it is empty where that is not possible.
+-- The holder of a session. The token rises with every change of holder, so that a stale lease is recognised.
+-- The address is that of the doorbell of its process; it is empty if there is none.
 CREATE TABLE lease (
     session_id TEXT PRIMARY KEY,
     holder TEXT NOT NULL,

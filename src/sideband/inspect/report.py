@@ -1,0 +1,64 @@
+"""What the other modules of this package share: printable text and times, check results, and private files."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple, TextIO
+
+OWNER_ONLY: Final = 0o600
+# The end of the year 9999, the last moment that `datetime` can represent.
+LATEST_MS: Final = 253_402_300_799_999
+
+
+class CheckResult(NamedTuple):
+    """One line of a report on an installation or a store; `problem` says what to do (None: everything is in order)."""
+
+    group: str
+    name: str
+    value: str | int | dict[str, float]
+    problem: str | None = None
+
+
+def printable(text: str) -> str:
+    """The text on one line, with control characters and other unprintable characters escaped."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def moment(ms: int, *, timespec: str = "milliseconds") -> str:
+    """Format milliseconds since the epoch as RFC 3339."""
+    found = datetime.fromtimestamp(max(0, min(ms, LATEST_MS)) / 1_000, UTC)
+    return found.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+@contextmanager
+def private_file(path: Path) -> Iterator[TextIO]:
+    """Write a file that only its owner can read, atomically.
+
+    The file appears at `path` once everything is on the disk. After an error `path` is unchanged.
+    """
+    if path.is_dir():
+        raise OSError(f"{path} cannot be written: it is a folder")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    with _naming(path):
+        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with _naming(path):
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Make errors name the file that the user asked for, not the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,264 @@
+"""What all wires share: encoding a conversation message by message onto a tape whose end stays open."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NamedTuple
+
+from sideband.core.ledger import Form, Fragment
+from sideband.render.plan import CONTINUE
+from sideband.render.profiles import MOST_MARKERS, Cache, Profile, Wire
+from sideband.render.shapes import Escape
+from sideband.render.tape import EMPTY, ROOT, Container, Nesting, Tape, texts
+
+# Depths on the tape: inside the array of messages, and inside a message.
+MESSAGE: Final = 1
+
+CONTENT: Final = 2
+
+USER: Final = "user"
+
+ASSISTANT: Final = "assistant"
+
+RESULT: Final = "result"
+
+# Breakpoints in the conversation: at the end of the last answered request, and at the end of what stays now.
+CONVERSATION_MARKS: Final = 2
+
+NO_RESULT: Final = "No result was recorded."
+
+_ID_AND_NAME: Final = itemgetter("id", "name")
+
+
+class Settings(NamedTuple):
+    """What all requests of a model have in common; `max_output_tokens` None: the default of the provider."""
+
+    model: str
+    max_output_tokens: int | None = None
+    stream: bool = True
+    parameters: Mapping[str, Any] = MappingProxyType({})
+
+
+class Opening(NamedTuple):
+    """What all requests of a window have before the conversation."""
+
+    settings: Settings
+    system: str
+    tools: Sequence[Mapping[str, Any]] = ()
+    session_id: str = ""
+
+
+class Preamble(NamedTuple):
+    """The fields of a body before its messages, not closed yet; a cache marker may stand at `marks`."""
+
+    data: bytes
+    marks: tuple[int, ...] = ()
+
+
+class Head(NamedTuple):
+    """The encoded body up to the conversation, whose tape starts with the containers of `top` open."""
+
+    data: bytes
+    marks: tuple[int, ...]
+    top: Nesting
+
+
+class Dialect(ABC):
+    """How one wire encodes a conversation. Subclasses supply the differences between wires.
+
+    A tool result is a message, or with `results_in_user` a block in a user message. With `merges`, consecutive user
+    messages are written as one. `starts_with_user`: a conversation must not start with the assistant. `binds`: thinking
+    is only valid after the exact prefix that it was produced with. `automatic`: a marker at the start of the body asks
+    the provider to place a breakpoint itself. `shield` escapes tool output and summaries, so that they cannot imitate a
+    reminder (None: no escaping is needed).
+    """
+
+    wire: ClassVar[Wire]
+    array: ClassVar[bytes] = b"messages"
+    marker: ClassVar[bytes] = b""
+    opening: ClassVar[bytes] = b'{"role":"%b","content":['
+    content: ClassVar[Container] = Container("content", b"]}")
+    result_level: ClassVar[Container] = Container(RESULT, b"]}")
+    results_in_user: ClassVar[bool] = False
+    automatic: ClassVar[bool] = False
+    binds: bool = False
+    merges: bool = False
+    starts_with_user: bool = False
+
+    def __init__(self, profile: Profile, shield: Escape | None = None) -> None:
+        self.profile = profile
+        self._shield = shield
+        self.marking = bool(self.marker) and profile.cache is Cache.EXPLICIT
+        self.most_marks = profile.cache_markers or MOST_MARKERS
+        self.automatically = self.automatic and profile.cache is Cache.IMPLICIT
+        self._name = self.wire.value
+        self._user_opening = self.opening % USER.encode()
+        self._user = self._turn(USER)
+        self._between = self.result_level.between
+        self._result = Nesting(self.result_level, ROOT)
+        self._user_result = Nesting(self.result_level, self._user)
+
+    # The head.
+
+    def head(self, opening: Opening) -> Head:
+        """Everything before the first message of the conversation."""
+        lead = Tape(marking=self.marking)
+        if opening.system:
+            self.lead(lead, opening.system)
+        data, marks = self.preamble(opening)
+        data += b',"%b":[' % self.array
+        marks = (*marks, *(len(data) + mark for mark in lead.marks))
+        # If the provider allows too few markers, those in the conversation cover the head too.
+        marked = self.marking and self.most_marks > CONVERSATION_MARKS
+        return Head(data + lead.data, marks[-1:] if marked else (), lead.top)
+
+    @abstractmethod
+    def preamble(self, opening: Opening) -> Preamble:
+        """The fields before the conversation."""
+
+    def lead(self, tape: Tape, system: str) -> None:
+        """Write the system text, on wires where it is a message."""
+        self.entry(tape, self.profile.leading_role.value, system)
+
+    # The conversation.
+
+    def write(self, tape: Tape, message: Mapping[str, Any]) -> None:
+        """Write one more message, and repair what providers refuse: a call without a result, a result without a call.
+
+        A custom compactor may leave both, and results without a name or status. A model may use one id for several calls.
+        """
+        role, pending = message["role"], tape.pending
+        if pending:
+            if role == "tool" and (name := pending.pop(message.get("tool_call_id", ""), None)) is not None:
+                is_whole = "name" in message and "status" in message
+                self.result(tape, message if is_whole else {"name": name, "status": "ok", **message})
+                return
+            self.settle(tape)
+        if role == ASSISTANT:
+            self._answer(tape, message)
+        elif role == "system":
+            said = "\n\n".join(self._shielded(message))
+            self.summary(tape, f"<conversation-summary>\n{said}\n</conversation-summary>")
+        elif role == "tool":
+            self.say(tape, [f"Result of {message.get('name') or 'a tool'}:", *self._shielded(message)], join=True)
+        else:
+            self.say(tape, texts(message))
+
+    def unbound(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A message that is older than the window, without thinking that is bound to its prefix."""
+        return message
+
+    def settle(self, tape: Tape) -> None:
+        """Write a result for each pending call: providers allow nothing else after a call."""
+        while tape.pending:
+            call_id, name = next(iter(tape.pending.items()))
+            lost = {"role": "tool", "tool_call_id": call_id, "name": name, "status": "unknown", "content": NO_RESULT}
+            self.write(tape, lost)
+
+    def put(self, tape: Tape, fragment: Fragment) -> None:
+        """Append a fragment."""
+        form, text, top = fragment.form, fragment.text, tape.top
+        if form is Form.MESSAGE and fragment.role != USER:
+            self.entry(tape, fragment.role, text)
+        elif form is Form.RESULT and top.name == RESULT:
+            self.fold(tape, text)
+        elif top.turn == USER:
+            tape.add(CONTENT, self.piece(text))
+            tape.last_role = USER
+        else:
+            self.say(tape, [text], join=True)
+
+    def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
+        """Write texts of the user: a new message, unless they are merged or joined into the open one."""
+        user, joins = self._user_opening, (join or self.merges) and tape.top.turn == USER
+        for text in said:
+            if joins:
+                tape.add(CONTENT, self.piece(text))
+            else:
+                tape.open(MESSAGE, user + self.piece(text), self._user, mark=len(user))
+                joins = True
+        tape.last_role = USER
+
+    def result(self, tape: Tape, message: Mapping[str, Any]) -> None:
+        """Write the result of a call. It stays open, so that more text can be folded into it."""
+        pieces = [*map(self.result_piece, self._shielded(message))]
+        written = self.result_opening(message) + (pieces[0] if len(pieces) == 1 else self._between.join(pieces))
+        if not self.results_in_user:
+            tape.open(MESSAGE, written, self._result, mark=len(written) - len(pieces[-1]), blocks=len(pieces))
+        elif tape.top.turn == USER:
+            tape.open(CONTENT, written, self._user_result)
+        else:
+            user = self._user_opening
+            tape.open(MESSAGE, user + written, self._user_result, mark=len(user))
+        tape.last_role = USER
+
+    def _shielded(self, message: Mapping[str, Any]) -> list[str]:
+        shield, said = self._shield, texts(message)
+        return said if shield is None else [*map(shield, said)]
+
+    def fold(self, tape: Tape, text: str) -> None:
+        """Append text to the open result."""
+        tape.add(tape.top.depth, self.result_piece(text), mark=None if self.results_in_user else 0)
+
+    def entry(self, tape: Tape, role: str, text: str) -> None:
+        """Write a message that is neither the user's nor the assistant's."""
+        opening = self.opening % role.encode()
+        tape.open(MESSAGE, opening + self.piece(text), self._turn(role), mark=len(opening))
+        # Before the conversation there is no last speaker.
+        tape.last_role = tape.last_role and role
+
+    def summary(self, tape: Tape, text: str) -> None:
+        """Write the summary of compacted messages."""
+        self.say(tape, [text], join=True)
+
+    def _answer(self, tape: Tape, message: Mapping[str, Any]) -> None:
+        tape.answer()
+        if tape.last_role != USER and self._needs_user(tape):
+            self.say(tape, [CONTINUE])
+        said, calls, native = texts(message), message.get("tool_calls") or (), message.get("native")
+        pending = tape.pending = dict(map(_ID_AND_NAME, calls))
+        if len(pending) != len(calls):
+            # Only one of several calls with the same id can have a result; the other results become user text.
+            first = {call["id"]: call for call in reversed(calls)}
+            calls, native = [first[call_id] for call_id in pending], None
+        if native and native.get(self._name):
+            self.repeat(tape, native[self._name])
+        else:
+            self.reply(tape, [] if calls and said == [EMPTY] else said, calls)
+        tape.last_role = ASSISTANT
+
+    def _needs_user(self, tape: Tape) -> bool:
+        """Whether the wire requires a user message before the next one of the assistant."""
+        if tape.last_role == ASSISTANT:
+            return not self.profile.consecutive_assistant
+        return self.starts_with_user and not tape.last_role
+
+    def speaker(self, _tape: Tape) -> str:
+        """The role of the message that more user text would go into now."""
+        return USER
+
+    def _turn(self, role: str) -> Nesting:
+        return Nesting(self.content._replace(name=role), ROOT)
+
+    # What each wire supplies.
+
+    @abstractmethod
+    def piece(self, text: str) -> bytes:
+        """A text, encoded as part of a message."""
+
+    def result_piece(self, text: str) -> bytes:
+        """A text, encoded as part of a result."""
+        return self.piece(text)
+
+    @abstractmethod
+    def result_opening(self, message: Mapping[str, Any]) -> bytes:
+        """The encoded result up to its text."""
+
+    @abstractmethod
+    def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
+        """Write a reply of the model from its texts and calls."""
+
+    @abstractmethod
+    def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
+        """Write a reply of the model as this wire returned it, with provider-specific parts such as signatures."""

@@ -1,0 +1,82 @@
+"""The encoding of events in a durable journal, their checksums, and the session names that every store can hold."""
+
+import zlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, get_args
+
+import msgspec
+
+from sideband.core.errors import NotStorable, shown
+from sideband.core.events import Event
+from sideband.core.topic import KINDS
+
+_DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Event)
+_ENCODER: Final = msgspec.json.Encoder()
+
+WORDS: Final[Mapping[type[Event], str]] = MappingProxyType(
+    {kind: str(kind.__struct_config__.tag) for kind in get_args(Event)}
+)
+"""The word under which each kind of event is written."""
+
+
+class EncodedEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event with its encoded form; `event` is what decoding `body` returns."""
+
+    event: Event
+    word: str
+    body: bytes
+
+
+def encode_event(event: Event) -> EncodedEvent:
+    """Encode an event. The event in the result was decoded again, so it equals what every later reader gets."""
+    try:
+        body = _ENCODER.encode(event)
+        return EncodedEvent(_DECODER.decode(body), WORDS[type(event)], body)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise NotStorable(f"{type(event).__name__} has a value that the journal cannot hold: {error}") from error
+
+
+def decode_event(body: bytes) -> Event:
+    """Decode an event; `ValueError` if `body` is not one."""
+    event: Event = _DECODER.decode(body)
+    return event
+
+
+def checksum(sequence: int, session_id: str, body: bytes) -> int:
+    """The checksum of a row. It covers the place of the row, so that a row which was moved is detected, too."""
+    return zlib.crc32(body, zlib.crc32(f"{sequence} {session_id} ".encode()))
+
+
+def is_as_written(sequence: object, session_id: object, total: object, body: object) -> bool:
+    """Whether a row or a snapshot still matches its checksum.
+
+    In a damaged file a value may have another type than its column, because SQLite checks types only when it writes.
+    """
+    if not (isinstance(sequence, int) and isinstance(session_id, str) and isinstance(body, bytes)):
+        return False
+    return checksum(sequence, session_id, body) == total
+
+
+def words_of(kind_prefix: str) -> tuple[str, ...]:
+    """The words of all events whose kind on the topic starts with the prefix."""
+    return tuple(WORDS[kind] for kind, name in KINDS.items() if name.startswith(kind_prefix))
+
+
+# In bytes. An index of PostgreSQL cannot hold much longer keys; all stores have one limit, so that a program can change
+# its store.
+LONGEST_NAME: Final = 2_000
+
+
+def check_name(session_id: object) -> None:
+    """Refuse a session id that a store cannot hold, before it delays other commits."""
+    if not isinstance(session_id, str):
+        raise NotStorable(f"a session id must be a string, not {shown(session_id)}")
+    try:
+        size = len(session_id.encode())
+    except UnicodeEncodeError as error:
+        raise NotStorable(f"a session id must be valid Unicode: {error}") from error
+    if "\x00" in session_id or size > LONGEST_NAME:
+        raise NotStorable(
+            f"a session id must have at most {LONGEST_NAME} bytes and no NUL; shorten {shown(session_id)}"
+        )

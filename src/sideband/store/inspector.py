@@ -1,0 +1,229 @@
+"""Read-only inspection of a store: nothing is created, migrated or written.
+
+A damaged store can be inspected, too: each row is returned as it is, with the result of its checksum.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from sideband.core import snapshot
+from sideband.core.apply import fold
+from sideband.core.errors import StoreError
+from sideband.core.events import Event
+from sideband.core.snapshot import UnknownSnapshot
+from sideband.core.state import SessionState
+from sideband.store.codec import WORDS, decode_event
+from sideband.store.replica import MISFITS
+
+
+class Held(NamedTuple):
+    """The last lease of a session; `expires_at` is in milliseconds since the epoch.
+
+    `is_orphaned`: the process of the holder has died, whether the lease has expired or not.
+    """
+
+    holder: str
+    token: int
+    expires_at: int
+    has_lapsed: bool
+    is_orphaned: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.has_lapsed or self.is_orphaned)
+
+
+class Shelf(NamedTuple):
+    """What the store holds of one session; `snapshot_at` is 0 without a snapshot, `lease` None without a lease."""
+
+    session_id: str
+    events: int = 0
+    last: int = 0
+    last_word: str = ""
+    snapshot_at: int = 0
+    pruned_through: int = 0
+    lease: Held | None = None
+
+
+class JournalEntry(NamedTuple):
+    """A row of the journal; `is_whole` says whether its checksum is right."""
+
+    sequence: int
+    word: str
+    body: bytes
+    is_whole: bool
+
+
+class KeptSnapshot(NamedTuple):
+    """A snapshot: the state of its session at a sequence."""
+
+    sequence: int
+    body: bytes
+    is_whole: bool
+
+
+class Missing(NamedTuple):
+    """A range of sequences without rows, both ends included."""
+
+    first: int
+    last: int
+
+
+class Inspector(Protocol):
+    """A consistent, read-only view of a store."""
+
+    @property
+    def place(self) -> str:
+        """The name of the store in errors and reports, without a password."""
+
+    def facts(self) -> Mapping[str, int | str]:
+        """Size, version and counts, by their names."""
+
+    def faults(self) -> Iterable[str]:
+        """Damage of the file or the tables, apart from the content of the sessions."""
+
+    def missing(self) -> Sequence[Missing]:
+        """The gaps of the journal that pruning does not explain."""
+
+    def shelves(self) -> Sequence[Shelf]:
+        """All sessions, sorted by name."""
+
+    def kept(self, session_id: str) -> KeptSnapshot | None:
+        """The snapshot of a session; None if there is none."""
+
+    def entries(self, session_id: str, *, after: int = 0) -> Iterator[JournalEntry]:
+        """The rows of a session after a sequence."""
+
+    def close(self) -> None: ...
+
+
+class UnreadableSession(Exception):
+    """A row or snapshot of a session was changed, or does not fit the others; the message says which."""
+
+
+class Verdict(NamedTuple):
+    """The result of rebuilding a session, from its first event or, if that was pruned, from its snapshot."""
+
+    shelf: Shelf
+    from_start: bool
+    faults: tuple[str, ...]
+
+
+def verify(store: Inspector, shelf: Shelf) -> Verdict:
+    """Fold the whole journal of a session, and compare it with what a process would load: snapshot and tail."""
+    from_start = not shelf.pruned_through
+    try:
+        faults = tuple(_differences(store, shelf, from_start=from_start))
+    except (UnreadableSession, StoreError) as error:
+        faults = (str(error),)
+    return Verdict(shelf, from_start, faults)
+
+
+def restored(store: Inspector, shelf: Shelf) -> SessionState:
+    """The state that a process would load."""
+    kept = store.kept(shelf.session_id)
+    state = SessionState() if kept is None else _thawed(kept)
+    for entry in store.entries(shelf.session_id, after=shelf.snapshot_at):
+        _add(state, entry)
+    return state
+
+
+class Replay:
+    """Replays a session from its first event or, if that was pruned, from its snapshot.
+
+    Each event is yielded before it is applied to `state`.
+    """
+
+    def __init__(self, store: Inspector, shelf: Shelf) -> None:
+        kept = store.kept(shelf.session_id) if shelf.pruned_through else None
+        self.state = SessionState() if kept is None else _thawed(kept)
+        self._entries = store.entries(shelf.session_id, after=0 if kept is None else kept.sequence)
+
+    def __iter__(self) -> Iterator[Event]:
+        for entry in self._entries:
+            event = _event(entry)
+            yield event
+            _change(self.state, entry, event)
+
+
+def _differences(store: Inspector, shelf: Shelf, *, from_start: bool) -> Iterator[str]:
+    kept = store.kept(shelf.session_id)
+    if not from_start and (kept is None or kept.sequence < shelf.pruned_through):
+        yield f"its journal was pruned through {shelf.pruned_through}, and no snapshot covers the deleted rows"
+        return
+    states = [(SessionState(), 0)] if from_start else []
+    if kept is not None:
+        states.append((_thawed(kept), kept.sequence))
+    for entry in store.entries(shelf.session_id):
+        for state, after in states:
+            if entry.sequence > after:
+                _add(state, entry)
+    # If the journal was pruned, snapshot and tail are all there is, and there is nothing to compare them with.
+    known = [_known(state) for state, _ in states]
+    for other in known[1:]:
+        if wrong := [name for name, value in other.items() if value != known[0][name]]:
+            yield f"its snapshot at {shelf.snapshot_at} is not what its journal says: {', '.join(wrong)} differ"
+
+
+def _thawed(kept: KeptSnapshot) -> SessionState:
+    if not kept.is_whole:
+        raise UnreadableSession(f"its snapshot at {kept.sequence} was changed")
+    try:
+        return snapshot.decode(kept.body)
+    except UnknownSnapshot as error:
+        raise UnreadableSession(f"its snapshot at {kept.sequence} cannot be read: {error}") from error
+
+
+def _add(state: SessionState, entry: JournalEntry) -> None:
+    _change(state, entry, _event(entry))
+
+
+def _change(state: SessionState, entry: JournalEntry, event: Event) -> None:
+    try:
+        fold((event,), state)
+    except MISFITS as error:
+        raise UnreadableSession(
+            f"row {entry.sequence} ({entry.word}) does not fit what was before it: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _event(entry: JournalEntry) -> Event:
+    if not entry.is_whole:
+        raise UnreadableSession(f"row {entry.sequence} was changed")
+    try:
+        event = decode_event(entry.body)
+    except ValueError as error:
+        raise UnreadableSession(f"row {entry.sequence} is not an event: {error}") from error
+    if WORDS[type(event)] != entry.word:
+        raise UnreadableSession(f"row {entry.sequence} is listed as {entry.word} and is {WORDS[type(event)]}")
+    return event
+
+
+def _known(state: SessionState) -> dict[str, Any]:
+    """The state as plain data that can be compared."""
+    known: dict[str, Any] = msgspec.json.decode(snapshot.encode(state))
+    return known
+
+
+def unexplained(gaps: Iterable[tuple[int, int]], *, pruned_through: int) -> list[Missing]:
+    """The gaps after the last pruned sequence; pruning explains those before it."""
+    start = pruned_through + 1
+    return [Missing(max(first, start), last) for first, last in gaps if last >= start]
+
+
+def shelve(
+    counted: Iterable[tuple[str, int, int, str]],
+    snapshots: Mapping[str, int],
+    pruned: Mapping[str, int],
+    leases: Mapping[str, Held],
+) -> list[Shelf]:
+    """Every session that has rows, a snapshot, pruned rows or a lease."""
+    logged = {name: Shelf(name, events, last, word) for name, events, last, word in counted}
+    return [
+        logged.get(name, Shelf(name))._replace(
+            snapshot_at=snapshots.get(name, 0), pruned_through=pruned.get(name, 0), lease=leases.get(name)
+        )
+        for name in sorted({*logged, *snapshots, *pruned, *leases})
+    ]

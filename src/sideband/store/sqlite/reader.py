@@ -1,0 +1,133 @@
+"""Reading a SQLite store: sessions, pages of the journal, and new events of other processes. Every row is checked."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+import apsw
+
+from sideband.core.errors import CursorExpired
+from sideband.ports import Logged
+from sideband.store.codec import decode_event, is_as_written, words_of
+from sideband.store.feed import PAGE_EVENTS, EventFilter, Span
+from sideband.store.replica import Loaded
+from sideband.store.sqlite.schema import damaged
+
+_COLUMNS: Final = "SELECT sequence, session_id, checksum, body FROM journal"
+# The largest integer of SQLite, as an upper bound that excludes no row.
+_END: Final = 2**63 - 1
+
+
+class _SnapshotRow(NamedTuple):
+    """A snapshot, and how far the journal of its session was pruned."""
+
+    sequence: int = 0
+    pruned_through: int = 0
+    body: bytes | None = None
+
+
+class SqliteReader:
+    """Reads through one connection; `path` is for errors."""
+
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    def last(self) -> int:
+        """The last sequence of the journal."""
+        last: int = self._connection.execute("SELECT coalesce(max(sequence), 0) FROM journal").get
+        return last
+
+    def load(self, session_id: str) -> Loaded:
+        """Read a session, in one transaction."""
+        with self._connection:
+            kept = self._kept(session_id)
+            at, size, tail = self.last(), 0, []
+            last = kept.sequence
+            for row in self._rows_after(session_id, last):
+                if row[0] <= last:
+                    raise damaged(self._path, f"row {row[0]} of the journal is listed twice")
+                last = row[0]
+                tail.append(self._logged(row))
+                size += len(row[3])
+        return Loaded(kept.body, kept.sequence, tail, size, at)
+
+    def tail(self, session_id: str, after: int) -> Sequence[Logged]:
+        """The events of a session after a sequence."""
+        return [self._logged(row) for row in self._rows_after(session_id, after)]
+
+    def _rows_after(self, session_id: str, after: int) -> apsw.Cursor:
+        return self._connection.execute(
+            f"{_COLUMNS} WHERE session_id = ? AND sequence > ? ORDER BY sequence", (session_id, after)
+        )
+
+    def _kept(self, session_id: str) -> _SnapshotRow:
+        row = self._connection.execute(
+            "SELECT sequence, pruned_through, checksum, body FROM snapshot WHERE session_id = ?", (session_id,)
+        ).get
+        if row is None:
+            return _SnapshotRow()
+        sequence, pruned_through, expected, body = row
+        if not is_as_written(sequence, session_id, expected, body):
+            raise damaged(self._path, f"the snapshot of session {session_id!r} was changed")
+        return _SnapshotRow(sequence, pruned_through, body)
+
+    def news(self, after: int) -> Sequence[Logged]:
+        """The first page of events after a sequence, of all sessions."""
+        rows = self._connection.execute(
+            f"{_COLUMNS} WHERE sequence > ? ORDER BY sequence LIMIT ?", (after, PAGE_EVENTS)
+        )
+        news = [self._logged(row) for row in rows]
+        for expected, logged in enumerate(news, after + 1):
+            if logged.sequence != expected:
+                self._explain_gap(expected)
+        return news
+
+    def _explain_gap(self, missing: int) -> NoReturn:
+        # A process that has not read for long may find that events were pruned meanwhile.
+        pruned = self.pruned_through(None)
+        if missing <= pruned:
+            raise CursorExpired(missing - 1, pruned)
+        raise damaged(self._path, f"row {missing} of the journal is missing")
+
+    def page(self, wanted: EventFilter, span: Span) -> Sequence[Logged]:
+        """The first page of matching events of a span; `CursorExpired` if some of them were pruned."""
+        rows: Iterable[Any]
+        conditions = ["sequence > ?", "sequence <= ?"]
+        bindings: list[int | str] = [span.after, _END if span.until is None else span.until]
+        if wanted.session_id is not None:
+            conditions.append("session_id = ?")
+            bindings.append(wanted.session_id)
+        if wanted.kind_prefix:
+            words = words_of(wanted.kind_prefix)
+            conditions.append(f"word IN ({', '.join('?' * len(words))})")
+            bindings.extend(words)
+        with self._connection:
+            pruned = self.pruned_through(wanted.session_id)
+            if span.after < pruned:
+                raise CursorExpired(span.after, pruned)
+            rows = self._connection.execute(
+                f"{_COLUMNS} WHERE {' AND '.join(conditions)} ORDER BY sequence LIMIT ?", (*bindings, PAGE_EVENTS)
+            ).fetchall()
+        return [self._logged(row) for row in rows]
+
+    def pruned_through(self, session_id: str | None) -> int:
+        """The last sequence that was pruned, of one session or (None) of all."""
+        query = "SELECT coalesce(max(pruned_through), 0) FROM snapshot"
+        if session_id is None:
+            pruned = self._connection.execute(query).get
+        else:
+            pruned = self._connection.execute(f"{query} WHERE session_id = ?", (session_id,)).get
+        if not isinstance(pruned, int):
+            raise damaged(self._path, "pruned_through of a snapshot was changed")
+        return pruned
+
+    def _logged(self, row: tuple[int, str, int, bytes]) -> Logged:
+        sequence, session_id, expected, body = row
+        if not is_as_written(sequence, session_id, expected, body):
+            raise damaged(self._path, f"row {sequence} of the journal was changed")
+        try:
+            event = decode_event(body)
+        except ValueError as error:
+            raise damaged(self._path, f"row {sequence} of the journal is not an event: {error}") from error
+        return Logged(sequence=sequence, session_id=session_id, event=event)
