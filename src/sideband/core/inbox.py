@@ -132,19 +132,20 @@ class Inbox:
     # Only `apply` calls the methods that change an inbox.
 
     def add(self, item: InboxItem) -> None:
-        sender, quota = item.provenance.sender, quota_of(item)
+        item_id, sender, quota = item.id, item.provenance.sender, quota_of(item)
         if isinstance(item, QueuedReminder):
             slot = slot_of(item)
             if slot is not None:
-                self._by_slot[slot] = item.id
+                self._by_slot[slot] = item_id
             if item.caller_id is not None and item.fingerprint is not None:
                 self._receipts[item.caller_id] = Receipt(
-                    sender, item.fingerprint, item.id, item.deduped_count, item.provenance.requested, item.effective
+                    sender, item.fingerprint, item_id, item.deduped_count, item.provenance.requested, item.effective
                 )
-        self._by_id[item.id] = item
-        self._by_mode[item.waits_in][item.id] = None
+        self._by_id[item_id] = item
+        self._by_mode[item.waits_in][item_id] = None
         self._by_quota[quota] += 1
-        self._by_sender[sender, quota] = self._by_sender.get((sender, quota), 0) + 1
+        share = sender, quota
+        self._by_sender[share] = self._by_sender.get(share, 0) + 1
 
     def remove(self, item_id: str, fate: Fate) -> None:
         item = self._by_id.pop(item_id)

@@ -35,18 +35,19 @@ _WordT = TypeVar("_WordT", bound=StrEnum)
 
 def parse(payload: object, surface: Surface, *, limits: Limits = DEFAULT_LIMITS) -> Draft:
     """Read `payload` by the rules of `surface`, or raise the error that this surface has for the mistake."""
-    rules, fields = RULES[surface], _FIELDS[surface]
+    rules, fields = _TABLES[surface]
     if not isinstance(payload, Mapping):
         raise rules.invalid(f"a reminder must be an object, not {shown(payload)}", value=payload)
     unknown = [key for key in payload if key not in fields]
     if unknown and not rules.skips_unknown:
         _refuse_unknown(unknown[0], surface)
     given: dict[str, Any] = {}
-    for name, field in fields.items():
-        value = payload.get(name)
-        if value is not None:
+    for name, value in payload.items():
+        if value is not None and name in fields:
+            field = fields[name]
             given[field.name] = field.read(value, name, rules, limits)
-        elif field.required:
+    for name in ("body", "id") if rules.wants_id else ("body",):
+        if name not in given:
             raise rules.invalid(f"{name} is required and missing", field=name)
     meta = given.pop("_meta", NO_CLAIMS)
     caller_id = given.pop("id", None) if "id" in rules.fields else _idempotency_key(meta, rules, limits)
@@ -74,7 +75,7 @@ def _refuse_unknown(key: object, surface: Surface) -> None:
             "a reminder has no 'content', which belongs to session/inject; send 'body'", field=name, value=name
         )
     other = {spelled(field, case): spelled(field, rules.case) for field in rules.fields for case in Case}
-    hint = f"did you mean {other[name]!r}?" if name in other else f"the options are {', '.join(_FIELDS[surface])}"
+    hint = f"did you mean {other[name]!r}?" if name in other else f"the options are {', '.join(_TABLES[surface].fields)}"
     raise UnknownOption(f"{surface.value} has no option {shown(key)}; {hint}", field=name, value=key)
 
 
@@ -271,16 +272,20 @@ class _Field(NamedTuple):
 
     name: str
     read: _Reader
-    required: bool
 
 
 def _fields(rules: Rules) -> Mapping[str, _Field]:
-    required = {"body", "id"} if rules.wants_id else {"body"}
-    return {spelled(name, rules.case): _Field(name, _READERS[name], name in required) for name in rules.fields}
+    return {spelled(name, rules.case): _Field(name, _READERS[name]) for name in rules.fields}
 
 
-# The fields of each surface by their spelling there.
-_FIELDS: Final = MappingProxyType({surface: _fields(rules) for surface, rules in RULES.items()})
+class _Table(NamedTuple):
+    """The rules of a surface, and its fields by their spelling there."""
+
+    rules: Rules
+    fields: Mapping[str, _Field]
+
+
+_TABLES: Final = MappingProxyType({surface: _Table(rules, _fields(rules)) for surface, rules in RULES.items()})
 
 
 # JSON text.

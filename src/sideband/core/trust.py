@@ -58,6 +58,7 @@ LEVELS: Final[Mapping[Channel, Trust]] = MappingProxyType(
 
 # Operator and controller share this namespace.
 _OWN: Final = "own"
+_WORDS: Final = {level: level.name.lower() for level in Trust}
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -79,7 +80,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
     @property
     def sender(self) -> str:
         """The owner of rate, pending count and ids. A peer and a server with the same name are two senders."""
-        return f"{self.trust.name.lower()}:{self.principal or ''}"
+        return f"{_WORDS[self.trust]}:{self.principal or ''}"
 
     @property
     def namespace(self) -> str:
@@ -92,7 +93,7 @@ IN_PROCESS: Final = Provenance()
 
 def namespace(trust: Trust, principal: str | None) -> str:
     """Operator and controller share one namespace; every other principal has its own."""
-    return _OWN if trust <= Trust.CONTROLLER else f"{trust.name.lower()}:{principal}"
+    return _OWN if trust <= Trust.CONTROLLER else f"{_WORDS[trust]}:{principal}"
 
 
 def may_touch(actor: Provenance, owner: Provenance) -> bool:
@@ -296,6 +297,8 @@ class Clamped(NamedTuple):
 
 def clamp(draft: Draft, ceiling: Ceiling) -> Clamped:
     """Lower every field that is above the ceiling."""
+    if ceiling is UNLIMITED:
+        return Clamped(draft, {})
     effective: dict[str, object] = {
         "role_hint": draft.role_hint if draft.role_hint in ceiling.role_hints else ceiling.role_hints[-1],
         "mode": draft.mode if draft.mode in ceiling.modes else ceiling.modes[-1],

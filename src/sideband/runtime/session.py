@@ -152,7 +152,7 @@ class Session:
         """Commit a decision together with a record of what the throttle has refused since the last commit."""
         throttle = self._throttle
         if throttle is None:
-            return await self._decide(decide)
+            return await self.talk.journal.commit(self.id, decide)
         refused = throttle.take_refusals(self.talk.new_id)
 
         def with_refused(state: SessionState) -> Decided[ValueT]:
