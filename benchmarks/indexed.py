@@ -12,7 +12,7 @@ from sideband.core.limits import Limits
 from sideband.core.reminder import Draft, Reminder
 from sideband.core.state import SessionState
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
-from sideband.core.turn import Shown, close_turn, open_request
+from sideband.core.turn import PlannedRequest, Shown, close_turn, open_request
 
 # A session refuses far fewer than are measured here.
 NO_LIMITS: Final = Limits(pending_per_session=10**9, pending_per_source=MappingProxyType({}))
@@ -64,7 +64,7 @@ class Indexed:
         for reminder in reminders:
             self.inject(reminder)
             shown.append(Shown(reminder.id, "system"))
-        self._apply(open_request(self._state, self._state.basis, shown=shown).events)
+        self._open(PlannedRequest(shown=tuple(shown)))
         self.end_turn()
 
     def enqueue(self, drafts: Iterable[Draft], new_id: Callable[[], str]) -> None:
@@ -73,7 +73,10 @@ class Indexed:
 
     def begin_turn(self) -> None:
         """A request that shows nothing for the first time."""
-        self._apply(open_request(self._state, self._state.basis).events)
+        self._open(PlannedRequest())
+
+    def _open(self, planned: PlannedRequest) -> None:
+        self._apply(open_request(self._state, self._state.basis, planned, repeats=False).events)
 
     def withdraw(self, reminder_id: str) -> None:
         self._apply(clear(self._state, Selector(id=reminder_id), IN_PROCESS).events)

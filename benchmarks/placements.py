@@ -72,15 +72,7 @@ def trace(way: Way, wire: Wire, load: Load | None, *, calls: int, requests: int 
         sent.append(rendered)
         _commit(
             state,
-            open_request(
-                state,
-                state.basis,
-                shown=rendered.shown,
-                left_out=rendered.left_out,
-                unusable=rendered.unusable,
-                route=rendered.route,
-                fragments=rendered.fragments,
-            ).events,
+            open_request(state, state.basis, rendered, repeats=False).events,
         )
         _answered(state, number, calls)
     return sent

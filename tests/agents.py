@@ -103,8 +103,9 @@ class AnAgent(AScene):
     async def accept(self, draft: Draft, sender: Provenance = CLIENT) -> str:
         """Accept a reminder from a sender outside this process, as a bridge does."""
         reminder_id = self.session.talk.new_id()
-        await self.session.talk.accept(
-            lambda state: accept(state, draft, sender, new_id=reminder_id, limits=DEFAULT_LIMITS)
+        await self.session.talk.journal.commit(
+            self.session.talk.session_id,
+            lambda state: accept(state, draft, sender, new_id=reminder_id, limits=DEFAULT_LIMITS),
         )
         return reminder_id
 

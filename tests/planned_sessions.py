@@ -140,16 +140,7 @@ class PlannedSession(Session):
     def ask(self) -> Plan:
         """Plan a request and commit it."""
         planned = self.plan()
-        self.commit(
-            opened(
-                self.state,
-                shown=planned.shown,
-                left_out=planned.left_out,
-                unusable=planned.unusable,
-                route=ROUTE,
-                fragments=planned.fragments,
-            )
-        )
+        self.commit(opened(self.state, msgspec.structs.replace(planned, route=ROUTE)))
         return planned
 
     def answer(self, text: str = "Done.") -> None:

@@ -260,16 +260,7 @@ class RenderedSession(Session):
         frozen = msgspec.structs.replace(view, messages=tuple(view.messages))
         ledger = view.ledger.on(rendered.route)
         self.sent.append(Sent(rendered, frozen, tuple(ledger.fragments), ledger.since, tuple(self.state.live)))
-        self.commit(
-            opened(
-                self.state,
-                shown=rendered.shown,
-                left_out=rendered.left_out,
-                unusable=rendered.unusable,
-                route=rendered.route,
-                fragments=rendered.fragments,
-            )
-        )
+        self.commit(opened(self.state, rendered))
         return self.sent[-1]
 
     def ask_again(self) -> Plan:

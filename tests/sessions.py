@@ -18,14 +18,22 @@ from sideband.core.accept import (
 from sideband.core.apply import apply
 from sideband.core.drain import drain, start_queued
 from sideband.core.events import Checkpoint, Compacted, Dropped, DropReason, Event, InboxItem
-from sideband.core.ledger import Fragment
 from sideband.core.lifecycle import go_live, plan_compaction
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.reminder import Draft, Reminder
 from sideband.core.seams import InjectMode, Seam
 from sideband.core.state import Decided, SessionState
 from sideband.core.trust import IN_PROCESS, Grant, Provenance, Trust, TrustPolicy
-from sideband.core.turn import OpenedTurn, Shown, Unusable, close, close_turn, open_request, repeat_request, void_turn
+from sideband.core.turn import (
+    OpenedTurn,
+    PlannedRequest,
+    Shown,
+    close,
+    close_turn,
+    open_request,
+    repeat_request,
+    void_turn,
+)
 from tests.builders import a_text, counting_ids
 
 CLIENT = Provenance(trust=Trust.CONTROLLER, principal="editor", via="acp")
@@ -94,8 +102,9 @@ class Session:
         self.decide(issue_grant(self.state, grant, IN_PROCESS))
 
     def drain(self, seam: Seam = Seam.ITERATION_START, *, closing: bool = False) -> Drained:
+        waiting = {item.id: item for item in self.state.inbox.items()}
         events, taken = drain(self.state, seam, closing=closing)
-        return Drained(taken, self.commit(events))
+        return Drained(tuple(waiting[item_id] for item_id in taken), self.commit(events))
 
     def revoke(self, reminder_id: str, actor: Provenance = CLIENT) -> RevokeStatus:
         return self.decide(revoke_reminder(self.state, reminder_id, actor))
@@ -104,15 +113,14 @@ class Session:
         """Accept a user message and return its id."""
         new_id = self.new_id()
         return self.decide(
-            accept_message(self.state, a_text(text), mode, provenance, new_id=new_id, limits=DEFAULT_LIMITS)
+            accept_message(self.state, tuple(a_text(text)), mode, provenance, new_id=new_id, limits=DEFAULT_LIMITS)
         )
 
     def revoke_message(self, message_id: str, actor: Provenance = CLIENT) -> RevokeStatus:
         return self.decide(revoke_message(self.state, message_id, actor))
 
     def replace_message(self, message_id: str, text: str, actor: Provenance = CLIENT) -> tuple[Event, ...]:
-        decided = replace_message(self.state, message_id, a_text(text), actor, limits=DEFAULT_LIMITS)
-        return self.commit(decided.events)
+        return self.commit(replace_message(self.state, message_id, tuple(a_text(text)), actor).events)
 
     def start(self) -> tuple[Event, ...]:
         """Let the first queued message start a turn, if it may."""
@@ -131,8 +139,8 @@ class Session:
         if attempt > 1:
             self.decide(repeat_request(self.state, self.state.live.turn + 1, attempt=attempt))
             return showing
-        shown = [Shown(reminder_id, "system") for reminder_id in showing]
-        self.commit(opened(self.state, shown=shown, left_out=sorted(missing)))
+        shown = tuple(Shown(reminder_id, "system") for reminder_id in showing)
+        self.commit(opened(self.state, PlannedRequest(shown=shown, left_out=tuple(sorted(missing)))))
         return showing
 
     def take_reply(self) -> tuple[Event, ...]:
@@ -162,20 +170,10 @@ class Session:
         return self.commit(close(self.state).events)
 
 
-def opened(
-    state: SessionState,
-    *,
-    shown: Sequence[Shown] = (),
-    left_out: Sequence[str] = (),
-    unusable: Sequence[Unusable] = (),
-    route: str = "",
-    fragments: tuple[Fragment, ...] = (),
-) -> Sequence[Event]:
+def opened(state: SessionState, planned: PlannedRequest) -> Sequence[Event]:
     """The events of a new request. Only a running session may send one, so this pretends that it runs."""
     running, state.running = state.running, True
-    decided = open_request(
-        state, state.basis, shown=shown, left_out=left_out, unusable=unusable, route=route, fragments=fragments
-    )
+    decided = open_request(state, state.basis, planned, repeats=False)
     state.running = running
     assert isinstance(decided.value, OpenedTurn)
     return decided.events

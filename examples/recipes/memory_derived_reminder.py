@@ -5,6 +5,7 @@ from sideband.core.apply import fold
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.propagation import propagate, seed_child
 from sideband.core.state import SessionState
+from sideband.core.trust import Trust
 
 
 def caution(transcript: sb.Transcript) -> sb.Transcript:
@@ -36,7 +37,7 @@ def descendants_told(transcript: sb.Transcript, names: tuple[str, ...]) -> list[
     handoff = sb.propagate(transcript, agent_id="coordinator")
     for name in names:
         session = SessionState()
-        fold(seed_child(session, handoff.reminder_propagation, sub_agent_id=name).events, session)
+        fold(seed_child(session, handoff.reminder_propagation, sub_agent_id=name, hop=Trust.OPERATOR).events, session)
         if len(session.live):
             told.append(name)
         handoff = propagate(session, agent_id=name, limits=DEFAULT_LIMITS)

@@ -389,7 +389,7 @@ def test_a_reminder_and_its_copy_are_told_apart_by_their_sessions() -> None:
     parent, child = Session(), Session()
     parent.inject(a_reminder("a"))
     handoff = propagate(parent.state, agent_id="parent", limits=DEFAULT_LIMITS)
-    child.decide(seed_child(child.state, handoff.reminder_propagation, sub_agent_id="child"))
+    child.decide(seed_child(child.state, handoff.reminder_propagation, sub_agent_id="child", hop=Trust.OPERATOR))
     parent.turn()
     child.turn()
     seen = [

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import sideband as sb
-from sideband.core.events import InboxItem, Injected
+from sideband.core.events import Injected
 from sideband.core.hookevents import SessionEvent
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.messages import ToolCall
@@ -136,7 +136,7 @@ class Watched(Conversation):
 
     passed: list[Seam | SessionEvent]
 
-    async def drain(self, seam: Seam, **options: Any) -> tuple[InboxItem, ...]:  # noqa: ANN401 - handed on
+    async def drain(self, seam: Seam, **options: Any) -> tuple[str, ...]:  # noqa: ANN401 - handed on
         self.passed.append(seam)
         return await super().drain(seam, **options)
 

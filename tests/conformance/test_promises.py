@@ -330,7 +330,7 @@ def inherited(session: Session, number: int) -> None:
     parent = Session()
     parent.inject(a_reminder(f"inherited-{number}", **choose(number)))
     handoff = propagate(parent.state, agent_id="parent", limits=DEFAULT_LIMITS).reminder_propagation
-    session.decide(seed_child(session.state, handoff, sub_agent_id="child"))
+    session.decide(seed_child(session.state, handoff, sub_agent_id="child", hop=Trust.OPERATOR))
 
 
 def drained(session: Session, number: int) -> None:

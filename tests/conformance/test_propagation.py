@@ -24,7 +24,7 @@ def a_child(reminders: Iterable[Handed], *, next_turn: int = 1) -> Session:
     """A session that begins with what was handed to it."""
     child = Session()
     child.state.live.turn = next_turn - 1
-    child.decide(seed_child(child.state, reminders, sub_agent_id="child"))
+    child.decide(seed_child(child.state, reminders, sub_agent_id="child", hop=Trust.OPERATOR))
     return child
 
 
@@ -154,7 +154,7 @@ def test_a_handoff_that_comes_again_brings_nothing_new() -> None:
     parent.inject(a_reminder("a"))
     reminders = handed(parent)
     child = a_child((*reminders, *reminders))
-    child.decide(seed_child(child.state, reminders, sub_agent_id="child"))
+    child.decide(seed_child(child.state, reminders, sub_agent_id="child", hop=Trust.OPERATOR))
     assert len(child.journal) == 1
 
 
@@ -172,5 +172,5 @@ def test_a_copy_displaces_what_the_child_has_of_its_key() -> None:
     parent.inject(a_reminder("a", dedupe_key="k"))
     parent.inject(a_reminder("b", dedupe_key="k"), LOWERED)
     child.inject(a_reminder("own", dedupe_key="k"))
-    child.decide(seed_child(child.state, handed(parent), sub_agent_id="child"))
+    child.decide(seed_child(child.state, handed(parent), sub_agent_id="child", hop=Trust.OPERATOR))
     assert child.live_ids == ["a", "b"]

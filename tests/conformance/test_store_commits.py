@@ -22,7 +22,7 @@ from sideband.core.events import (
     Queued,
     QueuedMessage,
 )
-from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.limits import Limits
 from sideband.core.seams import InjectMode, Seam
 from sideband.core.state import Decided, Decision, SessionState
 from sideband.loop.hooks import Hooks
@@ -286,7 +286,7 @@ def test_a_drain_that_races_a_replace_takes_one_version_whole(twin: Twin, drain_
         return saying(InjectAccepted(item=item))
 
     def replace(number: int) -> Decision[None]:
-        return lambda state: replace_message(state, f"m{number}", new, CLIENT, limits=DEFAULT_LIMITS)
+        return lambda state: replace_message(state, f"m{number}", tuple(new), CLIENT)
 
     async def story() -> None:
         async with two_of(twin) as (here, there):

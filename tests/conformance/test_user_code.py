@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sideband.core.events import RequestCommitted
+from sideband.core.events import QueuedMessage, RequestCommitted
 from sideband.core.limits import Limits
 from sideband.core.messages import Message, Reply, ToolCall
 from sideband.core.reminder import Reminder
@@ -21,7 +21,7 @@ from sideband.render.view import RequestView
 from sideband.runtime.session import Session
 from sideband.testing import ScriptedModel
 from tests.loop_builders import a_reply
-from tests.stored_agents import a_session, a_victim, run
+from tests.stored_agents import a_session, a_victim, is_shown, run
 from tests.unit.store.twins import MemoryTwin, Twin, played, told
 from tests.waiting import until
 
@@ -186,5 +186,31 @@ def test_a_flood_of_accepts_from_another_process_causes_no_re_planning(twin: Twi
             requests = [entry for entry in await told(store) if isinstance(entry.event, RequestCommitted)]
             assert len(requests) >= turns - 1
             assert model.plans == len(requests)
+
+    played(story)
+
+
+@pytest.mark.requirement("promises:values:hold-no-reference-into-the-state")
+def test_a_caller_that_changes_what_a_session_returned_does_not_change_the_session(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            session = await a_session(store)
+            _, model = await run(session, "Hello.")
+            await session.prompt([{"type": "text", "text": "queued"}])
+            await session.remind("A fact.", mode="audit_only")
+            (await session.transcript()).messages[0]["content"][0]["text"] = "changed"
+            for row in await session.waiting():
+                row.item.provenance.claims["changed"] = True
+                if isinstance(row.item, QueuedMessage):
+                    row.item.content[0]["text"] = "changed"
+            for entry in await session.pending():
+                entry.provenance.claims["changed"] = True
+            result, model = await run(session, "Done.", task=None, max_turns=0)
+            for item in result.undelivered:
+                item.provenance.claims["changed"] = True
+            result, model = await run(session, "Done.", task=None)
+            assert not is_shown(model, "changed")
+            assert is_shown(model, "queued")
+            assert "changed" not in str([entry.event for entry in await told(store)])
 
     played(story)

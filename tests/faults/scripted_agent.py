@@ -150,8 +150,9 @@ class Talker:
 
         if self._is_hasty:
             self._say("accepted", f"n{number}", draft.body)
-        await self._session.talk.accept(
-            lambda state: accept(state, draft, IN_PROCESS, new_id="never used", limits=DEFAULT_LIMITS)
+        await self._session.talk.journal.commit(
+            self._session.talk.session_id,
+            lambda state: accept(state, draft, IN_PROCESS, new_id="never used", limits=DEFAULT_LIMITS),
         )
         self._say("accepted", f"n{number}", draft.body)
 

@@ -20,7 +20,6 @@ from sideband.core.events import (
     Event,
     Expired,
     Fired,
-    InboxItem,
     Inherited,
     Injected,
     Queued,
@@ -122,7 +121,7 @@ class DemoSession:
         self.commit(events)
         return accepted.reminder_id
 
-    def drain(self, seam: Seam, *, closing: bool = False) -> Sequence[InboxItem]:
+    def drain(self, seam: Seam, *, closing: bool = False) -> Sequence[str]:
         events, taken = drain.drain(self.state, seam, closing=closing)
         self.commit(events)
         return taken
@@ -135,8 +134,8 @@ class DemoSession:
             for row in tagged(item.reminder, item.provenance).splitlines():
                 self.console.print(Text(f"  │ {row}", style="cyan"))
         self.console.print(Text(f"  └ reply: {answer}", style="cyan"))
-        shown = [turn.Shown(item.id, "user") for item in self.state.live]
-        self.commit(turn.open_request(self.state, self.state.basis, shown=shown).events)
+        planned = turn.PlannedRequest(shown=tuple(turn.Shown(item.id, "user") for item in self.state.live))
+        self.commit(turn.open_request(self.state, self.state.basis, planned, repeats=False).events)
         self.commit(turn.close_turn(self.state, reply=None, usage=None).events)
 
     def _line(self, event: Event) -> Text | None:
@@ -250,7 +249,10 @@ def _handover(demo: DemoSession) -> None:
     demo.heading("7. A sub-agent starts and inherits the reminders that propagate.")
     handoff = propagation.propagate(demo.state, agent_id="main", limits=DEFAULT_LIMITS)
     child = SessionState()
-    fold(propagation.seed_child(child, handoff.reminder_propagation, sub_agent_id="helper").events, child)
+    fold(
+        propagation.seed_child(child, handoff.reminder_propagation, sub_agent_id="helper", hop=Trust.OPERATOR).events,
+        child,
+    )
     for item in child.live:
         origin = item.reminder.originating_agent_id
         demo.console.print(Text(f"  inherited {demo.labels[item.id]:<18}by helper, first sent to {origin}"))

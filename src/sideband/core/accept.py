@@ -1,6 +1,6 @@
 """Accept into the inbox, and everything else a producer may do to it: revoke, replace, clear, grant."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -38,14 +38,10 @@ from sideband.core.events import (
 from sideband.core.inbox import Fate, Inbox, Quota, Receipt, quota_of, slot_of
 from sideband.core.limits import Limits
 from sideband.core.live import LiveIndex, LiveItem
-from sideband.core.messages import read_content
 from sideband.core.reminder import Draft, Reminder, ReminderId, Source, fingerprint, mint
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.state import Decided, SessionState
 from sideband.core.trust import Grant, Provenance, Trust, TrustPolicy, ceiling_for, clamp, may_touch
-
-# No character takes more bytes in UTF-8.
-MAX_BYTES_PER_CHARACTER: Final = 4
 
 
 def refuse_closed(state: SessionState) -> None:
@@ -127,10 +123,8 @@ def _with_claims(provenance: Provenance, claims: Mapping[str, object], requested
 def check_body_size(draft: Draft, trust: Trust, limits: Limits) -> None:
     """Refuse a body that is larger than its source may send; a body is never cut."""
     limit = limits.body_bytes.get(trust)
-    if limit is None or len(draft.body) * MAX_BYTES_PER_CHARACTER <= limit:
-        return
     size = len(draft.body.encode())
-    if size > limit:
+    if limit is not None and size > limit:
         raise BodyTooLarge(size, limit)
 
 
@@ -150,21 +144,24 @@ def _repeat(inbox: Inbox, caller_id: str, mark: str, provenance: Provenance) -> 
 
 def accept_message(
     state: SessionState,
-    content: Sequence[Mapping[str, Any]],
+    content: tuple[dict[str, Any], ...],
     mode: InjectMode,
     provenance: Provenance,
     *,
     new_id: str,
     limits: Limits,
 ) -> Decided[str]:
-    """Put a user message into the inbox and return its id. Every mode but `queue` and `audit_only` needs a running turn."""
+    """Put a user message into the inbox and return its id. Every mode but `queue` and `audit_only` needs a running turn.
+
+    `content` was validated by `read_content`, before the commit.
+    """
     refuse_closed(state)
     if provenance.trust > Trust.CONTROLLER:
         raise UnknownSession("only a controller of the session may send it messages")
     # A turn that a dead process left running cannot receive anything.
     if not (state.running and state.attended) and mode not in (InjectMode.QUEUE, InjectMode.AUDIT_ONLY):
         raise NoRunningTurn(mode.value)
-    item = QueuedMessage(message_id=new_id, content=read_content(content, limits), mode=mode, provenance=provenance)
+    item = QueuedMessage(message_id=new_id, content=content, mode=mode, provenance=provenance)
     check_capacity(state, item, limits)
     return Decided((InjectAccepted(item=item),), new_id)
 
@@ -182,7 +179,7 @@ def check_capacity(state: SessionState, item: InboxItem, limits: Limits, *, disp
     """Raise `TooManyPending` if the inbox has no capacity for `item`; the item it displaces does not count.
 
     Live reminders count towards the limit of the reminders, except one that `item` will replace when it is drained.
-    Interrupts have a reserve of their own, because nothing else can wake an idle daemon whose inbox is full.
+    Interrupts have a reserve of their own, so that a session full of reminders can still be interrupted.
     """
     quota = quota_of(item)
     reserve = limits.reserved_for_interrupts if item.waits_in is Mode.INTERRUPT_IMMEDIATE else 0
@@ -265,13 +262,12 @@ def _revoke(inbox: Inbox, item_id: str, actor: Provenance, kind: type[InboxItem]
 
 
 def replace_message(
-    state: SessionState, message_id: str, content: Sequence[Mapping[str, Any]], actor: Provenance, *, limits: Limits
+    state: SessionState, message_id: str, content: tuple[dict[str, Any], ...], actor: Provenance
 ) -> Decided[None]:
     """Replace the content of a queued user message; its id, mode and position stay."""
     item = state.inbox.get(message_id)
     if isinstance(item, QueuedMessage) and may_touch(actor, item.provenance):
-        blocks = read_content(content, limits)
-        return Decided((InjectReplaced(message_id=message_id, content=blocks, revision=item.revision + 1),), None)
+        return Decided((InjectReplaced(message_id=message_id, content=content, revision=item.revision + 1),), None)
     if _fate(state.inbox, message_id, actor, QueuedMessage) is Fate.DELIVERED:
         raise AlreadyDelivered(message_id)
     raise AlreadyRevoked(message_id)

@@ -180,7 +180,7 @@ FAMILY: Final = (
         code="HARN-RMD-008",
         title="Reminder from a hook on a worker event",
         severity=Severity.ERROR,
-        cause="Worker events report on the run of another agent. A hook on such an event can only observe it: there is no session at that point to which a reminder could be added.",
+        cause="Worker events report on the run of another agent. A hook on such an event only observes it.",
         remedy="Return the reminder from a session, tool, step or persona hook. To add a reminder to a worker that resumes, register a provider for `worker_resumed`.",
         example=in_python(
             """
@@ -238,7 +238,7 @@ ADVICE: Final = (
         title="Body with a value that changes every time",
         severity=Severity.ADVICE,
         cause="A clock time, a timestamp or a random id makes every body different. Sideband cannot recognise a repetition, and text that stays in the history makes the prompt cache useless.",
-        remedy="Say what happened and not when, or relate it to the conversation (since your last edit). The journal records the time of every reminder. Put identifiers into `dedupe_key`.",
+        remedy="Say what happened and not when, or relate it to the conversation (since your last edit). A generated id contains the time. Put identifiers into `dedupe_key`.",
         example=in_python(
             """
             await session.remind(f"{datetime.now()}: the build is red.", ttl_turns=1)

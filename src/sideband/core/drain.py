@@ -32,8 +32,8 @@ def drain(
     calls: Sequence[ToolCall] = (),
     closing: bool = False,
     starting: bool = False,
-) -> Decided[tuple[InboxItem, ...]]:
-    """Take what this seam takes, in the order in which the model reads it.
+) -> Decided[tuple[str, ...]]:
+    """Take what this seam takes, in the order in which the model reads it; return the ids.
 
     At `pre_tool_dispatch` a drain that takes something skips the batch: every one of `calls` gets the status
     `interrupted`. With `closing`, a drain that takes nothing makes the session idle in the same commit. With `starting`,
@@ -53,7 +53,7 @@ def drain(
         events.extend(_delivered(state, item, seam))
     ids = tuple(item.id for item in taken)
     events.append(Checkpoint(turn=state.live.turn, seam=seam, ids=ids, dispatch_skipped=skipped))
-    return Decided(events, taken)
+    return Decided(events, ids)
 
 
 def skip(state: SessionState, calls: Sequence[ToolCall]) -> Decided[bool]:
@@ -142,5 +142,5 @@ def wake(state: SessionState) -> Decided[None]:
 
 
 def wakes_daemon(item: InboxItem) -> bool:
-    """Whether accepting this item wakes an idle daemon; only an interrupt does."""
+    """Whether this item is an interrupt, which wakes an idle daemon at once. A queued message wakes it, too, by starting a turn."""
     return item.waits_in is Mode.INTERRUPT_IMMEDIATE

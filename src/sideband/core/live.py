@@ -1,4 +1,4 @@
-"""The live reminders of one session, with indexes so that no lookup or change slows down as their number grows."""
+"""The live reminders of one session, with indexes so that look-ups and removals take constant time."""
 
 from collections.abc import Collection, Iterator
 from typing import Any

@@ -75,7 +75,9 @@ def _refuse_unknown(key: object, surface: Surface) -> None:
             "a reminder has no 'content', which belongs to session/inject; send 'body'", field=name, value=name
         )
     other = {spelled(field, case): spelled(field, rules.case) for field in rules.fields for case in Case}
-    hint = f"did you mean {other[name]!r}?" if name in other else f"the options are {', '.join(_TABLES[surface].fields)}"
+    hint = (
+        f"did you mean {other[name]!r}?" if name in other else f"the options are {', '.join(_TABLES[surface].fields)}"
+    )
     raise UnknownOption(f"{surface.value} has no option {shown(key)}; {hint}", field=name, value=key)
 
 

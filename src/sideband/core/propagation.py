@@ -54,12 +54,10 @@ def _travels(reminder: Reminder) -> bool:
     return reminder.propagate is Propagate.ALL
 
 
-def seed_child(
-    state: SessionState, handed: Iterable[Handed], *, sub_agent_id: str, hop: Trust = Trust.OPERATOR
-) -> Decided[None]:
+def seed_child(state: SessionState, handed: Iterable[Handed], *, sub_agent_id: str, hop: Trust) -> Decided[None]:
     """Make the child's copies live before its first turn: same id, body and flags, never at a higher trust level.
 
-    `hop` is the trust level of the connection that the handoff came over; in process it lowers nothing.
+    `hop` is the trust level of the connection that the handoff came over; `Trust.OPERATOR`, in process, lowers nothing.
     """
     arrivals: dict[Hashable, tuple[Reminder, Provenance]] = {}
     seen: set[str] = set()

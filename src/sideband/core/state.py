@@ -5,6 +5,7 @@ commits its events, and `sideband.core.apply` is the only code that changes a st
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -149,18 +150,23 @@ class Waiting(NamedTuple):
 
 
 def pending(state: SessionState) -> tuple[Pending, ...]:
-    """Every queued and every live reminder."""
+    """Copies of every queued and every live reminder."""
     queued = [item for item in state.inbox.items() if isinstance(item, QueuedReminder)]
     live = state.live
-    return (
-        *(Pending(PendingState.QUEUED, place, item.reminder, item.provenance) for place, item in enumerate(queued)),
-        *(Pending(PendingState.LIVE, place, live.current(item), item.provenance) for place, item in enumerate(live)),
+    return deepcopy(
+        (
+            *(Pending(PendingState.QUEUED, place, item.reminder, item.provenance) for place, item in enumerate(queued)),
+            *(
+                Pending(PendingState.LIVE, place, live.current(item), item.provenance)
+                for place, item in enumerate(live)
+            ),
+        )
     )
 
 
 def waiting(state: SessionState) -> tuple[Waiting, ...]:
-    """The inbox in acceptance order."""
+    """Copies of the items of the inbox, in acceptance order."""
     return tuple(
-        Waiting(position, "reminder" if isinstance(item, QueuedReminder) else "user", item)
+        Waiting(position, "reminder" if isinstance(item, QueuedReminder) else "user", deepcopy(item))
         for position, item in enumerate(state.inbox.items())
     )

@@ -1,6 +1,6 @@
 """The turn and the run around it: request, reply, results, cancellation, recovery, and the end of the session."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -19,7 +19,6 @@ from sideband.core.events import (
     Fired,
     Idled,
     InjectRevoked,
-    PermissionAsked,
     PermissionReplied,
     QueuedMessage,
     RequestCommitted,
@@ -31,7 +30,7 @@ from sideband.core.events import (
 from sideband.core.ledger import Fragment, RequestHead
 from sideband.core.messages import Message, ToolCall, ToolStatus, read_call, unfinished_message
 from sideband.core.seams import Mode
-from sideband.core.state import Basis, Decided, SessionState
+from sideband.core.state import Basis, Decided, OpenRequest, SessionState
 
 # Requests.
 
@@ -67,23 +66,31 @@ class NotOpened(Enum):
     """The session changed after the request was planned; plan again."""
 
 
-def can_repeat(state: SessionState) -> bool:
-    """Whether the open request can be sent again as it was: no message was added since."""
+class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the journal records of a request.
+
+    `shown` are the reminders in it, `left_out` those that exceed its budget, and `unusable` those that this route can
+    never show. `route` and `fragments` go into the ledger: what the request was built for, and the text it carries in
+    addition to the messages, in order. `head` describes the route so that the request can be rebuilt later (None: it is
+    already on record, or the model does not provide it).
+    """
+
+    shown: tuple[Shown, ...] = ()
+    left_out: tuple[str, ...] = ()
+    unusable: tuple[Unusable, ...] = ()
+    route: str = ""
+    fragments: tuple[Fragment, ...] = ()
+    head: RequestHead | None = None
+
+
+def repeatable_request(state: SessionState) -> OpenRequest | None:
+    """The open request, if it can be sent again as it was because no message was added since."""
     left = state.request
-    return left is not None and bool(left.route) and left.messages == len(state.messages)
+    return left if left is not None and left.route and left.messages == len(state.messages) else None
 
 
 def open_request(
-    state: SessionState,
-    basis: Basis,
-    *,
-    shown: Sequence[Shown] = (),
-    left_out: Sequence[str] = (),
-    unusable: Sequence[Unusable] = (),
-    route: str = "",
-    fragments: tuple[Fragment, ...] = (),
-    head: RequestHead | None = None,
-    repeats: bool = False,
+    state: SessionState, basis: Basis, planned: PlannedRequest, *, repeats: bool
 ) -> Decided[OpenedTurn | NotOpened]:
     """Record what a planned request shows, before any byte of it leaves.
 
@@ -100,13 +107,13 @@ def open_request(
         return Decided((RequestCommitted(turn=turn, attempt=attempt),), OpenedTurn(turn, attempt))
     events = (
         *_voided(state),
-        RequestCommitted(turn=turn, route=route, fragments=fragments, head=head),
-        *(Dropped(reminder_id=entry.reminder_id, reason=entry.reason) for entry in unusable),
+        RequestCommitted(turn=turn, route=planned.route, fragments=planned.fragments, head=planned.head),
+        *(Dropped(reminder_id=entry.reminder_id, reason=entry.reason) for entry in planned.unusable),
         *(
             Fired(reminder_id=entry.reminder_id, turn=turn, rendered_role=entry.rendered_role, carried=entry.carried)
-            for entry in shown
+            for entry in planned.shown
         ),
-        *(Deferred(reminder_id=reminder_id, turn=turn) for reminder_id in left_out),
+        *(Deferred(reminder_id=reminder_id, turn=turn) for reminder_id in planned.left_out),
     )
     return Decided(events, OpenedTurn(turn, 1))
 
@@ -134,7 +141,7 @@ def close_turn(state: SessionState, *, reply: Message | None, usage: Usage | Non
 
 
 def void_turn(state: SessionState) -> Decided[None]:
-    """The open request failed for good: nothing it showed was shown, and its number is used again."""
+    """The open request failed for good: its reminders count as not shown, and its number is used again."""
     return Decided(_voided(state), None)
 
 
@@ -159,10 +166,6 @@ def _unfinished(state: SessionState, status: ToolStatus, *, repeatable: Containe
     for call in map(read_call, state.open_calls.values()):
         if call.name not in repeatable:
             yield _result(call, unfinished_message(call, status))
-
-
-def ask_permission(_state: SessionState, request_id: str) -> Decided[None]:
-    return Decided((PermissionAsked(request_id=request_id),), None)
 
 
 def answer_permission(state: SessionState, request_id: str) -> Decided[None]:
@@ -207,7 +210,7 @@ def idle(state: SessionState) -> Decided[None]:
 
 
 def settle(state: SessionState, *, hold_queue: bool) -> Decided[None]:
-    """Leave nothing of a run open, however it ended. A run that ended in good order is left alone."""
+    """Leave nothing of a run open. This does nothing if the run left no request, no call and no running mark."""
     if state.request is not None or state.open_calls:
         return cancel(state, hold_queue=hold_queue)
     return idle(state)

@@ -3,10 +3,12 @@
 An iteration drains `iteration_start`, runs one turn of the model, and dispatches the tool calls of the reply between
 `pre_tool_dispatch` and `post_tool_dispatch`. Then it drains `iteration_end`. After a reply without tool calls that is
 the closing drain: if it takes nothing, the session is idle in the same commit, and the next queued message starts a
-turn. Without one the run ends, or a daemon waits. The end of every run drains `loop_exit`.
+turn. If no message is queued, the run ends, or a daemon waits. The end of every run drains `loop_exit`.
 """
 
 from collections.abc import AsyncGenerator, Sequence
+from copy import deepcopy
+from enum import Enum, auto
 
 from sideband.core.errors import LeaseLost
 from sideband.core.hookevents import SessionEvent
@@ -23,6 +25,14 @@ from sideband.loop.lease import HeldLease
 from sideband.loop.run import DrivenRun, LoopEvent, LoopResult, LoopStatus, Meter, RunOptions, Step
 from sideband.loop.turn import RequestSender, TurnRunner
 from sideband.ports import ModelError
+
+
+class Following(Enum):
+    """What follows an iteration, or the beginning of a run."""
+
+    ITERATION = auto()
+    WAIT = auto()
+    NOTHING = auto()
 
 
 class AgentRun(DrivenRun):
@@ -93,9 +103,9 @@ class AgentRun(DrivenRun):
     async def _loop(self) -> AsyncGenerator[LoopEvent, None]:
         talk = self._talk
         await self._begin()
-        busy: bool | None = talk.state.running
+        following = Following.ITERATION if talk.state.running else Following.NOTHING
         while True:
-            if busy:
+            if following is Following.ITERATION:
                 if not self._may_continue():
                     return
                 await self._before_iteration()
@@ -116,11 +126,11 @@ class AgentRun(DrivenRun):
                     self._closings = 0
                     continue
                 await self._close(reply)
-            while (busy := await self._has_work()) is None:
+            while (following := await self._next()) is Following.WAIT:
                 if self._pauses:
                     yield LoopEvent(Step.IDLE)
                 await self._idle.wait()
-            if not busy:
+            if following is Following.NOTHING:
                 return
 
     async def _begin(self) -> None:
@@ -219,19 +229,20 @@ class AgentRun(DrivenRun):
             taken = bool(await self._talk.drain(Seam.ITERATION_END, closing=True))
         self._closings = self._closings + 1 if taken else 0
 
-    async def _has_work(self) -> bool | None:
-        """Whether there is another iteration, or a reason to end the run that `_may_continue` will state.
+    async def _next(self) -> Following:
+        """What follows: an iteration if the closing drain took something, a message was queued or a daemon was woken.
 
-        The work is what the closing drain took, a queued message, or what woke a daemon. None: a daemon has to wait.
+        A run that was cancelled or suspended, or whose budget is spent with work left, gets an iteration, too:
+        `_may_continue` ends it with the right status.
         """
         if self._scope.ended or self._suspended or self._talk.state.closed:
-            return True
+            return Following.ITERATION
         if self._meter.spent is not None:
-            # Without work the run is completed; only with work left has the budget ended it.
-            return self.options.daemon or self._is_anything_queued()
+            # Without work left the run is completed, although its budget is spent.
+            return Following.ITERATION if self.options.daemon or self._is_anything_queued() else Following.NOTHING
         if self._talk.state.running or await self._deliver_queued():
-            return True
-        return None if self.options.daemon and not self._stopped else False
+            return Following.ITERATION
+        return Following.WAIT if self.options.daemon and not self._stopped else Following.NOTHING
 
     def _is_anything_queued(self) -> bool:
         inbox, held = self._talk.state.inbox, self._talk.state.queue_held
@@ -256,7 +267,11 @@ class AgentRun(DrivenRun):
         if self.options.compactor is None:
             return 0
         seconds = self.options.model_seconds
-        archived = await compact(self._talk, self.options.compactor, self.hooks, seconds=seconds)
+        try:
+            archived = await compact(self._talk, self.options.compactor, self.hooks, seconds=seconds)
+        except Ended:
+            # The run was cancelled; its end is reported by the run itself.
+            return 0
         if archived:
             self._meter.prompt_tokens = 0
         return archived
@@ -303,7 +318,7 @@ class AgentRun(DrivenRun):
             text=self._text,
             turns=self._meter.turns,
             usage=self._meter.usage,
-            undelivered=tuple(self._talk.state.inbox.items()),
+            undelivered=deepcopy(tuple(self._talk.state.inbox.items())),
             problems=self._problems.listed(),
             error=self._end.error,
         )
@@ -342,7 +357,7 @@ class RunEnd:
         self.error: str | None = None
 
     async def close(self, why: Exception | None, status: LoopStatus) -> LoopStatus:
-        """Settle the session; return the status that `why` stands for, or `status` if the run ended by itself."""
+        """Settle the session; return the status for the exception `why`, or `status` if the run ended by itself."""
         if isinstance(why, LeaseLost):
             self.lost = why
         try:

@@ -4,9 +4,9 @@
 be cancelled from outside and can have a time limit. Code that ignores its cancellation is abandoned after
 `GRACE_SECONDS`.
 
-The coroutine is stepped by hand, with `send` and `throw`, in the task of the caller. A task per call would cost about as
-much as the rest of a turn, and user code would see another task than the one it began in, which its own time-outs and
-cancel scopes do not survive.
+The coroutine is stepped by hand, with `send` and `throw`, in the task of the caller. A task per call would about double
+the cost of a turn. It would also break `asyncio.timeout` and cancel scopes in user code, which must be entered and left
+in one task.
 """
 
 import asyncio
@@ -57,7 +57,9 @@ class OutOfTime(Stopped):
 
 
 class AwaitedCall(msgspec.Struct, eq=False):
-    """A task while it awaits a coroutine of a scope; cancels it and takes the cancellation back, as `asyncio.timeout` does.
+    """One coroutine that `CancelScope.run` awaits, and the task that awaits it.
+
+    It cancels that task and later uncancels it, as `asyncio.timeout` does.
 
     `cancelling` is the task's count of cancellations at the start, `cancels` how many were added here. `interrupted`:
     a cancellation reached the coroutine. `given_up`: the coroutine ignored ours. `closed`: the caller itself is being
@@ -73,7 +75,7 @@ class AwaitedCall(msgspec.Struct, eq=False):
     handle: asyncio.Handle | None = None
 
     def cancel_soon(self) -> None:
-        """Cancel from the event loop: the task may be the caller, and may not await anything more."""
+        """Schedule `cancel`: the caller may be this task itself, and may return without another await."""
         if self.handle is None:
             self.handle = self.task.get_loop().call_soon(self.cancel)
 

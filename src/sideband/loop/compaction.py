@@ -102,12 +102,12 @@ def _read_messages(result: object) -> tuple[Message, ...]:
     if not isinstance(result, list | tuple) or not all(map(_is_message, result)):
         raise UserCodeFailed(f"a compactor must return a list of messages, not {shown(result)}")
     try:
-        msgspec.json.encode(result)
+        # Plain copies, so that no method of the compactor's objects runs inside a commit.
+        return msgspec.json.decode(msgspec.json.encode(result), type=tuple[Message, ...])
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise UserCodeFailed(
             f"a compactor must return messages that can be stored as JSON: {describe(error)}"
         ) from error
-    return tuple(result)
 
 
 def _is_message(entry: object) -> bool:

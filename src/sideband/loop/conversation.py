@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Container, Sequence
 from functools import partial
-from typing import TypeVar
 
 from sideband.core import accept, drain, lifecycle, turn
-from sideband.core.events import Event, InboxItem, QueuedMessage
+from sideband.core.events import Event, PermissionAsked, QueuedMessage
 from sideband.core.lifecycle import Injection
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.messages import (
@@ -20,14 +19,12 @@ from sideband.core.messages import (
 )
 from sideband.core.reminder import Draft, ReminderId, Source
 from sideband.core.seams import InjectMode, Seam
-from sideband.core.state import Decided, Decision, SessionState
+from sideband.core.state import Decided, Decision, SessionState, ValueT
 from sideband.core.trust import IN_PROCESS, Provenance
 from sideband.core.turn import NotOpened, OpenedTurn
 from sideband.loop.cancel import Ended
 from sideband.ports import Journal, Lease
 from sideband.render.plan import Plan
-
-ValueT = TypeVar("ValueT")
 
 
 class Conversation:
@@ -61,7 +58,8 @@ class Conversation:
 
         def with_notes(state: SessionState) -> Decided[ValueT]:
             events, value = decide(state)
-            return Decided((*notes, *events), value)
+            # A closed session records nothing more.
+            return Decided(events if state.closed else (*notes, *events), value)
 
         self._notes = []
         try:
@@ -71,16 +69,12 @@ class Conversation:
             self._notes = [*notes, *self._notes]
             raise
 
-    async def accept(self, decide: Decision[ValueT]) -> ValueT:
-        """Commit a decision that needs no lease: what a producer may do while another process runs the session."""
-        return await self.journal.commit(self.session_id, decide)
-
     # Seams.
 
     async def drain(
         self, seam: Seam, *, calls: Sequence[ToolCall] = (), closing: bool = False, starting: bool = False
-    ) -> tuple[InboxItem, ...]:
-        """Take what this seam takes; see `sideband.core.drain`."""
+    ) -> tuple[str, ...]:
+        """Take what this seam takes and return the ids; see `sideband.core.drain`."""
         if not closing and self.journal.nothing_waits(self.session_id):
             return ()
         return await self.commit(
@@ -144,19 +138,7 @@ class Conversation:
             state = self.state
             basis = state.basis
             plan, repeats = plan_for(state)
-            opened = await self.commit(
-                partial(
-                    turn.open_request,
-                    basis=basis,
-                    shown=plan.shown,
-                    left_out=plan.left_out,
-                    unusable=plan.unusable,
-                    route=plan.route,
-                    fragments=plan.fragments,
-                    head=plan.head,
-                    repeats=repeats,
-                )
-            )
+            opened = await self.commit(partial(turn.open_request, basis=basis, planned=plan, repeats=repeats))
             if opened is NotOpened.ENDED:
                 raise Ended
             if isinstance(opened, OpenedTurn):
@@ -185,7 +167,7 @@ class Conversation:
         return [read_call(call) for call in self.state.open_calls.values()]
 
     async def ask_permission(self, request_id: str) -> None:
-        await self.commit(lambda state: turn.ask_permission(state, request_id))
+        await self.commit(lambda _state: Decided((PermissionAsked(request_id=request_id),), None))
 
     async def answer_permission(self, request_id: str) -> None:
         await self.commit(lambda state: turn.answer_permission(state, request_id))
@@ -223,4 +205,4 @@ class Conversation:
         """Write the notes now, without a lease, because no other commit may follow."""
         if self._notes:
             notes, self._notes = self._notes, []
-            await self.accept(lambda _: Decided(notes, None))
+            await self.journal.commit(self.session_id, lambda state: Decided(() if state.closed else notes, None))

@@ -62,7 +62,7 @@ class DaemonIdle:
         return reason not in done
 
     async def _reason(self) -> None:
-        # Look again after each wake-up: the commit may have revoked what an earlier one brought.
+        # Look again after each wake-up: the commit that set the flag may be a revoke.
         wake = self._talk.journal.wake(self._talk.session_id)
         while not self._has_reason():
             wake.clear()

@@ -10,7 +10,7 @@ from sideband.core.errors import LeaseLost, StoreError
 from sideband.loop.conversation import Conversation
 from sideband.ports import Lease
 
-# A failed renewal is retried after a quarter of a third of the lease.
+# The lease is renewed after a third of its duration. A failed renewal is retried four times per third.
 RETRIES_PER_THIRD: Final = 4
 
 
@@ -76,7 +76,7 @@ class HeldLease:
             await asyncio.sleep(min(left, self._third / RETRIES_PER_THIRD))
 
     async def ensure(self) -> None:
-        """Renew the lease if less than a third of it is left: the result of what begins now could not be recorded."""
+        """Renew the lease if less than a third of it is left, so that work that begins now can still be committed."""
         if self.lapses and self._loop.time() >= self._renewed_at + 2 * self._third:
             await self._renew()
 

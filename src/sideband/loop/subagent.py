@@ -14,6 +14,7 @@ from sideband.core.hookevents import WorkerEvent
 from sideband.core.messages import text_of
 from sideband.core.propagation import Handed, propagate, seed_child
 from sideband.core.state import SessionState
+from sideband.core.trust import Trust
 from sideband.loop.agent import AgentRun
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, describe
@@ -68,7 +69,9 @@ def envelope(parent: Conversation, task: str) -> Envelope:
 
 async def receive(child: Conversation, handed: Envelope) -> None:
     """Make the propagated reminders live in the child, before its first turn."""
-    await child.commit(lambda state: seed_child(state, handed.reminder_propagation, sub_agent_id=child.session_id))
+    await child.commit(
+        lambda state: seed_child(state, handed.reminder_propagation, sub_agent_id=child.session_id, hop=Trust.OPERATOR)
+    )
 
 
 class WorkerPhase(StrEnum):

@@ -10,7 +10,7 @@ from sideband.core.ledger import Fragment, RequestHead
 from sideband.core.live import LiveIndex
 from sideband.core.messages import Reply, ToolCall, storable_tree
 from sideband.core.state import SessionState
-from sideband.core.turn import Shown, Unusable, can_repeat
+from sideband.core.turn import Shown, Unusable, repeatable_request
 from sideband.loop.cancel import CancelScope, Ended, OutOfTime
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, describe, name_of
@@ -88,9 +88,10 @@ class TurnRunner:
 
     def _plan(self, state: SessionState) -> tuple[Plan, bool]:
         """The request for this state, and whether it repeats the request that a dead process left open."""
-        if can_repeat(state) and state.request is not None:
-            plan = make_plan(self._model, self._view(state, again=state.request.fragments))
-            if plan.route == state.request.route:
+        left = repeatable_request(state)
+        if left is not None:
+            plan = make_plan(self._model, self._view(state, again=left.fragments))
+            if plan.route == left.route:
                 return plan, True
         return make_plan(self._model, self._view(state, again=None)), False
 
@@ -134,6 +135,12 @@ def make_plan(model: Model, view: RequestView) -> Plan:
 def _validated(plan: object, view: RequestView) -> Plan:
     if not isinstance(plan, Plan):
         raise TypeError(f"plan() returned {type(plan).__name__}, not a Plan")
+    # Only plain values: the plan is read again inside the commit, where no code of the model may run.
+    if type(plan.route) is not str:
+        raise TypeError(f"route must be a string, not {shown(plan.route)}")
+    for name in ("shown", "left_out", "unusable", "fragments"):
+        if type(getattr(plan, name)) is not tuple:
+            raise TypeError(f"{name} must be a tuple, not {shown(getattr(plan, name))}")
     for entry in plan.shown:
         # A repeated request may show a reminder that has ended since.
         if type(entry) is not Shown or (view.again is None and entry.reminder_id not in view.live):

@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sideband.core.events import DropReason
-from sideband.core.ledger import Form, Fragment, Ledger, Lifetime, RequestHead
+from sideband.core.ledger import Form, Fragment, Ledger, Lifetime
 from sideband.core.live import LiveIndex, LiveItem
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import Trust
-from sideband.core.turn import Shown, Unusable
+from sideband.core.turn import PlannedRequest, Shown, Unusable
 from sideband.render.budget import Candidate, admitted, allowance, estimate
 from sideband.render.profiles import Cache, Placement, Profile, Wire
 from sideband.render.shapes import (
@@ -62,21 +62,11 @@ class Advice(NamedTuple):
     message: str
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that is ready to be committed and sent.
-
-    `shown` are the reminders in it, `left_out` those that exceed its budget, and `unusable` those that this route can
-    never show. `route` and `fragments` go into the ledger: what the request was built for, and the text it carries in
-    addition to the messages, in order. `head` describes the route so that the request can be rebuilt later (None: it is
-    already on record, or the model does not provide it). `request` is for the model's `complete`.
+class Plan(PlannedRequest, frozen=True, kw_only=True):
+    """A request that is ready to be committed and sent: what is recorded of it, advice for senders of reminders, and the
+    `request` itself, for the model's `complete`.
     """
 
-    shown: tuple[Shown, ...] = ()
-    left_out: tuple[str, ...] = ()
-    unusable: tuple[Unusable, ...] = ()
-    route: str = ""
-    fragments: tuple[Fragment, ...] = ()
-    head: RequestHead | None = None
     advice: tuple[Advice, ...] = ()
     request: Any = None
 

@@ -59,8 +59,8 @@ class AgentOptions(TypedDict, total=False):
     interrupt or a message, or until `wake_seconds` have passed, instead of ending.
 
     `permission` is asked before every tool call. `compactor` is `"keep_last"`, `"summarize"`, a function of messages and
-    reminders, or an object with `compact`. `on_text` is called with text as it arrives, and `on_restart` when a request
-    is sent again after its reply had begun. `queue_after_cancel` is `"hold"` or `"deliver"`.
+    reminders, or an object with `compact`. `on_text` is called with text as it arrives, and `on_restart` before
+    every retry of a request. `queue_after_cancel` is `"hold"` or `"deliver"`.
 
     Time limits: `model_seconds` (600) for a request, `tool_seconds` (120) for a tool without a limit of its own, and
     `hook_seconds` (5) for a hook, a provider, a watcher or a listener.

@@ -9,11 +9,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sideband.core.errors import InvalidOption, shown
-from sideband.models.client import check_key
-from sideband.models.scripted import ScriptedModel
 from sideband.ports import Model, ModelError
 from sideband.render.profiles import Wire
-from sideband.runtime.profiles import BUNDLED, load_profiles
 
 # Every transport, and the form of its model strings.
 TRANSPORTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -88,9 +85,13 @@ def named_model(transport: str, name: str) -> Model:
     """The model with this name, on one of `TRANSPORTS`."""
     match transport:
         case "scripted":
+            from sideband.models.scripted import ScriptedModel  # noqa: PLC0415 - imported when it is needed
+
             return ScriptedModel(the_end=name or "Done.")
         case "local":
             return _local(name)
+    from sideband.runtime.profiles import load_profiles  # noqa: PLC0415 - imported when it is needed
+
     profile = load_profiles().of(f"{transport}:{name}")
     options = _compatible() if transport == "openai-compatible" else {}
     model: Model = _model_class(profile.wire)(profile, model=name, **options)
@@ -98,6 +99,8 @@ def named_model(transport: str, name: str) -> Model:
 
 
 def _local(name: str) -> Model:
+    from sideband.runtime.profiles import BUNDLED, load_profiles  # noqa: PLC0415 - imported when it is needed
+
     if name not in ("", BUNDLED) and not name.endswith(WEIGHTS):
         raise InvalidOption(
             f"there is no local model {shown(name)}; write 'local:' or 'local:FILE{WEIGHTS}'", field="model", value=name
@@ -123,6 +126,8 @@ def _compatible() -> dict[str, Any]:
     # The host alone, because the address may contain a password and this name appears in messages.
     service = f"the server at {_host(url)}"
     key = os.environ.get(KEY_VARIABLE) or "none"
+    from sideband.models.client import check_key  # noqa: PLC0415 - imported when it is needed
+
     check_key(service, key, KEY_VARIABLE)
     return {"base_url": url, "api_key": key, "service": service}
 

@@ -27,7 +27,10 @@ def register_persona_hook(pattern: str, *, pre: HookFunction | None = None, post
 
 
 def register_session_hook(event: str, function: HookFunction) -> None:
-    """Call the function on every occurrence of the event. On a worker event its return value is ignored."""
+    """Call the function on every occurrence of the event.
+
+    On a worker event a returned reminder is refused and reported as HARN-RMD-008.
+    """
     HOOKS.register_session_hook(event, function)
 
 

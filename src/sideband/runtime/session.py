@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 
@@ -15,11 +15,11 @@ from sideband.core.accept import Accepted, RevokeStatus, Selector
 from sideband.core.errors import SessionBusy, shown
 from sideband.core.hookevents import SessionEvent
 from sideband.core.limits import Limits, Throttle
-from sideband.core.messages import as_blocks
+from sideband.core.messages import as_blocks, read_content
 from sideband.core.parse import parse, read_inject_mode
 from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode
-from sideband.core.state import Decided, Decision, Pending, SessionState, Waiting, pending, waiting
+from sideband.core.state import Decided, Decision, Pending, SessionState, ValueT, Waiting, pending, waiting
 from sideband.core.surfaces import Surface
 from sideband.core.transcript import Transcript, Visibility, reminder_event
 from sideband.core.trust import IN_PROCESS, Trust
@@ -34,8 +34,6 @@ from sideband.runtime.transcripts import ReminderOptions
 if TYPE_CHECKING:
     from sideband.loop.agent import AgentRun
 
-ValueT = TypeVar("ValueT")
-
 # Each handle on a session holds leases of its own, so that two handles of one process exclude each other.
 _HANDLES: Final = itertools.count(1)
 
@@ -47,7 +45,7 @@ class RemindOptions(ReminderOptions, total=False):
 
 
 class Session:
-    """One conversation of one agent. Every method is one commit; its result is durable when it returns."""
+    """One conversation of one agent. What a method has accepted or changed is durable when it returns."""
 
     def __init__(self, journal: Journal, session_id: str, *, new_id: Callable[[], str], limits: Limits) -> None:
         self.id = session_id
@@ -104,10 +102,11 @@ class Session:
 
     async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
         """Accept a user message and return its id. `steer` reaches the running turn, `queue` starts the next one."""
-        blocks = as_blocks(content)
+        limits = self.talk.limits
+        blocks = read_content(as_blocks(content), limits)
         wanted = read_inject_mode(mode)
         self._admit()
-        limits, new_id = self.talk.limits, self.talk.new_id()
+        new_id = self.talk.new_id()
         return await self._commit(
             lambda state: accept.accept_message(state, blocks, wanted, IN_PROCESS, new_id=new_id, limits=limits)
         )
@@ -134,10 +133,9 @@ class Session:
 
     async def replace(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
         """Replace the content of a queued message; its id, mode and position stay."""
-        blocks = as_blocks(content)
+        blocks = read_content(as_blocks(content), self.talk.limits)
         self._admit()
-        limits = self.talk.limits
-        await self._commit(lambda state: accept.replace_message(state, message_id, blocks, IN_PROCESS, limits=limits))
+        await self._commit(lambda state: accept.replace_message(state, message_id, blocks, IN_PROCESS))
 
     def _admit(self) -> None:
         """Raise `RateLimited` if this process sends faster than its configured rate."""
@@ -206,9 +204,7 @@ class Session:
 
     async def transcript(self) -> Transcript:
         """The conversation and its reminders as they stand now."""
-        transcript = await self._read(_transcript)
-        # A copy, so that the caller may change the messages.
-        return msgspec.structs.replace(transcript, messages=tuple(map(msgspec.to_builtins, transcript.messages)))
+        return await self._read(_transcript)
 
     async def close(self) -> tuple[Problem, ...]:
         """End the session and everything it still has; return the problems of hooks on `session_end`.
@@ -241,4 +237,5 @@ def _transcript(state: SessionState) -> Transcript:
         reminder_event(entry.reminder, event_id=f"{entry.reminder.id}/audit", visibility=Visibility.INTERNAL)
         for entry in state.audit
     ]
-    return Transcript(messages=tuple(state.messages), events=(*live, *audit))
+    # Copies: the caller may change the messages.
+    return Transcript(messages=tuple(map(msgspec.to_builtins, state.messages)), events=(*live, *audit))

@@ -134,7 +134,7 @@ COMPACTION: Final[Rules] = (
             "core:compaction:strategy-words": "The strategies are `summarize`, `keep_last` and `custom`, and any other word is an error.",
             "core:compaction:summarize": "The strategy `summarize` puts the summary of the older messages before the kept messages.",
             "core:compaction:keep-last": "The strategy `keep_last` keeps the requested number of last messages unchanged.",
-            "core:compaction:one-decision": "One decision returns all events of a compaction, so they are committed together or not at all.",
+            "core:compaction:one-decision": "One decision returns all events of a compaction, so they are committed together or not at all; reminders that went live after the compaction began are left alone.",
             "core:compaction:inbox-is-untouched": "No compaction takes, ages, displaces or drops anything in the inbox.",
             "core:compaction:input-is-unchanged": "`transcript_compact` does not change the transcript that it is given.",
         },

@@ -20,6 +20,7 @@ STATES: Final[Rules] = rules(
         "promises:idempotency:other-payload-conflicts": "The same idempotency key with another payload is refused as `idempotency_conflict`.",
         "promises:idempotency:belongs-to-a-principal": "An id that another principal has taken is refused as `idempotency_conflict`.",
         "promises:user-code:never-inside-a-commit": "No hook, provider, tool, compactor, watcher or model code runs inside a commit or on a thread of the store.",
+        "promises:values:hold-no-reference-into-the-state": "What a method of a session returns can be changed by the caller without any effect on the session.",
         "promises:plan:accepts-cause-no-re-planning": "A request is planned outside its commit, and accepts of any process do not cause it to be planned again.",
         "promises:journal:folding-rebuilds-the-state": "Folding the events of a session's journal gives the state that deciding and applying them gave.",
     },

@@ -25,7 +25,7 @@ from sideband.core.messages import Reply, ToolCall, ToolStatus
 from sideband.core.reminder import Propagate, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.state import SessionState
-from sideband.core.turn import Shown, can_repeat
+from sideband.core.turn import Shown, repeatable_request
 from sideband.ports import Journal
 from sideband.render.plan import Plan
 from sideband.runtime.session import Session
@@ -67,9 +67,8 @@ DEFAULTS: Final[Note] = {"tags": (), "propagate": Propagate.SESSION, "role_hint"
 def plan_for(state: SessionState) -> tuple[Plan, bool]:
     """A request that shows every live reminder, or repeats the open one."""
     shown = tuple(Shown(item.id, "user") for item in state.live)
-    repeats = can_repeat(state)
-    fragments = state.request.fragments if repeats and state.request is not None else ()
-    return Plan(shown=shown, route="a route", fragments=fragments), repeats
+    left = repeatable_request(state)
+    return Plan(shown=shown, route="a route", fragments=() if left is None else left.fragments), left is not None
 
 
 def is_running(machine: "SessionMachine") -> bool:
@@ -201,7 +200,7 @@ class SessionMachine(RuleBasedStateMachine):
         closing = closing and seam is Seam.ITERATION_END and may_compact(self)
         talk = self.session.talk
         taken = self.house.run(talk.drain(seam, closing=closing, calls=talk.open_calls()))
-        assert [item.id for item in taken] == self.naive.drain(seam, closing=closing)
+        assert list(taken) == self.naive.drain(seam, closing=closing)
         if not self.naive.running and talk.lease is not None:
             self.house.run(self.journal.release(talk.lease))
             talk.lease = None

@@ -122,7 +122,7 @@ class Racer:
 
     async def _drain(self, session_id: str) -> list[str]:
         taken = await self._store.commit(session_id, lambda state: drain.drain(state, Seam.ITERATION_START))
-        return [item.id for item in taken]
+        return list(taken)
 
 
 async def main(address: str, name: str, is_planted: str) -> None:

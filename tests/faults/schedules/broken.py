@@ -14,7 +14,6 @@ from sideband.core.events import (
     Expired,
     Fired,
     Idled,
-    InboxItem,
     InjectAccepted,
     InjectDelivered,
     Queued,
@@ -116,7 +115,7 @@ class GoesIdleInTwoCommits(Conversation):
 
     async def drain(
         self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
+    ) -> tuple[str, ...]:
         taken = await super().drain(seam, starting=starting, calls=calls)
         if closing and not taken:
             await self.idle()
@@ -128,7 +127,7 @@ class DrainsOnlyAtTheEnd(Conversation):
 
     async def drain(
         self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
+    ) -> tuple[str, ...]:
         if not closing and seam in (Seam.ITERATION_START, Seam.POST_TOOL_DISPATCH, Seam.ITERATION_END):
             return ()
         return await super().drain(seam, closing=closing, starting=starting, calls=calls)
@@ -139,7 +138,7 @@ class DrainsAfterTheLastRequest(Conversation):
 
     async def drain(
         self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
+    ) -> tuple[str, ...]:
         if closing:
             await self.idle()
             return ()
@@ -153,7 +152,7 @@ class RunsWhatWasInterrupted(Conversation):
 
     async def drain(
         self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
+    ) -> tuple[str, ...]:
         taken = await super().drain(seam, closing=closing, starting=starting, calls=calls)
         return () if seam is Seam.PRE_TOOL_DISPATCH else taken
 
@@ -163,7 +162,7 @@ class NeverInterrupts(Conversation):
 
     async def drain(
         self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[InboxItem, ...]:
+    ) -> tuple[str, ...]:
         if seam is Seam.PRE_TOOL_DISPATCH:
             return ()
         return await super().drain(seam, closing=closing, starting=starting, calls=calls)
@@ -190,7 +189,7 @@ class CommitsAStalePlan(Conversation):
 
     async def open_request(self, plan_for: PlanFor) -> tuple[OpenedTurn, Plan]:
         plan, _ = plan_for(self.state)
-        opened = await self.commit(lambda state: turn.open_request(state, state.basis, shown=plan.shown))
+        opened = await self.commit(lambda state: turn.open_request(state, state.basis, plan, repeats=False))
         assert isinstance(opened, OpenedTurn)
         return opened, plan
 
@@ -300,7 +299,7 @@ class SpeaksAfterItsEnd(Session):
         item = QueuedMessage(
             message_id=self.talk.new_id(), content=blocks, mode=InjectMode(mode), provenance=IN_PROCESS
         )
-        await self.talk.accept(saying(InjectAccepted(item=item)))
+        await self.talk.journal.commit(self.id, saying(InjectAccepted(item=item)))
         return item.message_id
 
 

@@ -91,7 +91,7 @@ class Pair:
         new_id, state = self.new_id("m"), self.core.state
 
         def accepted() -> None:
-            content = [{"type": "text", "text": text}]
+            content = ({"type": "text", "text": text},)
             self.core.decide(accept_message(state, content, mode, provenance_of(who), new_id=new_id, limits=LIMITS))
 
         both(accepted, lambda: self.naive.accept_message(text, mode.value, who, new_id=new_id))
@@ -108,9 +108,8 @@ class Pair:
 
     def replace(self, item: str, text: str, who: Who) -> None:
         def replaced() -> None:
-            content = [{"type": "text", "text": text}]
-            who_asks = provenance_of(who)
-            self.core.decide(replace_message(self.core.state, item, content, who_asks, limits=LIMITS))
+            content = ({"type": "text", "text": text},)
+            self.core.decide(replace_message(self.core.state, item, content, provenance_of(who)))
 
         both(replaced, lambda: self.naive.replace(item, text, who))
 

@@ -16,6 +16,7 @@ from sideband.core.errors import (
 )
 from sideband.core.events import Dropped, DropReason, Event, Started
 from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.messages import read_content
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.state import SessionState
 from sideband.core.trust import IN_PROCESS, Provenance
@@ -119,9 +120,7 @@ def test_an_item_refused_at_the_door_is_recorded_and_changes_nothing() -> None:
 
 def test_a_block_whose_text_is_not_a_string_is_refused() -> None:
     with pytest.raises(InvalidOption, match="the 'text' of a block must be a string, not 5"):
-        accept_message(
-            SessionState(), [{"type": "text", "text": 5}], InjectMode.QUEUE, CLIENT, new_id="m", limits=DEFAULT_LIMITS
-        )
+        read_content([{"type": "text", "text": 5}], DEFAULT_LIMITS)
 
 
 # Capacity.
@@ -206,4 +205,4 @@ def test_a_user_with_too_many_messages_is_told_to_wait_or_revoke() -> None:
 
 
 def sent(state: SessionState, limits: Limits) -> Sequence[Event]:
-    return accept_message(state, a_text(), InjectMode.QUEUE, IN_PROCESS, new_id="m1", limits=limits).events
+    return accept_message(state, tuple(a_text()), InjectMode.QUEUE, IN_PROCESS, new_id="m1", limits=limits).events

@@ -136,7 +136,7 @@ def test_a_handoff_that_arrives_again_brings_nothing(family: Family, told: list[
         handoff = propagate(sessions[parent].state, agent_id="parent", limits=DEFAULT_LIMITS)
         if have_ended:
             child.compact()
-        again = seed_child(child.state, handoff.reminder_propagation, sub_agent_id="child")
+        again = seed_child(child.state, handoff.reminder_propagation, sub_agent_id="child", hop=Trust.OPERATOR)
         assert not again.events
 
 
@@ -158,6 +158,6 @@ def test_of_a_transcript_made_by_hand_a_child_gets_the_newest_of_each_key(each: 
     transcript = Transcript(events=tuple(reminder_event(each, event_id=f"e-{each.id}") for each in reminders))
     child = Session()
     handed = propagate_reminders(transcript, agent_id="parent").reminder_propagation
-    child.decide(seed_child(child.state, handed, sub_agent_id="child"))
+    child.decide(seed_child(child.state, handed, sub_agent_id="child", hop=Trust.OPERATOR))
     newest = {reminder.dedupe_key or reminder.id: reminder.id for reminder in reminders}
     assert child.live_ids == [reminder.id for reminder in reminders if reminder.id in newest.values()]

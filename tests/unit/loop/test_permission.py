@@ -122,7 +122,7 @@ def test_while_permission_is_open_steers_and_interrupts_are_held_and_facts_are_n
         await scene.session.remind("urgent", mode="interrupt_immediate")
         await scene.session.remind("a fact", mode="finish_step")
         # Whoever else drains now, another process for instance, finds only what may pass.
-        taken.append(tuple(item.id for item in await scene.session.talk.drain(Seam.POST_TOOL_DISPATCH)))
+        taken.append(await scene.session.talk.drain(Seam.POST_TOOL_DISPATCH))
 
     asyncio.run(scene.play(permission=Asked(lambda _call: answer())))
     assert taken == [("main-4",)]

@@ -312,7 +312,9 @@ class Planning(ScriptedModel):
     ("planned", "complaint"),
     [
         pytest.param(None, "returned NoneType, not a Plan", id="nothing"),
-        pytest.param(Plan(shown=None), "NoneType", id="nothing-that-it-shows"),  # type: ignore[arg-type]
+        pytest.param(Plan(shown=None), "shown must be a tuple, not None", id="nothing-that-it-shows"),  # type: ignore[arg-type]
+        pytest.param(Plan(left_out=iter(())), "left_out must be a tuple", id="an-iterator"),  # type: ignore[arg-type]
+        pytest.param(Plan(route=None), "route must be a string, not None", id="no-route"),  # type: ignore[arg-type]
         pytest.param(Plan(shown=(1,)), "the plan shows 1, which is not live", id="a-number-that-it-shows"),  # type: ignore[arg-type]
         pytest.param(Plan(shown=(Shown("gone", "user"),)), "not live", id="what-is-not-there"),
         pytest.param(Plan(left_out=("gone",)), "not live", id="leaves-out-what-is-not-there"),

@@ -11,7 +11,7 @@ from sideband.core.drain import drain
 from sideband.core.errors import AlreadyDelivered, TooManyPending
 from sideband.core.events import Event, Idled, InjectAccepted, InjectDelivered, QueuedMessage, Started
 from sideband.core.lifecycle import go_live
-from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.limits import Limits
 from sideband.core.reminder import Draft
 from sideband.core.seams import InjectMode, Seam
 from sideband.core.state import Decided, Decision, SessionState
@@ -260,7 +260,7 @@ def test_a_drain_that_races_a_replace_takes_one_version_whole(twin: Twin) -> Non
             await asyncio.gather(
                 store.commit(
                     "s",
-                    lambda state: replace_message(state, "m", a_text("new new"), CLIENT, limits=DEFAULT_LIMITS),
+                    lambda state: replace_message(state, "m", tuple(a_text("new new")), CLIENT),
                 ),
                 store.commit("s", deciding(a_drain)),
             )
