@@ -14,7 +14,7 @@ import msgspec
 
 from sideband.core.errors import InvalidOption, InvalidReminder, UnknownOption, UnknownPropagate, UnsupportedMode, shown
 from sideband.core.limits import DEFAULT_LIMITS, Limits
-from sideband.core.reminder import MAX_TTL_TURNS, NO_CLAIMS, Draft, Propagate, Reminder, ReminderId, RoleHint, Source
+from sideband.core.reminder import MAX_TTL_TURNS, Draft, Propagate, Reminder, ReminderId, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.surfaces import CLAIMS, RULES, Case, Rules, Surface, spelled
 
@@ -41,23 +41,22 @@ def parse(payload: object, surface: Surface, *, limits: Limits = DEFAULT_LIMITS)
     unknown = [key for key in payload if key not in fields]
     if unknown and not rules.skips_unknown:
         _refuse_unknown(unknown[0], surface)
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"ignored": tuple(map(shown, unknown))} if unknown else {}
     for name, value in payload.items():
         if value is not None and name in fields:
-            field = fields[name]
-            given[field.name] = field.read(value, name, rules, limits)
+            field, read = fields[name]
+            given[field] = read(value, name, rules, limits)
     for name in ("body", "id") if rules.wants_id else ("body",):
         if name not in given:
             raise rules.invalid(f"{name} is required and missing", field=name)
-    meta = given.pop("_meta", NO_CLAIMS)
-    caller_id = given.pop("id", None) if "id" in rules.fields else _idempotency_key(meta, rules, limits)
-    return Draft(
-        caller_id=caller_id,
-        claims={field: given.pop(field) for field in CLAIMS if field in given},
-        meta=meta,
-        ignored=tuple(map(shown, unknown)),
-        **given,
-    )
+    if "id" in given:
+        given["caller_id"] = given.pop("id")
+    if "_meta" in given:
+        meta = given["meta"] = given.pop("_meta")
+        if "id" not in rules.fields:
+            given["caller_id"] = _idempotency_key(meta, rules, limits)
+    claims: dict[str, object] = {name: given.pop(name) for name in CLAIMS if name in given}
+    return Draft(claims=claims, **given) if claims else Draft(**given)
 
 
 def _idempotency_key(meta: Mapping[str, Any], rules: Rules, limits: Limits) -> str | None:
