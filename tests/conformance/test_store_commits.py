@@ -21,6 +21,7 @@ from sideband.core.events import (
     Injected,
     Queued,
     QueuedMessage,
+    Started,
 )
 from sideband.core.limits import Limits
 from sideband.core.seams import InjectMode, Seam
@@ -91,6 +92,19 @@ def test_where_the_commit_of_an_accept_fails_there_is_no_reply_and_no_item(
                 assert await told(store) == []
             await Sender(store).send(a_draft())
             assert len(store.state("s").inbox) == 1
+
+    played(story)
+
+
+@pytest.mark.requirement("store:commit:accept")
+def test_a_decision_may_return_its_events_as_an_iterator(twin: Twin) -> None:
+    def start(_state: SessionState) -> Decided[None]:
+        return Decided(iter((Started(),)), None)  # type: ignore[arg-type]  # a sequence is asked for
+
+    async def story() -> None:
+        async with twin.open() as store:
+            await store.commit("s", start)
+            assert [entry.event for entry in await told(store)] == [Started()]
 
     played(story)
 

@@ -101,7 +101,9 @@ class MemoryStore:
             state.attended = True
         elif lease is not None or self._leases:
             self._attend(state, session_id, lease)
-        events, value = decide(state)
+        decided, value = decide(state)
+        # They are read twice; a decision may return an iterator.
+        events = tuple(decided)
         if events:
             try:
                 fold(events, state)

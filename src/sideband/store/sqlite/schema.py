@@ -15,10 +15,11 @@ import apsw
 
 from sideband.core.errors import StoreDamaged, StoreError, StoreNewer, StoreRefused, StoreUnavailable
 from sideband.store.sqlite import file
-from sideband.store.sqlite.wal import accepted_frames, has_torn_commit
+from sideband.store.sqlite.wal import has_torn_commit, logged_pages
 
 # "SBND" in the header of the file marks it as a store.
 APPLICATION_ID: Final = 0x53424E44
+_LOCKED_BYTE: Final = 0x4000_0000
 _NAMES: Final = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"
 # SQLError is among them because all SQL comes from this package: if SQLite refuses it, the tables are wrong.
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError)
@@ -88,23 +89,23 @@ def _check(connection: apsw.Connection, path: Path) -> None:
     missing = sorted(_made_by(tuple(migrations()[:version])).difference(connection.execute(_NAMES)))
     if missing:
         raise damaged(path, f"it has no {' '.join(missing[0])}")
-    if _is_cut_short(connection, path):
-        raise damaged(path, "it is shorter than its header says")
     wal = Path(f"{path}{file.WAL}")
+    if _is_cut_short(connection, path, wal):
+        raise damaged(path, "it is shorter than its header says")
     if has_torn_commit(connection, wal):
         raise damaged(path, f"a commit in {wal.name} cannot be read, and later commits follow it")
 
 
-def _is_cut_short(connection: apsw.Connection, path: Path) -> bool:
-    """Whether the last page is incomplete; SQLite itself refuses a file that lacks whole pages.
-
-    While the log has frames, pages at the end may be in the log only.
-    """
-    if accepted_frames(connection) > 0:
-        return False
-    expected = connection.pragma("page_count") * connection.pragma("page_size")
-    # Another process may have written to the log in between.
-    return path.stat().st_size < expected and accepted_frames(connection) <= 0
+def _is_cut_short(connection: apsw.Connection, path: Path, wal: Path) -> bool:
+    """Whether a page is neither in the file nor in the log. SQLite checks this itself only while the log is empty."""
+    page_bytes: int = connection.pragma("page_size")
+    last: int = connection.pragma("page_count")
+    # The size is read last: another process may restart the log meanwhile, but only once its pages are in the file.
+    logged = logged_pages(connection, wal)
+    complete = path.stat().st_size // page_bytes
+    # SQLite never writes the page that contains the bytes it locks.
+    unused = _LOCKED_BYTE // page_bytes + 1
+    return any(page not in logged for page in range(complete + 1, last + 1) if page != unused)
 
 
 @cache

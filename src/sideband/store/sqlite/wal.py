@@ -11,6 +11,7 @@ reads the log after a crash would accept the commit, so it is overwritten before
 import contextlib
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,6 +30,7 @@ _WORD: Final = 0xFFFF_FFFF
 class _Frame(NamedTuple):
     """One page in the log; `commits` if it is the last page of a commit."""
 
+    page: int
     commits: bool
     salts: tuple[int, int]
     sums: tuple[int, int]
@@ -49,6 +51,15 @@ def accepted_frames(connection: apsw.Connection) -> int:
     """The number of frames that SQLite has read from the log; -1 if the file has no log."""
     frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     return frames
+
+
+def logged_pages(connection: apsw.Connection, wal: Path) -> frozenset[int]:
+    """The numbers of the pages that SQLite reads from the log."""
+    accepted = accepted_frames(connection)
+    log = _read(wal)
+    if log is None or accepted <= 0:
+        return frozenset()
+    return frozenset(frame.page for frame in islice(log.frames(skip=0), accepted))
 
 
 def ends_in_a_commit(connection: apsw.Connection, wal: Path) -> bool:
@@ -86,9 +97,9 @@ class _Log(NamedTuple):
     def frames(self, *, skip: int) -> Iterator[_Frame]:
         length = FRAME.size + self.page_size
         for start in range(HEADER.size + skip * length, len(self.data) - length + 1, length):
-            _, pages, *words = FRAME.unpack_from(self.data, start)
+            page, pages, *words = FRAME.unpack_from(self.data, start)
             summed = self.data[start : start + 8] + self.data[start + FRAME.size : start + length]
-            yield _Frame(pages > 0, (words[0], words[1]), (words[2], words[3]), summed)
+            yield _Frame(page, pages > 0, (words[0], words[1]), (words[2], words[3]), summed)
 
 
 def _read(wal: Path) -> _Log | None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import apsw
 import pytest
@@ -13,10 +14,12 @@ from sideband.core.seams import InjectMode
 from sideband.core.state import SessionState
 from sideband.core.trust import IN_PROCESS
 from sideband.inspect.sessions import inspect_store
+from sideband.ports import Logged
 from sideband.store.codec import is_as_written
 from sideband.store.inspector import verify
 from sideband.store.sqlite import reader
 from tests.decisions import deciding
+from tests.unit.store.sqlite.test_wal import put
 from tests.unit.store.twins import SqliteTwin, a_start, last_of, played, told, written_at
 
 MESSAGES = 180
@@ -47,6 +50,11 @@ def filled(sqlite: SqliteTwin) -> SqliteTwin:
 
     played(fill)
     return sqlite
+
+
+async def all_of(twin: SqliteTwin) -> list[Logged]:
+    async with twin.open() as store:
+        return await told(store)
 
 
 async def opened(twin: SqliteTwin) -> None:
@@ -138,6 +146,40 @@ def test_a_file_that_was_cut_short_is_refused(filled: SqliteTwin) -> None:
         with pytest.raises(StoreDamaged, match="is damaged"):
             played(lambda: opened(filled))
         assert filled.path.stat().st_size == length, "it stays as it was found"
+
+
+async def left_by_a_crash(twin: SqliteTwin, commits: int) -> tuple[bytes, bytes]:
+    """The file and the log that a process leaves which is killed after its last commit."""
+    async with twin.open() as store:
+        for _ in range(commits):
+            await store.commit("short", a_start)
+        return twin.path.read_bytes(), Path(f"{twin.path}-wal").read_bytes()
+
+
+@pytest.mark.requirement("store:open:damaged-or-newer-is-refused")
+@pytest.mark.parametrize("commits", [1, 20])
+def test_a_file_that_was_cut_short_is_refused_after_a_crash_too(filled: SqliteTwin, commits: int) -> None:
+    whole, log = played(lambda: left_by_a_crash(filled, commits))
+    filled.path.unlink()
+    for length in (len(whole) - 4 * 4096, len(whole) - 3 * 4096 - 100, len(whole) // 2):
+        put(filled, whole[:length], log)
+        with pytest.raises(StoreDamaged, match="it is shorter than its header says"):
+            played(lambda: opened(filled))
+        assert filled.path.stat().st_size == length, "it stays as it was found"
+    put(filled, whole, log)
+    assert len(played(lambda: all_of(filled))) == MESSAGES + 30 + commits
+
+
+def test_a_file_whose_last_pages_are_still_in_the_log_is_opened(sqlite: SqliteTwin) -> None:
+    async def crash_before_a_checkpoint() -> tuple[bytes, bytes]:
+        async with sqlite.open() as store:
+            await store.commit("long", deciding(many_messages))
+            return sqlite.path.read_bytes(), Path(f"{sqlite.path}-wal").read_bytes()
+
+    whole, log = played(crash_before_a_checkpoint)
+    assert len(whole) < len(log) // 2
+    put(sqlite, whole, log)
+    assert len(played(lambda: all_of(sqlite))) == MESSAGES
 
 
 @pytest.mark.requirement("store:open:damaged-or-newer-is-refused")
