@@ -96,7 +96,6 @@ class DemoSession:
         self.state = SessionState()
         self.journal: list[Event] = []
         self.labels: dict[str, str] = {}
-        self.commit((Started(),))
 
     def commit(self, events: Iterable[Event]) -> None:
         for event in events:

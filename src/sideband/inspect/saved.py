@@ -247,7 +247,11 @@ def _found(shelf: Shelf, requests: list[_Sent], turn: int | None) -> tuple[int, 
     """The request of this turn and its index; if a void turn's number was used again, the last request of that number."""
     session = f"session {shown(shelf.session_id)}"
     if not requests:
-        why = "the requests have been pruned" if shelf.pruned_through else "no request has been sent yet"
+        why = (
+            "the kept part of its journal holds no request"
+            if shelf.pruned_through
+            else "no request has been sent yet"
+        )
         raise InvalidOption(f"{session} has no recorded request: {why}; --next shows the next one", field="session")
     turns = [sent.committed.turn for sent in requests]
     wanted = turns[-1] if turn is None else turn

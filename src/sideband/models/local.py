@@ -1,4 +1,4 @@
-"""A small model on this machine, without a key and without a network. Run as a program, this module is its server."""
+"""A small model on this machine, without a key and without a network."""
 
 import asyncio
 import os
@@ -6,7 +6,6 @@ import re
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from openai import AsyncOpenAI
 
+from sideband.models import llama_server
 from sideband.models.client import Endpoint
 from sideband.models.openai import NO_KEY, ChatModel, client_at
 from sideband.ports import ModelError
@@ -58,7 +58,7 @@ class LocalServer:
 
     async def __aenter__(self) -> str:
         """Start the server and return its address once it accepts connections."""
-        command = (sys.executable, "-m", "sideband.models.local", str(self._weights), str(self._context_window))
+        command = (sys.executable, "-P", llama_server.__file__, str(self._weights), str(self._context_window))
         pipe = asyncio.subprocess.PIPE
         with tempfile.TemporaryFile() as log:
             self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=log)
@@ -142,28 +142,3 @@ class LocalModel(ChatModel):
         weights = Path(endpoint.base_url or "")
         async with LocalServer(weights) as url, client_at(endpoint._replace(base_url=f"{url}/v1")) as client:
             yield client
-
-
-def _serve() -> None:
-    """The server process: `weights context_window` are its arguments; it ends when its standard input is closed."""
-    weights, context_window = sys.argv[1:]
-    # Imported by name: the package has no type information and belongs to no extra.
-    xllamacpp = import_module("xllamacpp")
-    params = xllamacpp.CommonParams()
-    params.model.path = weights
-    params.n_ctx = int(context_window)
-    # One slot, so that each turn finds the prompt cache of the turn before.
-    params.n_parallel = 1
-    params.use_jinja = True
-    # The server's threads never yield, so leave half of the cores to the agent.
-    params.cpuparams.n_threads = max((os.cpu_count() or 1) // 2, 1)
-    server = xllamacpp.Server(params)
-    sys.stdout.write(f"{server.listening_address}\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    # The server's threads would block a regular interpreter exit.
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    _serve()

@@ -85,7 +85,7 @@ def test_of_a_pruned_session_the_turns_that_are_left_can_be_shown(durable: Twin,
             session = await a_session(store, "s")
             model = await a_talk(session, service, ANTHROPIC)
             await prune(durable, keep=0)
-            assert "session 's' has no recorded request: the requests have been pruned" in refusal(
+            assert "session 's' has no recorded request: the kept part of its journal holds no request" in refusal(
                 capsys, address(durable)
             )
             service.will_answer(ANTHROPIC.says("Well."))
