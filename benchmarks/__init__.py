@@ -1,1 +1,1 @@
-"""Speed, measured beside something that gives the figures a meaning: `python -m benchmarks`."""
+"""Benchmarks; each figure is compared with a baseline."""

@@ -12,7 +12,7 @@ import orjson
 
 from benchmarks.effort import Effort
 from benchmarks.placements import EVERY, SYSTEM, TOOL, TOOLS, turn_messages
-from benchmarks.timing import Call
+from benchmarks.stopwatch import Call
 from benchmarks.ways import CLAUDE
 from sideband.core.live import LiveIndex
 from sideband.core.reminder import Reminder, ReminderId
@@ -109,7 +109,7 @@ def _next_turns(session: Session, turns: int) -> list[int]:
     for number in range(turns, turns + ROUND):
         session.add_turn(number)
         spent.append(session.timed(a_live(1, number)))
-    # The first finds nothing of the session where it is quickly reached.
+    # The first call runs with a cold cache.
     return spent[1:]
 
 

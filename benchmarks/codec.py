@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from benchmarks.effort import Effort, Progress
 from benchmarks.report import Figure, Report, Table, duration, times
-from benchmarks.timing import Call, Spread, interleaved
+from benchmarks.stopwatch import Call, Spread, interleaved
 from sideband.core.parse import parse, parse_json
 from sideband.core.reminder import MAX_TTL_TURNS, Propagate, Reminder, ReminderId, RoleHint, Source, mint
 from sideband.core.seams import Mode

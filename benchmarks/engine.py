@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.effort import Effort, Progress
 from benchmarks.report import Figure, Report, Table, Target, duration, times
-from benchmarks.timing import FEWEST_CALLS, Call, above, clock_cost, median_call
+from benchmarks.stopwatch import FEWEST_CALLS, Call, above, clock_cost, median_call
 from benchmarks.workloads import ON_INBOX, ON_LIVE, SUBJECTS, Operation, with_live, with_waiting
 
 PART: Final = "engine"

@@ -1,4 +1,4 @@
-"""A model service in a process of its own, which says the same to everybody: `python -m benchmarks.sink` prints its port."""
+"""A model service in a process of its own, which gives every client the same answer: `python -m benchmarks.sink` prints its port."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -101,8 +101,8 @@ def _peaks() -> dict[str, int]:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    # A plain terminal: what a command finds out about colours is no part of its start. Nor is compiling: the first start
-    # leaves its bytecode to all that follow, also where whoever runs the benchmark wants none written.
+    # A plain terminal, because the detection of colours is not part of the start. Bytecode is written even if the user
+    # has turned that off, because compiling is not part of the start either.
     environment = {**os.environ, "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": ""}
     return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603 - our own commands
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from benchmarks.indexed import Indexed
 from benchmarks.naive import NaiveList
-from benchmarks.timing import Call
+from benchmarks.stopwatch import Call
 from sideband.core.reminder import MAX_TTL_TURNS, Draft, Reminder, ReminderId, Source, mint
 
 BODY: Final = "A file changed on disk since it was read. Read it again before editing."

@@ -1,10 +1,8 @@
 """User code and the store: no hook, provider, tool, compactor or model runs inside a commit, on any store."""
 
-import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,16 +11,15 @@ from sideband.core.events import QueuedMessage, RequestCommitted
 from sideband.core.limits import Limits
 from sideband.core.messages import Message, Reply, ToolCall
 from sideband.core.reminder import Reminder
-from sideband.loop.hooks import Hooks
-from sideband.ports import FileChange, OnText, ToolContext, ToolOutput
+from sideband.loop.hooks import HookFunction, Hooks
+from sideband.ports import FileChange, ModelError, OnText, ToolContext, ToolOutput
 from sideband.providers.registry import Registry
 from sideband.render.plan import Plan
 from sideband.render.view import RequestView
-from sideband.runtime.session import Session
 from sideband.testing import ScriptedModel
 from tests.loop_builders import a_reply
 from tests.stored_agents import a_session, a_victim, is_shown, run
-from tests.unit.store.twins import MemoryTwin, Twin, played, told
+from tests.unit.store.twins import Twin, played, told
 from tests.waiting import until
 
 WIDE = Limits(pending_per_session=10**6)
@@ -64,7 +61,7 @@ class AModel(ScriptedModel):
 
 
 class UserCode:
-    """A tool, a compactor, a watcher, someone to ask for permission, and a listener."""
+    """A tool, a compactor, a watcher, a permission, and listeners."""
 
     name = "work"
     description = "Works."
@@ -93,6 +90,9 @@ class UserCode:
     async def on_text(self, _text: str) -> None:
         self.calls.note("on_text")
 
+    def on_restart(self, _attempt: int, _error: ModelError) -> None:
+        self.calls.note("on_restart")
+
 
 @pytest.mark.requirement("promises:user-code:never-inside-a-commit")
 def test_no_user_code_runs_inside_a_commit_or_on_a_thread_of_the_store(twin: Twin) -> None:
@@ -100,8 +100,8 @@ def test_no_user_code_runs_inside_a_commit_or_on_a_thread_of_the_store(twin: Twi
     code = UserCode(calls)
     hooks, providers = Hooks(), Registry()
 
-    def a_plain_hook(_context: object) -> None:
-        calls.note("hook")
+    def a_hook(name: str) -> HookFunction:
+        return lambda _context: calls.note(name)
 
     async def a_tool_hook(_context: object) -> dict[str, Any]:
         calls.note("tool hook")
@@ -110,14 +110,18 @@ def test_no_user_code_runs_inside_a_commit_or_on_a_thread_of_the_store(twin: Twi
     def a_provider(_context: object) -> None:
         calls.note("provider")
 
-    hooks.register_session_hook("post_turn", a_plain_hook)
+    hooks.register_session_hook("post_turn", a_hook("session hook"))
+    hooks.register_session_hook("session_end", a_hook("hook at the end"))
     hooks.register_tool_hook("*", pre=a_tool_hook)
+    hooks.register_step_hook(pre=a_hook("before a step"), post=a_hook("after a step"))
+    hooks.register_persona_hook("*", pre=a_hook("before an agent"), post=a_hook("after an agent"))
     providers.register(id="mine", subscribes_to=["post_turn"], evaluate=a_provider)
 
     async def story() -> None:
         async with twin.open() as store:
             session = await a_session(store)
-            model = AModel([a_reply("work", tokens=95), a_reply("work"), "Done."], calls)
+            fails = ModelError("overloaded", retryable=True)
+            model = AModel([fails, a_reply("work", tokens=95), a_reply("work"), "Done."], calls)
             await run(
                 session,
                 model=model,
@@ -129,7 +133,9 @@ def test_no_user_code_runs_inside_a_commit_or_on_a_thread_of_the_store(twin: Twi
                 watcher=code,
                 permission=code,
                 on_text=code.on_text,
+                on_restart=code.on_restart,
             )
+            await session.close()
 
     played(story)
     names = {
@@ -140,39 +146,26 @@ def test_no_user_code_runs_inside_a_commit_or_on_a_thread_of_the_store(twin: Twi
         "watcher",
         "permission",
         "on_text",
-        "hook",
+        "on_restart",
+        "session hook",
+        "hook at the end",
         "tool hook",
+        "before a step",
+        "after a step",
+        "before an agent",
+        "after an agent",
         "provider",
     }
     assert calls.made == names
     assert calls.inside == set()
 
 
-@asynccontextmanager
-async def a_flood(twin: Twin, session: Session) -> AsyncIterator[None]:
-    """Accepts without end: from another process, or from another task where only one process has the store."""
-    if not isinstance(twin, MemoryTwin):
-        async with a_victim(twin, "send") as victim:
-            await victim.line()
-            yield
-        return
-
-    async def send() -> None:
-        while True:
-            await session.remind("Another fact.")
-            await asyncio.sleep(0)
-
-    sending = asyncio.ensure_future(send())
-    yield
-    sending.cancel()
-
-
 @pytest.mark.requirement("promises:plan:accepts-cause-no-re-planning")
-def test_a_flood_of_accepts_from_another_process_causes_no_re_planning(twin: Twin) -> None:
+def test_a_flood_of_accepts_from_another_process_causes_no_re_planning(durable: Twin) -> None:
     turns = 12
 
     async def story() -> None:
-        async with twin.open() as store:
+        async with durable.open() as store:
             session = await a_session(store, limits=WIDE)
 
             async def more_arrives(_view: RequestView) -> Reply:
@@ -181,7 +174,8 @@ def test_a_flood_of_accepts_from_another_process_causes_no_re_planning(twin: Twi
 
             calls = Calls()
             model = AModel([more_arrives] * (turns - 1), calls)
-            async with a_flood(twin, session):
+            async with a_victim(durable, "send") as victim:
+                await victim.line()
                 await run(session, model=model, tools=[UserCode(calls)], max_turns=turns)
             requests = [entry for entry in await told(store) if isinstance(entry.event, RequestCommitted)]
             assert len(requests) >= turns - 1

@@ -248,9 +248,7 @@ def _found(shelf: Shelf, requests: list[_Sent], turn: int | None) -> tuple[int, 
     session = f"session {shown(shelf.session_id)}"
     if not requests:
         why = (
-            "the kept part of its journal holds no request"
-            if shelf.pruned_through
-            else "no request has been sent yet"
+            "the kept part of its journal holds no request" if shelf.pruned_through else "no request has been sent yet"
         )
         raise InvalidOption(f"{session} has no recorded request: {why}; --next shows the next one", field="session")
     turns = [sent.committed.turn for sent in requests]

@@ -77,6 +77,7 @@ LOOP_TARGETS: Final = (
 RENDERING_TARGETS: Final = (
     ("cost beside the law, relative error", 1e-9),
     ("building a request at turn 4, beside orjson over the whole body", 0.25),
+    ("an official client, CPU time over httpx2", 600e3),
 )
 # Not measured where the other frameworks are not installed.
 PEER_TARGETS: Final = (

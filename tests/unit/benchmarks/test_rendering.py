@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from benchmarks.drawing import PICTURE, drawn
+from benchmarks.chart import PICTURE, drawn
 from benchmarks.placements import BYTES, EVERY, Load, priced, trace
 from benchmarks.rendering import MAX_ERROR
 from benchmarks.ways import ANTHROPIC, GROUPS, Group

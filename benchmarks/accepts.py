@@ -1,34 +1,32 @@
-"""What is done to a store file while it is measured; parts of it in a process of its own."""
+"""Accepts into a store while it is measured; some of them in a child process."""
 
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Final
 
-from sideband.core.accept import accept
+from sideband.core.accept import Accepted, accept
 from sideband.core.errors import TooManyPending
-from sideband.core.events import Event
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.parse import parse
 from sideband.core.reminder import Draft
-from sideband.core.state import SessionState
+from sideband.core.state import Decision
 from sideband.core.surfaces import Surface
 from sideband.core.trust import IN_PROCESS
 from sideband.ports import Journal
 from sideband.runtime.session import Session
 from sideband.runtime.system import new_id
 from sideband.store.sqlite import open_sqlite
-from tests.decisions import deciding
 
 BODY: Final = "src/auth.py changed on disk; re-read it before editing. " * 5
 SESSION: Final = "main"
 AT_ONCE: Final = 64
 STATUS: Final = Path("/proc/self/status")
 
-# As many as one likes may wait: what is measured is the store.
+# No limit on pending items: only the store is measured.
 ROOMY: Final = Limits(pending_per_session=10**9, pending_per_source={})
 
 
@@ -37,16 +35,17 @@ def a_draft() -> Draft:
     return parse({"body": BODY, "tags": ["file"], "ttl_turns": 2}, Surface.SESSION, limits=ROOMY)
 
 
-def accepting(draft: Draft, *, limits: Limits = ROOMY) -> Callable[[SessionState], Iterable[Event]]:
-    """The decision of an accept."""
-    return lambda state: accept(state, draft, IN_PROCESS, new_id=new_id(), limits=limits).events
+def an_accept(draft: Draft, *, limits: Limits = ROOMY) -> Decision[Accepted]:
+    """The decision to accept this draft once."""
+    reminder_id = new_id()
+    return lambda state: accept(state, draft, IN_PROCESS, new_id=reminder_id, limits=limits)
 
 
-# The least that makes something durable.
+# The baseline: append and sync.
 
 
 def append_and_sync(path: Path, calls: int) -> list[int]:
-    """How long each of so many appends takes, of as many bytes as an accept writes, each with its own sync."""
+    """The time of each of `calls` appends, each with its own sync and as many bytes as an accept writes."""
     line = b"x" * 700
     spent: list[int] = []
     with path.open("ab", buffering=0) as file:
@@ -58,11 +57,11 @@ def append_and_sync(path: Path, calls: int) -> list[int]:
     return spent
 
 
-# The same with a store.
+# Accepts into a store.
 
 
 async def a_session(store: Journal, session_id: str) -> Session:
-    """A session as a program holds it: what is measured begins with what it says, and ends with the answer."""
+    """A session as a program uses it: a measured call begins with the text and ends with the acknowledgement."""
     await store.open(session_id)
     return Session(store, session_id, new_id=new_id, limits=ROOMY)
 
@@ -78,9 +77,9 @@ async def one_by_one(store: Journal, calls: int) -> list[int]:
 
 
 async def at_once(store: Journal, each: int, *, name: str = SESSION, sessions: int = 8) -> float:
-    """Nanoseconds per accept of so many senders, each of whom sends the next when the last was acknowledged.
+    """Nanoseconds per accept with `AT_ONCE` senders; each sends the next reminder when the last was acknowledged.
 
-    They share so many sessions, called by that name and a number.
+    The senders share `sessions` sessions, which are named by `name` and a number.
     """
     held = [await a_session(store, f"{name}-{number}") for number in range(sessions)]
 
@@ -95,36 +94,36 @@ async def at_once(store: Journal, each: int, *, name: str = SESSION, sessions: i
 
 
 async def grow(store: Journal, session_id: str, events: int) -> None:
-    """A session that has lived for so many events: reminders come, and displace those of their key."""
+    """Write `events` events to a session: reminders, some of which displace an earlier one with their key."""
     draft = a_draft()
     while events > 0:
         drafts = [_keyed(draft, number) for number in range(min(events, 250))]
-        accepted = await asyncio.gather(*(store.commit(session_id, deciding(accepting(each))) for each in drafts))
-        events -= sum(map(len, accepted))
+        accepted = await asyncio.gather(*(store.commit(session_id, an_accept(each)) for each in drafts))
+        events -= sum(1 + each.deduped_count for each in accepted)
 
 
 def _keyed(draft: Draft, number: int) -> Draft:
     return Draft(body=draft.body, tags=draft.tags, ttl_turns=draft.ttl_turns, dedupe_key=f"file:{number % 50}")
 
 
-# In a process of its own.
+# Roles of a child process.
 
 
 async def neighbour(path: str, _number: str) -> None:
-    """Accepts one reminder for each line it reads, and says when it was asked for."""
+    """Accept one reminder for each line of input, and print when the commit was asked for."""
     store = await open_sqlite(path)
     await store.open(SESSION)
-    decide = accepting(a_draft())
+    draft = a_draft()
     _say("ready")
     while await asyncio.to_thread(sys.stdin.readline):
         start = perf_counter_ns()
-        await store.commit(SESSION, deciding(decide))
+        await store.commit(SESSION, an_accept(draft))
         _say(str(start))
     await store.close()
 
 
 async def opened(path: str, _number: str) -> None:
-    """Says how long it took to open a session."""
+    """Print how long it takes to open a session."""
     store = await open_sqlite(path)
     start = perf_counter_ns()
     await store.open(SESSION)
@@ -133,18 +132,17 @@ async def opened(path: str, _number: str) -> None:
 
 
 async def refused(path: str, number: str) -> None:
-    """Says by how many bytes the process has grown while so many reminders were refused."""
+    """Print by how many bytes the process grows while `number` reminders are refused."""
     store = await open_sqlite(path)
     limits = Limits(pending_per_session=DEFAULT_LIMITS.pending_per_session, pending_per_source={})
     draft = a_draft()
     for _ in range(limits.pending_per_session):
-        await store.commit(SESSION, deciding(accepting(draft, limits=limits)))
-    decide = accepting(draft, limits=limits)
+        await store.commit(SESSION, an_accept(draft, limits=limits))
     before, left = _resident(), int(number)
     while left > 0:
         crowd = min(left, 500)
         outcomes = await asyncio.gather(
-            *(store.commit(SESSION, deciding(decide)) for _ in range(crowd)), return_exceptions=True
+            *(store.commit(SESSION, an_accept(draft, limits=limits)) for _ in range(crowd)), return_exceptions=True
         )
         assert all(isinstance(outcome, TooManyPending) for outcome in outcomes)
         left -= crowd
@@ -153,7 +151,7 @@ async def refused(path: str, number: str) -> None:
 
 
 def _resident() -> int:
-    """The bytes of this process that are in memory."""
+    """The resident memory of this process, in bytes."""
     for line in STATUS.read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024

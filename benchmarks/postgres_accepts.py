@@ -1,4 +1,4 @@
-"""What is done to a PostgreSQL store while it is measured, and to a plain table beside it."""
+"""Accepts into a PostgreSQL store while it is measured, and inserts into a plain table for comparison."""
 
 import asyncio
 import sys
@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from benchmarks import storing
+from benchmarks import accepts
 from benchmarks.effort import Effort, Progress
+from sideband.core.state import Decided
 from sideband.store.postgres import open_postgres
-from tests.decisions import deciding, saying
 from tests.postgres import Server
 
 ROOT: Final = Path(__file__).parents[1]
-# As on a server that people rely on: what is committed is on the disk.
+# A commit is on the disk, as on a production server.
 OPTIONS: Final = "-c shared_buffers=64MB -c listen_addresses= -c max_connections=40"
 # As many bytes as an accept writes, and as many indexes.
 BODY: Final = b"x" * 700
@@ -53,7 +53,7 @@ async def _costs(url: str, part: str, effort: Effort, progress: Progress) -> Cos
     await plain.execute(_TABLE)
     store = await open_postgres(url)
     # Sessions are known and statements prepared before anything is measured.
-    await storing.at_once(store, 2)
+    await accepts.at_once(store, 2)
     await _inserts(plain, 1, 6)
     row: list[int] = []
     single: list[int] = []
@@ -62,9 +62,9 @@ async def _costs(url: str, part: str, effort: Effort, progress: Progress) -> Cos
     for done in range(1, effort.rounds + 1):
         # In turn, since how long a sync takes depends on what else the disk has to do.
         row += await _inserts(plain, 1, calls)
-        single += await storing.one_by_one(store, calls)
-        rows.append(sum(await _inserts(plain, storing.AT_ONCE, each)) / (storing.AT_ONCE * each))
-        grouped.append(await storing.at_once(store, each))
+        single += await accepts.one_by_one(store, calls)
+        rows.append(sum(await _inserts(plain, accepts.AT_ONCE, each)) / (accepts.AT_ONCE * each))
+        grouped.append(await accepts.at_once(store, each))
         progress.step(part, done, effort.rounds + 1)
     await plain.close()
     await store.close()
@@ -74,7 +74,7 @@ async def _costs(url: str, part: str, effort: Effort, progress: Progress) -> Cos
 
 
 async def _inserts(plain: psycopg.AsyncConnection[Any], rows: int, calls: int) -> list[int]:
-    """How long each of so many transactions takes that do nothing but insert rows."""
+    """The time of each of `calls` transactions that only insert rows."""
     values = ["main"] * rows, ["queued"] * rows, [BODY] * rows
     spent: list[int] = []
     for _ in range(calls):
@@ -86,17 +86,17 @@ async def _inserts(plain: psycopg.AsyncConnection[Any], rows: int, calls: int) -
 
 
 async def _wakes(url: str, number: int) -> list[int]:
-    """From the moment in which one process asks for a commit to that in which another has heard of it."""
+    """The time from the call of `commit` in one process to the wake-up in another."""
     store = await open_postgres(url)
-    await store.open(storing.SESSION)
-    command = (sys.executable, "-m", "benchmarks.storing_postgres", url)
+    await store.open(accepts.SESSION)
+    command = (sys.executable, "-m", "benchmarks.postgres_accepts", url)
     other = await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     assert other.stdin is not None
     assert other.stdout is not None
     await other.stdout.readline()
-    wake = store.wake(storing.SESSION)
+    wake = store.wake(accepts.SESSION)
     spent: list[int] = []
     for _ in range(number):
         wake.clear()
@@ -111,15 +111,15 @@ async def _wakes(url: str, number: int) -> list[int]:
 
 
 async def neighbour(url: str) -> None:
-    """In a process of its own: accepts one reminder for each line it reads, and says when it was asked for."""
+    """In a child process: accept one reminder for each line of input, and print when the commit was asked for."""
     store = await open_postgres(url)
-    await store.open(storing.SESSION)
-    decide = storing.accepting(storing.a_draft())
-    await store.commit(storing.SESSION, saying())
+    await store.open(accepts.SESSION)
+    draft = accepts.a_draft()
+    await store.commit(accepts.SESSION, lambda _: Decided((), None))
     print("ready", flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         start = perf_counter_ns()
-        await store.commit(storing.SESSION, deciding(decide))
+        await store.commit(accepts.SESSION, accepts.an_accept(draft))
         print(start, flush=True)
     await store.close()
 

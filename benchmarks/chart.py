@@ -1,4 +1,4 @@
-"""The picture of what placements cost: `python -m benchmarks.drawing` writes the one in the documentation."""
+"""The chart of what placements cost: `python -m benchmarks.chart` writes the one in the documentation."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
