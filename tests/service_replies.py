@@ -6,12 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sideband.core.events import Usage
 from sideband.core.messages import ToolCall
 from tests.loopback import Stream, sse
 
-# The usage that every reply reports.
-USAGE: Final = Usage(prompt_tokens=100, cached_tokens=60, written_tokens=30, output_tokens=7)
 SIGNATURE: Final = base64.urlsafe_b64encode(b"signed by the service").decode()
 
 Event = dict[str, Any]

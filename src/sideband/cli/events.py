@@ -13,7 +13,6 @@ from sideband.cli.app import REFUSALS, refuse
 from sideband.core.errors import InvalidOption
 from sideband.inspect.events import HEADING, EventLine, EventQuery, as_json, as_row, check_filter, read_lines
 from sideband.inspect.report import private_file
-from sideband.runtime.store import sqlite_path
 
 OK: Final = 0
 INTERRUPTED: Final = 130
@@ -99,6 +98,8 @@ def _refuse_store(path: Path, store_url: str) -> None:
     """Raise `InvalidOption` if the export would overwrite a file of the store."""
     if not store_url.startswith("sqlite:"):
         return
+    from sideband.runtime.store import sqlite_path  # noqa: PLC0415 - the help of a command does not need it
+
     store = Path(sqlite_path(store_url)).expanduser().resolve()
     if path.expanduser().resolve() in [store.with_name(store.name + suffix) for suffix in _STORE_SUFFIXES]:
         raise InvalidOption(f"{path} belongs to the store; export to another file", field="export", value=str(path))

@@ -19,6 +19,7 @@ OK: Final = 0
 STRICTEST: Final = "strictest template"
 WIDTH: Final = 100
 INDENT: Final = 5
+_BOUND: Final = "its thinking is valid only while earlier messages stay unchanged"
 
 
 def profiles(
@@ -63,12 +64,12 @@ def placement(profile: Profile) -> tuple[str, str]:
     if chosen is Placement.NATIVE:
         return (
             chosen.value,
-            "its thinking is valid only while earlier messages stay unchanged, and its own reminder slot is followed and clears itself",
+            f"{_BOUND}, and the model obeys inline system entries, which the provider removes by itself",
         )
     if profile.prefix_bound_thinking:
         return (
             chosen.value,
-            "its thinking is valid only while earlier messages stay unchanged, and no slot is known that is followed and clears itself",
+            f"{_BOUND}, and no inline entry is known that the model obeys and the provider removes",
         )
     return chosen.value, "at the end of the request, reminders keep the prompt cache intact"
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from sideband.cli.app import REFUSALS, refuse
 from sideband.core.errors import InvalidOption
 from sideband.core.ledger import RequestHead
+from sideband.inspect.report import printable
 from sideband.inspect.request import ExplainedRequest, explain_request
 from sideband.inspect.saved import Making, RequestOutcome, Saved, recorded_making, saved_request
 from sideband.inspect.scene import SceneError, read_scene
@@ -202,7 +203,7 @@ def _of_session(store_url: str, choice: _ModelChoice, wanted: _RequestChoice) ->
 
 def _print_json(output: RenderOutput) -> None:
     explained, saved = output.explained, output.saved
-    rendered, used = explained.rendered, explained.share
+    plan, used = explained.plan, explained.share
     about = {} if saved is None else {"session": saved.session_id, "outcome": saved.outcome, "as_sent": saved.exact}
     document = {
         **about,
@@ -210,15 +211,15 @@ def _print_json(output: RenderOutput) -> None:
         "wire": explained.profile.wire,
         "placement": explained.placement,
         "turn": explained.turn,
-        "betas": rendered.request.betas,
+        "betas": plan.request.betas,
         "reminders": [outcome._asdict() for outcome in explained.outcomes],
-        "advice": [entry._asdict() for entry in rendered.advice],
+        "advice": [entry._asdict() for entry in plan.advice],
         "tokens": {"total": used.tokens, "read": used.read, "written": used.written, "plain": used.plain},
         "cached_share": used.read / used.tokens,
         "not_cached_because": used.why_none,
         "relative_cost": explained.relative,
         "parts": [part._asdict() for part in explained.parts],
-        "body": rendered.request.body.decode(),
+        "body": plan.request.body.decode(),
     }
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
 
@@ -227,8 +228,8 @@ def _print_text(output: RenderOutput) -> None:
     """Print the parts of the body in colours, or with a label before each part if there are no colours."""
     console, explained = Console(highlight=False), output.explained
     for line in (*_heading(output), *_reminders(explained)):
-        console.out(_escaped(line), highlight=False)
-    size = len(explained.rendered.request.body)
+        console.out(printable(line), highlight=False)
+    size = len(explained.plan.request.body)
     console.out(f"\nBody, {size:,} bytes", highlight=False)
     if console.is_terminal and not console.no_color:
         _print_colours(console, explained)
@@ -247,14 +248,14 @@ def _print_colours(console: Console, explained: ExplainedRequest) -> None:
 
 
 def _texts(explained: ExplainedRequest) -> Iterator[tuple[Part, str]]:
-    body = explained.rendered.request.body
+    body = explained.plan.request.body
     return ((part, _escaped(body[part.start : part.end].decode())) for part in explained.parts if part.start < part.end)
 
 
 def _heading(output: RenderOutput) -> Iterator[str]:
     explained, saved = output.explained, output.saved
     yield f"{output.model}: wire {explained.profile.wire.value}, placement {explained.placement.value}"
-    yield f"turn {explained.turn}, betas: {', '.join(explained.rendered.request.betas) or 'none'}"
+    yield f"turn {explained.turn}, betas: {', '.join(explained.plan.request.betas) or 'none'}"
     if saved is not None:
         yield f"session {saved.session_id}: {_how(saved)}"
         if not saved.has_head:
@@ -280,7 +281,7 @@ def _reminders(explained: ExplainedRequest) -> Iterator[str]:
     for outcome in explained.outcomes:
         where = f"{outcome.state} as {outcome.role}, {outcome.scope}" if outcome.role else outcome.state
         yield f"  {outcome.number}  {where}: {shorten(outcome.body, 60)}{f' ({outcome.why})' if outcome.why else ''}"
-    for code, message in explained.rendered.advice:
+    for code, message in explained.plan.advice:
         yield f"  {code}: {message}"
 
 
@@ -297,7 +298,7 @@ def _costs(explained: ExplainedRequest) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """The text with unprintable characters escaped as in JSON."""
+    """JSON text with unprintable characters escaped, so that it is still the same JSON."""
     return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 

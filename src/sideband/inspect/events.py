@@ -11,9 +11,8 @@ from sideband.core.events import Event, InjectAccepted, Injected, Queued
 from sideband.core.ids import uuid7_ms
 from sideband.core.topic import KINDS, Correlation, publish
 from sideband.inspect.report import moment, printable
-from sideband.inspect.sessions import inspect_store, shelf_of
+from sideband.inspect.sessions import inspect_store, stored_session
 from sideband.ports import Journal, Logged
-from sideband.runtime.store import open_store
 from sideband.store.inspector import Inspector
 
 PREFIX: Final = "transcript."
@@ -101,6 +100,8 @@ async def read_lines(
     store_url: str, wanted: EventQuery, *, notify: Callable[[str], None]
 ) -> AsyncGenerator[EventLine, None]:
     """Yield the events that match; `notify` is called with remarks for the user."""
+    from sideband.runtime.store import open_store  # noqa: PLC0415 - the help of a command does not need it
+
     # Opening would create a store that does not exist; inspecting raises.
     with inspect_store(store_url) as found:
         if wanted.session is not None:
@@ -118,7 +119,7 @@ def _require_session(store: Inspector, session: str, *, follow: bool, notify: Ca
     if next(store.entries(session), None) is not None:
         return
     try:
-        shelf_of(store, session)
+        stored_session(store, session)
     except InvalidOption:
         if not follow:
             raise

@@ -148,7 +148,7 @@ class ExplainedRequest(NamedTuple):
     turn: int
     profile: Profile
     placement: Placement
-    rendered: Plan
+    plan: Plan
     parts: tuple[Part, ...]
     outcomes: tuple[ReminderOutcome, ...]
     share: Share
@@ -158,40 +158,40 @@ class ExplainedRequest(NamedTuple):
 def explain_request(subject: Subject, renderer: Renderer) -> ExplainedRequest:
     """Render a request and explain it."""
     profile, view = renderer.profile, subject.view
-    rendered = renderer.render(view)
+    plan = renderer.render(view)
     bare = renderer.render(subject.bare)
-    parts = tuple(rendered.request.parts)
+    parts = tuple(plan.request.parts)
     unchanged = None
     if renderer.placement is Placement.SEED:
-        spans = _spans(profile, view, rendered)
+        spans = _spans(profile, view, plan)
         parts = tuple(_cut(parts, spans))
         unchanged = min((start for start, _ in spans), default=None)
     used = share(profile, parts, unchanged=unchanged, broken=subject.broken)
     beside = share(profile, bare.request.parts, broken=subject.broken)
     relative = used.plain / beside.plain if profile.kv_prefix else used.cost / beside.cost
-    outcomes = tuple(_outcomes(subject, profile, rendered))
+    outcomes = tuple(_outcomes(subject, profile, plan))
     return ExplainedRequest(
-        view.turn, profile, renderer.placement, rendered, _labelled(parts, rendered), outcomes, used, relative
+        view.turn, profile, renderer.placement, plan, _labelled(parts, plan), outcomes, used, relative
     )
 
 
-def _labelled(parts: tuple[Part, ...], rendered: Plan) -> tuple[Part, ...]:
+def _labelled(parts: tuple[Part, ...], plan: Plan) -> tuple[Part, ...]:
     """Label filler text in an otherwise empty user turn as new: it belongs to no reminder."""
-    kept = [fragment for fragment in rendered.fragments if fragment.scope is Lifetime.KEPT]
+    kept = [fragment for fragment in plan.fragments if fragment.scope is Lifetime.KEPT]
     if any(fragment.reminders or fragment.withdraws for fragment in kept):
         return parts
     return tuple(part._replace(kind=PartKind.NEW) if part.kind is PartKind.KEPT else part for part in parts)
 
 
-def _spans(profile: Profile, view: RequestView, rendered: Plan) -> list[tuple[int, int]]:
+def _spans(profile: Profile, view: RequestView, plan: Plan) -> list[tuple[int, int]]:
     """The byte ranges of the reminders that the `seed` placement puts into the head and the conversation."""
-    head = max(part.end for part in rendered.request.parts if part.kind is PartKind.HEAD)
+    head = max(part.end for part in plan.request.parts if part.kind is PartKind.HEAD)
     # Within a slot, reminders are in order; each search begins after the previous reminder.
     places = {SeedSlot.SYSTEM: 0, SeedSlot.FRONT_DEVELOPER: head, SeedSlot.FIRST_USER: head}
     spans = []
     for placed in plan_seed(profile, view)[1]:
         text = encode(placed.text)[1:-1]
-        start = rendered.request.body.index(text, places[placed.slot])
+        start = plan.request.body.index(text, places[placed.slot])
         places[placed.slot] = start + len(text)
         spans.append((start, start + len(text)))
     return sorted(spans)
@@ -209,16 +209,16 @@ def _cut(parts: Iterable[Part], spans: Iterable[tuple[int, int]]) -> Iterator[Pa
         yield Part(part.kind, place, part.end)
 
 
-def _outcomes(subject: Subject, profile: Profile, rendered: Plan) -> Iterator[ReminderOutcome]:
+def _outcomes(subject: Subject, profile: Profile, plan: Plan) -> Iterator[ReminderOutcome]:
     room = allowance(profile.context_window)
     reasons = {
         DropReason.CAPABILITY_MISMATCH: "this route renders no reminders from peers and servers",
         DropReason.TOO_LARGE: f"larger than {room.largest or 0:,} tokens, a tenth of the context window",
     }
-    shown = {entry.reminder_id: entry for entry in rendered.shown}
-    scopes = {key: fragment.scope.value for fragment in rendered.fragments for key in fragment.reminders}
-    dropped = {**{entry.reminder_id: entry.reason for entry in rendered.unusable}, **subject.dropped}
-    left_out = {*rendered.left_out, *subject.left_out}
+    shown = {entry.reminder_id: entry for entry in plan.shown}
+    scopes = {key: fragment.scope.value for fragment in plan.fragments for key in fragment.reminders}
+    dropped = {**{entry.reminder_id: entry.reason for entry in plan.unusable}, **subject.dropped}
+    left_out = {*plan.left_out, *subject.left_out}
     for told in subject.told:
         number, body = told.reminder.id, told.reminder.body
         if number in shown:

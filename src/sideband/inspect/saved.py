@@ -24,12 +24,12 @@ from sideband.core.live import LiveIndex
 from sideband.core.seams import Seam
 from sideband.core.state import SessionState
 from sideband.inspect.request import Break, Subject, Told
-from sideband.inspect.sessions import shelf_of
+from sideband.inspect.sessions import stored_session
 from sideband.render.plan import Plan
 from sideband.render.profiles import Placement, Profile
 from sideband.render.renderer import Renderer
 from sideband.render.view import RequestView
-from sideband.store.inspector import Inspector, Replay, Shelf, UnreadableSession
+from sideband.store.inspector import Inspector, Replay, StoredSession, UnreadableSession
 
 
 class Making(NamedTuple):
@@ -74,11 +74,11 @@ class Saved(NamedTuple):
 
 def saved_request(store: Inspector, make: Make, *, session: str | None, turn: int | None, coming: bool) -> Saved:
     """The request of a session (None: the only one) and a turn (None: the last), or the next one; nothing is written."""
-    shelf = shelf_of(store, session)
+    stored = stored_session(store, session)
     try:
-        return _coming(store, shelf, make) if coming else _past(store, shelf, turn, make)
+        return _coming(store, stored, make) if coming else _past(store, stored, turn, make)
     except UnreadableSession as error:
-        raise StoreDamaged(f"session {shown(shelf.session_id)} cannot be read: {error}") from error
+        raise StoreDamaged(f"session {shown(stored.session_id)} cannot be read: {error}") from error
 
 
 def recorded_making(head: RequestHead, placement: Placement | None = None) -> Making | None:
@@ -152,9 +152,9 @@ def _head_of(route: str, head: RequestHead | None) -> RequestHead | None:
 class _Course:
     """A replay of a session, with its own ledger or with the ledger that another way of building requests produces."""
 
-    def __init__(self, shelf: Shelf, replay: Replay, making: Making) -> None:
+    def __init__(self, stored: StoredSession, replay: Replay, making: Making) -> None:
         self.state = replay.state
-        self._session_id = shelf.session_id
+        self._session_id = stored.session_id
         self._replay = replay
         self._making = making
         self._other: Ledger | None = None if making.is_own else Ledger()
@@ -230,25 +230,25 @@ class _Course:
 # A request that was sent.
 
 
-def _past(store: Inspector, shelf: Shelf, turn: int | None, make: Make) -> Saved:
-    place, sent = _found(shelf, _requests(Replay(store, shelf)), turn)
+def _past(store: Inspector, stored: StoredSession, turn: int | None, make: Make) -> Saved:
+    place, sent = _found(stored, _requests(Replay(store, stored)), turn)
     making = make(sent.head)
-    course = _Course(shelf, Replay(store, shelf), making)
-    since = course.state.next_turn if shelf.pruned_through else None
+    course = _Course(stored, Replay(store, stored), making)
+    since = course.state.next_turn if stored.pruned_through else None
     course.run(before=place)
     as_sent = course.view(sent.committed, sent.head, again=sent.committed.fragments)
     exact = making.is_own and making.renderer.render(as_sent).route == sent.committed.route
     view = as_sent if exact else msgspec.structs.replace(as_sent, again=None)
     subject = course.subject(view, sent if making.is_own else None)
-    return Saved(shelf.session_id, making, subject, sent.outcome, exact, sent.head is not None, since)
+    return Saved(stored.session_id, making, subject, sent.outcome, exact, sent.head is not None, since)
 
 
-def _found(shelf: Shelf, requests: list[_Sent], turn: int | None) -> tuple[int, _Sent]:
+def _found(stored: StoredSession, requests: list[_Sent], turn: int | None) -> tuple[int, _Sent]:
     """The request of this turn and its index; if a void turn's number was used again, the last request of that number."""
-    session = f"session {shown(shelf.session_id)}"
+    session = f"session {shown(stored.session_id)}"
     if not requests:
         why = (
-            "the kept part of its journal holds no request" if shelf.pruned_through else "no request has been sent yet"
+            "the kept part of its journal holds no request" if stored.pruned_through else "no request has been sent yet"
         )
         raise InvalidOption(f"{session} has no recorded request: {why}; --next shows the next one", field="session")
     turns = [sent.committed.turn for sent in requests]
@@ -266,25 +266,25 @@ def _found(shelf: Shelf, requests: list[_Sent], turn: int | None) -> tuple[int, 
 # The next request.
 
 
-def _coming(store: Inspector, shelf: Shelf, make: Make) -> Saved:
-    requests = _requests(Replay(store, shelf))
-    head = requests[-1].head if requests else Replay(store, shelf).state.head
+def _coming(store: Inspector, stored: StoredSession, make: Make) -> Saved:
+    requests = _requests(Replay(store, stored))
+    head = requests[-1].head if requests else Replay(store, stored).state.head
     making = make(head)
-    course = _Course(shelf, Replay(store, shelf), making)
+    course = _Course(stored, Replay(store, stored), making)
     course.run()
-    _refuse_unknowable(shelf, course.state)
+    _refuse_unknowable(stored, course.state)
     fold(_drained(course.state), course.state)
     if not (course.state.messages or len(course.state.live)):
         raise InvalidOption(
-            f"session {shown(shelf.session_id)} has no message and no reminder yet, so there is no request to show",
+            f"session {shown(stored.session_id)} has no message and no reminder yet, so there is no request to show",
             field="session",
         )
     subject = course.subject(course.view(None, head))
-    return Saved(shelf.session_id, making, subject, RequestOutcome.COMING, exact=False, has_head=head is not None)
+    return Saved(stored.session_id, making, subject, RequestOutcome.COMING, exact=False, has_head=head is not None)
 
 
-def _refuse_unknowable(shelf: Shelf, state: SessionState) -> None:
-    session = f"session {shown(shelf.session_id)}"
+def _refuse_unknowable(stored: StoredSession, state: SessionState) -> None:
+    session = f"session {shown(stored.session_id)}"
     if state.closed:
         raise InvalidOption(f"{session} is closed: it will send no further request", field="next")
     if state.request is not None:

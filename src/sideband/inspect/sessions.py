@@ -10,8 +10,7 @@ import msgspec
 from sideband.core.errors import InvalidOption, StoreRefused, shown
 from sideband.core.events import AuditRecorded, Deduped, Dropped, Event, Expired, Fired, Revoked
 from sideband.core.state import SessionState
-from sideband.runtime.store import NEEDS_PSYCOPG, kind_of, sqlite_path
-from sideband.store.inspector import Inspector, Shelf, UnreadableSession, restored
+from sideband.store.inspector import Inspector, StoredSession, UnreadableSession, restored
 
 # An error message names at most this many sessions.
 _NAMED: Final = 10
@@ -19,6 +18,8 @@ _NAMED: Final = 10
 
 def inspect_store(url: str) -> AbstractContextManager[Inspector]:
     """Open a read-only view of the store at this address, as it is on entry; `StoreRefused` if there is no store."""
+    from sideband.runtime.store import kind_of  # noqa: PLC0415 - the help of a command does not need it
+
     if url == "memory:":
         raise InvalidOption(
             "a store in memory cannot be inspected, because it exists only in its own process", field="url", value=url
@@ -26,16 +27,20 @@ def inspect_store(url: str) -> AbstractContextManager[Inspector]:
     return _OPENERS[kind_of(url, _OPENERS)](url)
 
 
-# Each function imports its own kind of store: the other need not be loaded, or even be installed.
+# Each function imports its own kind of store: the other need not be loaded, or even be installed. The runtime is imported
+# when a store is opened, so that the help of a command appears fast.
 
 
 def _sqlite(url: str) -> AbstractContextManager[Inspector]:
+    from sideband.runtime.store import sqlite_path  # noqa: PLC0415 - see above
     from sideband.store.sqlite.inspector import inspect_sqlite  # noqa: PLC0415 - see above
 
     return inspect_sqlite(sqlite_path(url))
 
 
 def _postgres(url: str) -> AbstractContextManager[Inspector]:
+    from sideband.runtime.store import NEEDS_PSYCOPG  # noqa: PLC0415 - see above
+
     try:
         from sideband.store.postgres.inspector import inspect_postgres  # noqa: PLC0415 - see above
     except ImportError as error:
@@ -73,47 +78,47 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
 def summaries(store_url: str) -> Sequence[SessionSummary]:
     """Every session of the store, sorted by name."""
     with inspect_store(store_url) as store:
-        return [_summary(store, shelf) for shelf in store.shelves()]
+        return [_summary(store, stored) for stored in store.sessions()]
 
 
-def shelf_of(store: Inspector, name: str | None) -> Shelf:
+def stored_session(store: Inspector, name: str | None) -> StoredSession:
     """The session of this name (None: the only session); raises `InvalidOption` with the names if it is not there."""
-    shelves = store.shelves()
-    if not shelves:
+    sessions = store.sessions()
+    if not sessions:
         raise InvalidOption(f"there is no session in {store.place}", field="session")
-    for shelf in shelves:
-        if shelf.session_id == name or (name is None and len(shelves) == 1):
-            return shelf
-    more = f" and {len(shelves) - _NAMED:,} more" if len(shelves) > _NAMED else ""
-    known = f"{', '.join(shown(shelf.session_id) for shelf in shelves[:_NAMED])}{more}"
+    for stored in sessions:
+        if stored.session_id == name or (name is None and len(sessions) == 1):
+            return stored
+    more = f" and {len(sessions) - _NAMED:,} more" if len(sessions) > _NAMED else ""
+    known = f"{', '.join(shown(stored.session_id) for stored in sessions[:_NAMED])}{more}"
     if name is None:
         raise InvalidOption(f"choose a session with --session NAME; {store.place} holds {known}", field="session")
     raise InvalidOption(f"there is no session {shown(name)} in {store.place}, which holds {known}", field="session")
 
 
-def _summary(store: Inspector, shelf: Shelf) -> SessionSummary:
+def _summary(store: Inspector, stored: StoredSession) -> SessionSummary:
     try:
-        state = restored(store, shelf)
+        state = restored(store, stored)
     except UnreadableSession:
         known: dict[str, int] = {}
         word = "damaged"
     else:
         known = {"turn": state.live.turn, "pending": len(state.inbox) + len(state.live)}
-        word = _word(state, shelf)
+        word = _word(state, stored)
     return SessionSummary(
-        session=shelf.session_id,
+        session=stored.session_id,
         state=word,
-        events=shelf.events,
-        last_sequence=shelf.last or shelf.snapshot_at,
-        last_event=shelf.last_word,
+        events=stored.events,
+        last_sequence=stored.last or stored.snapshot_at,
+        last_event=stored.last_word,
         **known,
     )
 
 
-def _word(state: SessionState, shelf: Shelf) -> str:
+def _word(state: SessionState, stored: StoredSession) -> str:
     if state.closed:
         return "closed"
-    is_attended = shelf.lease is not None and shelf.lease.is_good
+    is_attended = stored.lease is not None and stored.lease.is_good
     if state.running:
         return "running" if is_attended else "left"
     return "idle"

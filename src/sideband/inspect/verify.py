@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sideband.core.errors import InvalidOption, StoreDamaged, shown
 from sideband.inspect.report import CheckResult, moment
 from sideband.inspect.sessions import inspect_store
-from sideband.store.inspector import Inspector, Shelf, verify
+from sideband.store.inspector import Inspector, StoredSession, verify
 
 
 def verified(store_url: str, session: str | None) -> list[CheckResult]:
@@ -31,7 +31,7 @@ def _mend(store: Inspector, fault: str) -> str:
 def _medium(store: Inspector) -> Iterator[CheckResult]:
     for name, value in store.facts().items():
         yield CheckResult("store", name, value)
-    yield CheckResult("store", "soundness", "sound")
+    yield CheckResult("store", "integrity", "ok")
 
 
 def _journal(store: Inspector) -> Iterator[CheckResult]:
@@ -43,25 +43,25 @@ def _journal(store: Inspector) -> Iterator[CheckResult]:
 
 
 def _sessions(store: Inspector, only: str | None) -> Iterator[CheckResult]:
-    shelves = [shelf for shelf in store.shelves() if only is None or shelf.session_id == only]
-    if only is not None and not shelves:
+    sessions = [stored for stored in store.sessions() if only is None or stored.session_id == only]
+    if only is not None and not sessions:
         raise InvalidOption(f"there is no session {shown(only)} in {store.place}", field="session", value=only)
     from_start = from_snapshot = 0
-    for shelf in shelves:
-        verdict = verify(store, shelf)
+    for stored in sessions:
+        verdict = verify(store, stored)
         for fault in verdict.faults:
-            yield CheckResult("sessions", shelf.session_id, "differs", f"{fault} (session {shown(shelf.session_id)})")
+            yield CheckResult("sessions", stored.session_id, "differs", f"{fault} (session {shown(stored.session_id)})")
         from_start += verdict.from_start and not verdict.faults
         from_snapshot += not verdict.from_start and not verdict.faults
     yield CheckResult("sessions", "rebuilt from the first event", from_start)
     yield CheckResult("sessions", "rebuilt from a snapshot, the rest pruned", from_snapshot)
-    yield from _leases(shelves)
+    yield from _leases(sessions)
 
 
-def _leases(shelves: list[Shelf]) -> Iterator[CheckResult]:
-    for shelf in shelves:
-        if (lease := shelf.lease) is not None:
+def _leases(sessions: list[StoredSession]) -> Iterator[CheckResult]:
+    for stored in sessions:
+        if (lease := stored.lease) is not None:
             until = moment(lease.expires_at, timespec="seconds")
             standing = f"lapsed {until}" if lease.has_lapsed else f"until {until}"
             died = ", but its process has died" if lease.is_orphaned and not lease.has_lapsed else ""
-            yield CheckResult("leases", shelf.session_id, f"{lease.holder}, token {lease.token}, {standing}{died}")
+            yield CheckResult("leases", stored.session_id, f"{lease.holder}, token {lease.token}, {standing}{died}")

@@ -11,7 +11,7 @@ from sideband.core.errors import InvalidOption, ReminderError, UnknownOption, sh
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class ReminderOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`switches` turn providers on (`id`) and off (`-id`), from left to right; `config` has settings by provider id."""
 
     enabled: bool = True
@@ -22,11 +22,11 @@ class ReminderOptions(msgspec.Struct, frozen=True, kw_only=True):
 _KEYS: Final = ("enabled", "providers", "config")
 
 
-def read_options(options: Mapping[str, Any]) -> ReminderOptions:
+def read_options(options: Mapping[str, Any]) -> ProviderOptions:
     """Parse `options["reminders"]`; absent, None and True mean the defaults."""
     given = options.get("reminders")
     if given is None or isinstance(given, bool):
-        return ReminderOptions(enabled=given is not False)
+        return ProviderOptions(enabled=given is not False)
     if not isinstance(given, Mapping):
         raise _invalid("reminders", given, "True, False or a mapping")
     for key in given:
@@ -34,7 +34,7 @@ def read_options(options: Mapping[str, Any]) -> ReminderOptions:
             raise UnknownOption(
                 f"reminders has no option {shown(key)}; known are {', '.join(_KEYS)}", field="reminders", value=key
             )
-    return ReminderOptions(
+    return ProviderOptions(
         enabled=_enabled(given.get("enabled")),
         switches=_switches(given.get("providers")),
         config=_config(given.get("config")),

@@ -23,7 +23,7 @@ class Order(msgspec.Struct, frozen=True, eq=False):
     done: "asyncio.Future[Any]"
 
 
-# One of each of the following is made per commit; without garbage collection they are as cheap as a record can be.
+# One of each of the following is made per commit, so the garbage collector does not track them.
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):

@@ -68,7 +68,10 @@ class _Subscriber:
 
 
 class Feed:
-    """Used on the event loop only. `announced` is the last sequence that was announced, without a gap before it."""
+    """Wakes waiters and delivers events to subscribers; not thread-safe.
+
+    `announced` is the last sequence that was announced, without a gap before it.
+    """
 
     def __init__(self, announced: int, *, subscriber_events: int = SUBSCRIBER_EVENTS) -> None:
         self.announced = announced

@@ -18,7 +18,7 @@ from sideband.store.codec import WORDS, decode_event
 from sideband.store.replica import MISFITS
 
 
-class Held(NamedTuple):
+class LeaseRow(NamedTuple):
     """The last lease of a session; `expires_at` is in milliseconds since the epoch.
 
     `is_orphaned`: the process of the holder has died, whether the lease has expired or not.
@@ -35,7 +35,7 @@ class Held(NamedTuple):
         return not (self.has_lapsed or self.is_orphaned)
 
 
-class Shelf(NamedTuple):
+class StoredSession(NamedTuple):
     """What the store holds of one session; `snapshot_at` is 0 without a snapshot, `lease` None without a lease."""
 
     session_id: str
@@ -44,7 +44,7 @@ class Shelf(NamedTuple):
     last_word: str = ""
     snapshot_at: int = 0
     pruned_through: int = 0
-    lease: Held | None = None
+    lease: LeaseRow | None = None
 
 
 class JournalEntry(NamedTuple):
@@ -87,7 +87,7 @@ class Inspector(Protocol):
     def missing(self) -> Sequence[Missing]:
         """The gaps of the journal that pruning does not explain."""
 
-    def shelves(self) -> Sequence[Shelf]:
+    def sessions(self) -> Sequence[StoredSession]:
         """All sessions, sorted by name."""
 
     def kept(self, session_id: str) -> KeptSnapshot | None:
@@ -106,26 +106,26 @@ class UnreadableSession(Exception):
 class Verdict(NamedTuple):
     """The result of rebuilding a session, from its first event or, if that was pruned, from its snapshot."""
 
-    shelf: Shelf
+    stored: StoredSession
     from_start: bool
     faults: tuple[str, ...]
 
 
-def verify(store: Inspector, shelf: Shelf) -> Verdict:
+def verify(store: Inspector, stored: StoredSession) -> Verdict:
     """Fold the whole journal of a session, and compare it with what a process would load: snapshot and tail."""
-    from_start = not shelf.pruned_through
+    from_start = not stored.pruned_through
     try:
-        faults = tuple(_differences(store, shelf, from_start=from_start))
+        faults = tuple(_differences(store, stored, from_start=from_start))
     except (UnreadableSession, StoreError) as error:
         faults = (str(error),)
-    return Verdict(shelf, from_start, faults)
+    return Verdict(stored, from_start, faults)
 
 
-def restored(store: Inspector, shelf: Shelf) -> SessionState:
+def restored(store: Inspector, stored: StoredSession) -> SessionState:
     """The state that a process would load."""
-    kept = store.kept(shelf.session_id)
-    state = SessionState() if kept is None else _thawed(kept)
-    for entry in store.entries(shelf.session_id, after=shelf.snapshot_at):
+    kept = store.kept(stored.session_id)
+    state = SessionState() if kept is None else _decoded(kept)
+    for entry in store.entries(stored.session_id, after=stored.snapshot_at):
         _add(state, entry)
     return state
 
@@ -136,10 +136,10 @@ class Replay:
     Each event is yielded before it is applied to `state`.
     """
 
-    def __init__(self, store: Inspector, shelf: Shelf) -> None:
-        kept = store.kept(shelf.session_id) if shelf.pruned_through else None
-        self.state = SessionState() if kept is None else _thawed(kept)
-        self._entries = store.entries(shelf.session_id, after=0 if kept is None else kept.sequence)
+    def __init__(self, store: Inspector, stored: StoredSession) -> None:
+        kept = store.kept(stored.session_id) if stored.pruned_through else None
+        self.state = SessionState() if kept is None else _decoded(kept)
+        self._entries = store.entries(stored.session_id, after=0 if kept is None else kept.sequence)
 
     def __iter__(self) -> Iterator[Event]:
         for entry in self._entries:
@@ -148,15 +148,15 @@ class Replay:
             _change(self.state, entry, event)
 
 
-def _differences(store: Inspector, shelf: Shelf, *, from_start: bool) -> Iterator[str]:
-    kept = store.kept(shelf.session_id)
-    if not from_start and (kept is None or kept.sequence < shelf.pruned_through):
-        yield f"its journal was pruned through {shelf.pruned_through}, and no snapshot covers the deleted rows"
+def _differences(store: Inspector, stored: StoredSession, *, from_start: bool) -> Iterator[str]:
+    kept = store.kept(stored.session_id)
+    if not from_start and (kept is None or kept.sequence < stored.pruned_through):
+        yield f"its journal was pruned through {stored.pruned_through}, and no snapshot covers the deleted rows"
         return
     states = [(SessionState(), 0)] if from_start else []
     if kept is not None:
-        states.append((_thawed(kept), kept.sequence))
-    for entry in store.entries(shelf.session_id):
+        states.append((_decoded(kept), kept.sequence))
+    for entry in store.entries(stored.session_id):
         for state, after in states:
             if entry.sequence > after:
                 _add(state, entry)
@@ -164,10 +164,10 @@ def _differences(store: Inspector, shelf: Shelf, *, from_start: bool) -> Iterato
     known = [_known(state) for state, _ in states]
     for other in known[1:]:
         if wrong := [name for name, value in other.items() if value != known[0][name]]:
-            yield f"its snapshot at {shelf.snapshot_at} is not what its journal says: {', '.join(wrong)} differ"
+            yield f"its snapshot at {stored.snapshot_at} is not what its journal says: {', '.join(wrong)} differ"
 
 
-def _thawed(kept: KeptSnapshot) -> SessionState:
+def _decoded(kept: KeptSnapshot) -> SessionState:
     if not kept.is_whole:
         raise UnreadableSession(f"its snapshot at {kept.sequence} was changed")
     try:
@@ -213,16 +213,16 @@ def unexplained(gaps: Iterable[tuple[int, int]], *, pruned_through: int) -> list
     return [Missing(max(first, start), last) for first, last in gaps if last >= start]
 
 
-def shelve(
+def stored_sessions(
     counted: Iterable[tuple[str, int, int, str]],
     snapshots: Mapping[str, int],
     pruned: Mapping[str, int],
-    leases: Mapping[str, Held],
-) -> list[Shelf]:
+    leases: Mapping[str, LeaseRow],
+) -> list[StoredSession]:
     """Every session that has rows, a snapshot, pruned rows or a lease."""
-    logged = {name: Shelf(name, events, last, word) for name, events, last, word in counted}
+    logged = {name: StoredSession(name, events, last, word) for name, events, last, word in counted}
     return [
-        logged.get(name, Shelf(name))._replace(
+        logged.get(name, StoredSession(name))._replace(
             snapshot_at=snapshots.get(name, 0), pruned_through=pruned.get(name, 0), lease=leases.get(name)
         )
         for name in sorted({*logged, *snapshots, *pruned, *leases})

@@ -1,7 +1,6 @@
 """Sessions in memory: the reference for the other stores, and the public test double."""
 
 import asyncio
-import time
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -9,27 +8,22 @@ from contextlib import suppress
 from itertools import islice
 from math import inf, isinf
 from operator import attrgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from sideband.core import snapshot
 from sideband.core.apply import fold
 from sideband.core.errors import CursorExpired, LeaseLost, SessionBusy, shown
-from sideband.core.state import Decision, SessionState
+from sideband.core.state import Decision, SessionState, ValueT
 from sideband.ports import Lease, Logged
 from sideband.store.codec import check_name
 from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS, EventFilter, Feed, Span, pages
+from sideband.store.settings import now_ms
 
 SNAPSHOT_EVENTS: Final = 1_000
 KEPT_EVENTS: Final = 100_000
 # The expiry of a lease that does not expire, in milliseconds.
 NEVER: Final = 2**63 - 1
 _SEQUENCE: Final = attrgetter("sequence")
-_Value = TypeVar("_Value")
-
-
-def now_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class _Past(NamedTuple):
@@ -94,7 +88,7 @@ class MemoryStore:
         state = self._states.get(session_id)
         return state is None or not state.inbox
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
         """Run the decision and apply its events, all or nothing; see `Journal.commit`."""
         state = self.state(session_id)
         if lease is not None and self._leases.get(session_id) is lease:

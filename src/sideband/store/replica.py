@@ -6,29 +6,26 @@ commit and is never rolled back.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from sideband.core import snapshot
 from sideband.core.apply import apply, fold
 from sideband.core.errors import StoreDamaged, StoreNewer
-from sideband.core.state import Decision, SessionState
+from sideband.core.state import Decision, SessionState, ValueT
 from sideband.ports import Logged
 from sideband.store.codec import EncodedEvent, encode_event
 
 MISFITS: Final = (LookupError, TypeError, ValueError, AttributeError)
 """What folding raises for an event that does not fit the events before it."""
-_Value = TypeVar("_Value")
 
 
 class Loaded(NamedTuple):
     """A session as it was read: a snapshot (None if there is none), and the events after it.
 
-    The snapshot covers the session up to sequence `snapshot_at`; snapshot and tail together cover it up to `at`.
-    `tail_bytes` is the encoded length of the tail.
+    They cover the session up to sequence `at`. `tail_bytes` is the encoded length of the tail.
     """
 
     snapshot: bytes | None
-    snapshot_at: int
     tail: Sequence[Logged]
     tail_bytes: int
     at: int
@@ -45,7 +42,7 @@ class Loaded(NamedTuple):
         except MISFITS as error:
             raise StoreDamaged(
                 f"the events of session {self.tail[0].session_id!r} do not fit together "
-                f"({type(error).__name__}: {error}); find the row with `sideband doctor --verify`, restore a backup"
+                f"({type(error).__name__}: {error}); run `sideband doctor --verify` to find the row, then restore a backup"
             ) from error
 
 
@@ -96,7 +93,7 @@ class Replica:
         except MISFITS:
             self.forget()
 
-    def decide(self, decide: Decision[_Value], *, attended: bool) -> tuple[Sequence[EncodedEvent], _Value]:
+    def decide(self, decide: Decision[ValueT], *, attended: bool) -> tuple[Sequence[EncodedEvent], ValueT]:
         """Run a decision and apply its events to `ahead`, inside the open transaction.
 
         If the events cannot be applied, the session has to be loaded again.

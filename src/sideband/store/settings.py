@@ -1,4 +1,6 @@
-"""The settings of a store: one record for all kinds, of which each kind has its own defaults."""
+"""The settings of a store: one record for all kinds, of which each kind has its own defaults; and the clock."""
+
+import time
 
 import msgspec
 
@@ -6,8 +8,13 @@ from sideband.store.cache import AT_HAND
 from sideband.store.feed import SUBSCRIBER_EVENTS
 
 
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The defaults are those of a file.
+    """Settings of a store; the defaults are those of SQLite.
 
     A session gets a new snapshot after `snapshot_events`, and its journal keeps the last `kept_events` (None: all). A
     subscriber with more than `subscriber_events` unread events gets `CursorLost`. A lease lapses after `lease_seconds`

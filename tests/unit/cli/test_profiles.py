@@ -145,7 +145,10 @@ def test_a_model_as_json(capsys: Captured) -> None:
             Profile(transport="x", placement=Placement.SEED), "seed", "a row of the table sets it", id="stated"
         ),
         pytest.param(
-            Profile(transport="x", prefix_bound_thinking=True), "tail", "no slot is known that is followed", id="bound"
+            Profile(transport="x", prefix_bound_thinking=True),
+            "tail",
+            "no inline entry is known that the model obeys",
+            id="bound",
         ),
         pytest.param(
             Profile(
@@ -156,7 +159,7 @@ def test_a_model_as_json(capsys: Captured) -> None:
                 self_clearing="beta",
             ),
             "native",
-            "slot is followed and clears itself",
+            "inline system entries, which the provider removes by itself",
             id="bound-and-clearing",
         ),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sideband.core.errors import UnknownOption, UnsupportedHookEvent
+from sideband.core.errors import UnknownOption
 from sideband.core.hookevents import (
     CANONICAL_PROVIDERS,
     PROVIDER_EVENTS,
@@ -44,13 +44,6 @@ def test_an_unknown_event_is_refused_with_the_known_ones(value: object, hint: st
     with pytest.raises(UnknownOption, match=hint) as refused:
         read_hook_event(value)
     assert (refused.value.code, refused.value.field, refused.value.value) == ("HARN-RMD-001", "event", value)
-
-
-@pytest.mark.parametrize("event", WorkerEvent)
-def test_a_reminder_that_answers_a_worker_event_is_refused_by_name(event: WorkerEvent) -> None:
-    with pytest.raises(UnsupportedHookEvent, match=event.value) as refused:
-        refuse_worker_event(event)
-    assert refused.value.code == "HARN-RMD-008"
 
 
 @pytest.mark.parametrize("event", SessionEvent)

@@ -100,7 +100,7 @@ def test_following_may_begin_before_the_session_does(durable: Twin) -> None:
 def test_to_find_a_session_the_others_are_not_gone_through(durable: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
     played(lambda: fill(durable))
     with inspect_store(address(durable)) as found:
-        monkeypatch.setattr(found, "shelves", lambda: pytest.fail("all sessions were counted"))
+        monkeypatch.setattr(found, "sessions", lambda: pytest.fail("all sessions were counted"))
         events._require_session(found, "s", follow=False, notify=pytest.fail)
 
 

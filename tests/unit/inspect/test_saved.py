@@ -17,7 +17,7 @@ from sideband.inspect.sessions import inspect_store
 from sideband.render.plan import Plan
 from sideband.render.profiles import Placement
 from sideband.render.view import RequestView
-from sideband.store.inspector import Shelf
+from sideband.store.inspector import StoredSession
 from sideband.testing import ScriptedModel
 from tests.loopback import Refusal, a_loopback, over_sockets
 from tests.model_kinds import ANTHROPIC, COMPATIBLE, GOOGLE, MODEL_KINDS, OPENAI_CHAT, ModelKind
@@ -138,9 +138,9 @@ def test_a_request_can_be_looked_at_while_its_reply_arrives_and_nothing_is_chang
     assert (seen[0]["outcome"], seen[0]["as_sent"], seen[0]["body"].encode()) == ("open", True, bodies[0])
 
 
-def sessions_of(twin: Twin) -> list[Shelf]:
+def sessions_of(twin: Twin) -> list[StoredSession]:
     with inspect_store(address(twin)) as store:
-        return list(store.shelves())
+        return list(store.sessions())
 
 
 # As it had been on another model.

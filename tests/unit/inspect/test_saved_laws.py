@@ -12,7 +12,7 @@ from sideband.core.events import Event, RequestCommitted
 from sideband.core.ledger import RequestHead
 from sideband.inspect.saved import Making, RequestOutcome, Saved, recorded_making, saved_request
 from sideband.store.codec import encode_event
-from sideband.store.inspector import JournalEntry, KeptSnapshot, Missing, Shelf
+from sideband.store.inspector import JournalEntry, KeptSnapshot, Missing, StoredSession
 from sideband.testing.oracle import violations
 from tests.rendering_sessions import ROUTES, STEPS, SYSTEM, SYSTEM_AFTER, TOOLS, RenderedSession, Route, Step, take
 
@@ -37,8 +37,8 @@ class OneJournal:
     def missing(self) -> list[Missing]:
         return []
 
-    def shelves(self) -> list[Shelf]:
-        return [Shelf(SESSION, len(self._records), len(self._records))]
+    def sessions(self) -> list[StoredSession]:
+        return [StoredSession(SESSION, len(self._records), len(self._records))]
 
     def kept(self, session_id: str) -> KeptSnapshot | None:
         raise AssertionError(session_id)

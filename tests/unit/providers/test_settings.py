@@ -6,7 +6,7 @@ import pytest
 
 from sideband.core.errors import InvalidOption, UnknownOption
 from sideband.providers.settings import (
-    ReminderOptions,
+    ProviderOptions,
     config_for,
     find_number,
     is_count,
@@ -47,7 +47,7 @@ def test_a_count_is_a_whole_number_that_is_not_negative(value: object, *, counts
 
 @pytest.mark.parametrize("options", [{}, {"reminders": None}, {"reminders": True}, {"reminders": {}}])
 def test_nothing_special_is_the_default(options: dict[str, Any]) -> None:
-    assert read_options(options) == ReminderOptions()
+    assert read_options(options) == ProviderOptions()
 
 
 @pytest.mark.parametrize("given", [False, {"enabled": False}, {"enabled": False, "providers": ["x"]}])
@@ -57,7 +57,7 @@ def test_false_turns_everything_off(given: object) -> None:
 
 def test_switches_are_trimmed_and_keep_their_order() -> None:
     options = {"reminders": {"providers": [" -token_pressure ", "mine"], "enabled": None, "config": None}}
-    assert read_options(options) == ReminderOptions(switches=("-token_pressure", "mine"))
+    assert read_options(options) == ProviderOptions(switches=("-token_pressure", "mine"))
 
 
 def test_each_provider_has_its_own_settings() -> None:

@@ -15,6 +15,7 @@ from tests.builders import a_draft
 from tests.decisions import saying
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, a_start, played, told
+from tests.waiting import until
 
 
 def opened(twin: Twin, at_hand: int = 3) -> AbstractAsyncContextManager[SqliteStore | PostgresStore]:
@@ -41,7 +42,8 @@ def test_idle_sessions_do_not_stay_in_memory(durable: Twin) -> None:
         async with opened(durable) as store:
             before = replicas()
             await visit(store, 20)
-            assert replicas() - before <= 3
+            # The threads of the store may still hold a session for a moment.
+            await until(lambda: replicas() - before <= 3)
             assert len(store._feed._wakes) == 0
 
     played(story)

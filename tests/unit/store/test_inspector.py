@@ -21,7 +21,7 @@ from sideband.store.inspector import (
     Inspector,
     KeptSnapshot,
     Missing,
-    Shelf,
+    StoredSession,
     UnreadableSession,
     Verdict,
     restored,
@@ -78,7 +78,7 @@ async def prune(twin: Twin, session_id: str, *, keep: int) -> None:
 
 def verdicts(twin: Twin) -> dict[str, Verdict]:
     with inspecting(twin) as store:
-        return {shelf.session_id: verify(store, shelf) for shelf in store.shelves()}
+        return {stored.session_id: verify(store, stored) for stored in store.sessions()}
 
 
 def faults_of(twin: Twin, session_id: str = "long") -> list[str]:
@@ -96,10 +96,10 @@ def test_the_sessions_of_a_store_are_told_with_what_is_kept_of_them(durable: Twi
     with inspecting(durable) as store:
         assert [*store.faults()] == []
         assert [*store.missing()] == []
-        long, short = store.shelves()
+        long, short = store.sessions()
         known = store.facts()
     assert (long.session_id, long.last_word, long.snapshot_at, long.pruned_through) == ("long", "checkpoint", 0, 0)
-    assert short == Shelf("short", events=2, last=long.last + 2, last_word="queued")
+    assert short == StoredSession("short", events=2, last=long.last + 2, last_word="queued")
     assert (known["events"], known["last sequence"]) == (long.events + 2, long.last + 2)
 
 
@@ -107,8 +107,8 @@ def test_a_session_is_restored_as_a_process_would_have_it(durable: Twin) -> None
     states = played(lambda: fill(durable))
     for _ in range(2):
         with inspecting(durable) as store:
-            for shelf in store.shelves():
-                assert facts(restored(store, shelf)) == states[shelf.session_id]
+            for stored in store.sessions():
+                assert facts(restored(store, stored)) == states[stored.session_id]
         played(lambda: prune(durable, "long", keep=3))
 
 
@@ -132,13 +132,18 @@ def test_leases_are_told_until_they_are_given_back(durable: Twin) -> None:
         async with durable.open() as store:
             lease = await store.acquire("s", "worker-1")
             with inspecting(durable) as look:
-                (shelf,) = look.shelves()
-            assert shelf.lease is not None
-            assert (shelf.session_id, shelf.events, shelf.lease.holder, shelf.lease.token) == ("s", 0, "worker-1", 1)
-            assert shelf.lease.expires_at == lease.expires_at
+                (stored,) = look.sessions()
+            assert stored.lease is not None
+            assert (stored.session_id, stored.events, stored.lease.holder, stored.lease.token) == (
+                "s",
+                0,
+                "worker-1",
+                1,
+            )
+            assert stored.lease.expires_at == lease.expires_at
             await store.release(lease)
             with inspecting(durable) as look:
-                assert all(shelf.lease is None for shelf in look.shelves())
+                assert all(stored.lease is None for stored in look.sessions())
 
     played(story)
 
@@ -150,8 +155,8 @@ def test_a_look_is_of_one_moment_whatever_others_write(durable: Twin) -> None:
             with inspecting(durable) as look:
                 assert look.facts()["events"] == 1
                 await store.commit("s", a_start)
-                (shelf,) = look.shelves()
-                assert (shelf.events, len([*look.entries("s")])) == (1, 1)
+                (stored,) = look.sessions()
+                assert (stored.events, len([*look.entries("s")])) == (1, 1)
             with inspecting(durable) as look:
                 assert look.facts()["events"] == 2
 
@@ -163,7 +168,7 @@ def test_looking_changes_nothing(sqlite: SqliteTwin) -> None:
     before = digests(sqlite)
     with inspecting(sqlite) as store:
         assert [*store.faults()] == []
-        assert [verify(store, shelf).faults for shelf in store.shelves()] == [(), ()]
+        assert [verify(store, stored).faults for stored in store.sessions()] == [(), ()]
     assert digests(sqlite) == before
 
 
@@ -186,8 +191,8 @@ def test_what_a_killed_process_left_in_the_log_is_read_and_stays_there(sqlite: S
     Path(f"{sqlite.path}-wal").write_bytes(log)
     with inspecting(sqlite) as store:
         assert [*store.faults()] == []
-        (shelf,) = store.shelves()
-    assert shelf.events == 1
+        (stored,) = store.sessions()
+    assert stored.events == 1
     assert (sqlite.path.read_bytes(), log_of(sqlite)) == (file, log)
 
 
@@ -241,7 +246,7 @@ def test_a_row_that_is_not_what_was_written_is_named(durable: Twin, spoil: Calla
     (found,) = faults_of(durable)
     assert found.startswith(fault)
     with inspecting(durable) as store, pytest.raises(UnreadableSession, match="row 3"):
-        restored(store, store.shelves()[0])
+        restored(store, store.sessions()[0])
 
 
 def test_a_snapshot_that_was_changed_is_named(durable: Twin) -> None:
@@ -328,7 +333,7 @@ def test_a_file_whose_pages_are_damaged_says_so(sqlite: SqliteTwin, rounds: int,
         assert found[0] == first
         assert len(found) >= least
         with pytest.raises(StoreDamaged, match=r"store\.db is damaged"):
-            store.shelves()
+            store.sessions()
 
 
 def test_a_log_that_was_changed_in_its_midst_says_so(sqlite: SqliteTwin) -> None:
@@ -431,9 +436,9 @@ def test_an_inspector_can_be_made_for_any_moment(sqlite: SqliteTwin) -> None:
             await store.acquire("s", "me")
             for now_ms, lapsed in ((0, False), (10**15, True)):
                 look = SqliteInspector(sqlite.path, apsw.Connection(str(sqlite.path)), now_ms=now_ms).begin()
-                (shelf,) = look.shelves()
+                (stored,) = look.sessions()
                 look.close()
-                assert shelf.lease is not None
-                assert shelf.lease.has_lapsed is lapsed
+                assert stored.lease is not None
+                assert stored.lease.has_lapsed is lapsed
 
     played(story)

@@ -11,7 +11,7 @@ from tests.unit.store.test_inspector import change
 from tests.unit.store.twins import SqliteTwin, Twin, a_start, last_of, played, so_many, told, written_at
 
 MISFIT = encode_event(Revoked(reminder_id="nobody"))
-DAMAGED = r"'bad' do not fit together \(KeyError: 'nobody'\); find the row with `sideband doctor --verify`"
+DAMAGED = r"'bad' do not fit together \(KeyError: 'nobody'\); run `sideband doctor --verify` to find the row"
 
 
 def put_in(sqlite: SqliteTwin, sequence: int) -> None:

@@ -14,7 +14,7 @@ from sideband.store.batch import Batch, CommitAnswer, Order
 from sideband.store.codec import checksum
 from sideband.store.postgres import journal
 from sideband.store.postgres.connection import Connection, Link, Patience
-from sideband.store.postgres.journal import BatchBasis, BatchId
+from sideband.store.postgres.journal import BatchId, LockedSessions
 from sideband.store.postgres.reader import load
 from sideband.store.replica import Loaded, Replica, RestoredSession
 from sideband.store.settings import PostgresSettings
@@ -76,7 +76,7 @@ class PostgresCommitter:
         self._link = link
         self._place = link.address.shown
         self._settings = settings
-        self._numbered = BatchId(writer_id, 0)
+        self._batch_id = BatchId(writer_id, 0)
         self._prepared: Connection | None = None
         self._known: set[str] = set()
         self.fetched: WeakKeyDictionary[Replica, Loaded] = WeakKeyDictionary()
@@ -121,16 +121,16 @@ class PostgresCommitter:
         readable = [replica for replica in replicas if replica not in unreadable]
         if not readable:
             return PostgresRound([CommitAnswer(order, error=unreadable[order.replica]) for order in orders])
-        basis = await journal.begin(connection, readable, self._numbered, place=self._place)
-        if basis is None:
+        locked = await journal.begin(connection, readable, self._batch_id, place=self._place)
+        if locked is None:
             # The row of this process was deleted, because the process was silent for very long.
             self._known.clear()
             await connection.execute("ROLLBACK")
             raise _Again
-        await self._catch_up(connection, readable, basis)
+        await self._catch_up(connection, readable, locked)
         # Other processes may have committed while this one waited for the locks.
-        last = max(basis.last, *(replica.at for replica in readable))
-        batch = Batch(0, lambda session_id: basis.standings[session_id])
+        last = max(locked.last, *(replica.at for replica in readable))
+        batch = Batch(0, lambda session_id: locked.standings[session_id])
         batch.run(orders, unreadable)
         if batch.rows:
             base = await self._write(connection, batch)
@@ -145,18 +145,18 @@ class PostgresCommitter:
             for row in batch.rows
         ]
         loaded, self._loaded = self._loaded, []
-        return PostgresRound(batch.answers, batch.postponed, batch.replicas, loaded, base, written, basis.news)
+        return PostgresRound(batch.answers, batch.postponed, batch.replicas, loaded, base, written, locked.news)
 
     # Before the transaction, and at its start.
 
     async def _prepare(self, connection: Connection, replicas: Sequence[Replica]) -> Mapping[Replica, StoreError]:
         """Load sessions before the transaction blocks other processes. A session that cannot be read fails alone."""
-        strangers = [replica.session_id for replica in replicas if replica.session_id not in self._known]
-        if strangers:
+        new = [replica.session_id for replica in replicas if replica.session_id not in self._known]
+        if new:
             if len(self._known) >= KNOWN_SESSIONS:
                 self._known.clear()
-            await journal.introduce(connection, self._numbered, strangers)
-            self._known.update(strangers)
+            await journal.insert_rows(connection, self._batch_id, new)
+            self._known.update(new)
         unreadable: dict[Replica, StoreError] = {}
         for replica in replicas:
             if not replica.is_loaded:
@@ -174,14 +174,14 @@ class PostgresCommitter:
             self._loaded.append(RestoredSession(replica, await asyncio.to_thread(loaded.restore), loaded.at))
         replica.load(loaded, await asyncio.to_thread(loaded.restore))
 
-    async def _catch_up(self, connection: Connection, replicas: Iterable[Replica], basis: BatchBasis) -> None:
+    async def _catch_up(self, connection: Connection, replicas: Iterable[Replica], locked: LockedSessions) -> None:
         for replica in replicas:
-            if basis.pruned_through[replica.session_id] > replica.at:
+            if locked.pruned_through[replica.session_id] > replica.at:
                 # Events that this process has not read were pruned; the snapshot covers them.
                 self.fetched.pop(replica, None)
                 await self._load(connection, replica)
             else:
-                replica.catch_up(entry for entry in basis.news if entry.session_id == replica.session_id)
+                replica.catch_up(entry for entry in locked.news if entry.session_id == replica.session_id)
 
     # At the end of the transaction.
 
@@ -190,9 +190,9 @@ class PostgresCommitter:
         size = sum(len(row.record.body) for row in batch.rows)
         if size > MOST_BYTES:
             raise NotStorable(f"a commit of {size:,} bytes is too large; {self._place} takes at most {MOST_BYTES:,}")
-        self._numbered = self._numbered._replace(batch=self._numbered.batch + 1)
+        self._batch_id = self._batch_id._replace(batch=self._batch_id.batch + 1)
         try:
-            return await journal.append(connection, batch.rows, self._numbered)
+            return await journal.append(connection, batch.rows, self._batch_id)
         except psycopg.Error as error:
             if not self._link.is_lost:
                 raise
@@ -206,7 +206,7 @@ class PostgresCommitter:
         patience = Patience(self._settings.patience_seconds)
         while True:
             try:
-                return await journal.find_out(await self._link.connection(), self._numbered)
+                return await journal.find_out(await self._link.connection(), self._batch_id)
             except psycopg.Error as again:
                 if not await self._link.recovers(again) or not await patience.lasts():
                     raise OutcomeUnknown(self._place) from error

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import errors
@@ -11,9 +11,9 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from sideband.core.errors import StoreClosed, StoreError, StoreRefused, StoreUnavailable
+from sideband.core.state import ValueT
 
 Connection: TypeAlias = psycopg.AsyncConnection[Any]
-_Result = TypeVar("_Result")
 
 # Every text must be storable, whatever the address or the environment says.
 ALWAYS: Final[Mapping[str, str]] = MappingProxyType({"client_encoding": "utf8"})
@@ -139,15 +139,15 @@ class Link:
         if self._is_shut:
             raise StoreClosed
 
-    async def run(self, work: Callable[[Connection], Awaitable[_Result]]) -> _Result:
+    async def run(self, work: Callable[[Connection], Awaitable[ValueT]]) -> ValueT:
         """Do idempotent work; it is done again if the connection is lost."""
         return await self._try(work, self._patience_seconds)
 
-    async def at_once(self, work: Callable[[Connection], Awaitable[_Result]]) -> _Result:
+    async def at_once(self, work: Callable[[Connection], Awaitable[ValueT]]) -> ValueT:
         """Do work once, without retries."""
         return await self._try(work, 0.0)
 
-    async def _try(self, work: Callable[[Connection], Awaitable[_Result]], patience_seconds: float) -> _Result:
+    async def _try(self, work: Callable[[Connection], Awaitable[ValueT]], patience_seconds: float) -> ValueT:
         async with self._talking:
             patience, cancellations = Patience(patience_seconds), _cancellations()
             while True:

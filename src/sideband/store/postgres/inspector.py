@@ -8,7 +8,15 @@ import psycopg
 
 from sideband.core.errors import StoreError, StoreRefused, StoreUnavailable
 from sideband.store.codec import checksum
-from sideband.store.inspector import Held, JournalEntry, KeptSnapshot, Missing, Shelf, shelve, unexplained
+from sideband.store.inspector import (
+    JournalEntry,
+    KeptSnapshot,
+    LeaseRow,
+    Missing,
+    StoredSession,
+    stored_sessions,
+    unexplained,
+)
 from sideband.store.postgres import schema
 from sideband.store.postgres.connection import ServerAddress, address_of
 from sideband.store.postgres.reader import row_sum
@@ -76,12 +84,12 @@ class PostgresInspector:
         ((pruned,),) = self._rows("SELECT coalesce(max(pruned_through), 0) FROM sideband.session")
         return unexplained(self._rows(_GAPS), pruned_through=pruned)
 
-    def shelves(self) -> Sequence[Shelf]:
-        return shelve(
+    def sessions(self) -> Sequence[StoredSession]:
+        return stored_sessions(
             self._rows(_COUNTED),
             dict(self._rows("SELECT session_id, sequence FROM sideband.snapshot")),
             dict(self._rows("SELECT session_id, pruned_through FROM sideband.session WHERE pruned_through > 0")),
-            {row[0]: Held(*row[1:]) for row in self._rows(_LEASES)},
+            {row[0]: LeaseRow(*row[1:]) for row in self._rows(_LEASES)},
         )
 
     def kept(self, session_id: str) -> KeptSnapshot | None:

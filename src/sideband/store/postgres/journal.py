@@ -84,7 +84,7 @@ RETURNING mine.batch, mine.behind
 """
 
 
-class BatchBasis(NamedTuple):
+class LockedSessions(NamedTuple):
     """What a batch is decided on: lease and pruning of each session, and the new events of other processes."""
 
     last: int
@@ -107,9 +107,9 @@ async def prepare(connection: Connection) -> None:
     await psycopg.AsyncClientCursor(connection).execute(_PREPARE)
 
 
-async def introduce(connection: Connection, numbered: BatchId, session_ids: Sequence[str]) -> None:
+async def insert_rows(connection: Connection, batch_id: BatchId, session_ids: Sequence[str]) -> None:
     """Insert rows for this process and these sessions, unless they exist."""
-    await find_out(connection, numbered)
+    await find_out(connection, batch_id)
     await connection.execute(
         "INSERT INTO sideband.session (session_id) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING",
         (sorted(session_ids),),
@@ -117,12 +117,12 @@ async def introduce(connection: Connection, numbered: BatchId, session_ids: Sequ
 
 
 async def begin(
-    connection: Connection, replicas: Sequence[Replica], numbered: BatchId, *, place: str
-) -> BatchBasis | None:
-    """Begin a transaction that locks these sessions; None if one of the rows of `introduce` is missing."""
+    connection: Connection, replicas: Sequence[Replica], batch_id: BatchId, *, place: str
+) -> LockedSessions | None:
+    """Begin a transaction that locks these sessions; None if one of the rows of `insert_rows` is missing."""
     cursor = psycopg.AsyncClientCursor(connection)
     asked = {
-        "writer": numbered.writer_id,
+        "writer": batch_id.writer_id,
         "sessions": [replica.session_id for replica in replicas],
         "known": [replica.at for replica in replicas],
     }
@@ -137,7 +137,7 @@ async def begin(
     if last is None or version is None:
         raise damaged(place, "its counter or its version is missing")
     refuse_newer(version, place)
-    return BatchBasis(
+    return LockedSessions(
         last,
         {row[0]: Standing(row[1], row[2]) for row in held},
         {row[0]: row[3] for row in held},
@@ -145,7 +145,7 @@ async def begin(
     )
 
 
-async def append(connection: Connection, rows: Sequence[NewRow], numbered: BatchId) -> int:
+async def append(connection: Connection, rows: Sequence[NewRow], batch_id: BatchId) -> int:
     """Write the rows of a batch, commit, and return the sequence that they follow."""
     entries = [
         (row.session_id, row.record.word, row_sum(row.session_id, row.record.body), row.record.body.decode())
@@ -157,15 +157,15 @@ async def append(connection: Connection, rows: Sequence[NewRow], numbered: Batch
         {
             "entries": msgspec.json.encode(entries).decode(),
             "count": len(rows),
-            "writer": numbered.writer_id,
-            "batch": numbered.batch,
+            "writer": batch_id.writer_id,
+            "batch": batch_id.batch,
         },
     )
     ((base, _),) = await cursor.fetchall()
     return int(base)
 
 
-async def find_out(connection: Connection, numbered: BatchId) -> int | None:
+async def find_out(connection: Connection, batch_id: BatchId) -> int | None:
     """The sequence that the rows of this batch follow; None if it was not committed."""
-    row = await (await connection.execute(_FIND_OUT, {"writer": numbered.writer_id})).fetchone()
-    return row[1] if row is not None and row[0] == numbered.batch else None
+    row = await (await connection.execute(_FIND_OUT, {"writer": batch_id.writer_id})).fetchone()
+    return row[1] if row is not None and row[0] == batch_id.batch else None

@@ -43,22 +43,22 @@ class NewsConsumer(Protocol):
     def is_own(self, backend: int) -> bool:
         """Whether a notification comes from this process, which knows the events already."""
 
-    def hear(self, news: JournalPage, through: int) -> None:
+    def deliver(self, news: JournalPage, through: int) -> None:
         """New events; up to and including `through` there are no others of interest."""
 
-    async def miss(self, gap: Gap, connection: Connection) -> None:
+    async def on_gap(self, gap: Gap, connection: Connection) -> None:
         """Events of interest were pruned before they were read; `connection` can be used to load the sessions again."""
 
-    def lose(self, error: DamagedRow) -> None:
+    def on_damage(self, error: DamagedRow) -> None:
         """A row of a session is damaged: ignore the session from now on, and end subscriptions to all sessions."""
 
 
 class Listener:
     """Listens before it reads, each time it connects, so that no event is missed in between."""
 
-    def __init__(self, link: Link, audience: NewsConsumer, *, poll_seconds: float) -> None:
+    def __init__(self, link: Link, consumer: NewsConsumer, *, poll_seconds: float) -> None:
         self._link = link
-        self._audience = audience
+        self._consumer = consumer
         self._poll_seconds = poll_seconds
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -90,12 +90,12 @@ class Listener:
             try:
                 connection = await self._listen()
                 while True:
-                    if self._audience.interest().is_any:
+                    if self._consumer.interest().is_any:
                         await self.read(connection)
                     pause = SHORTEST_PAUSE
                     await self._wait(connection)
             except DamagedRow as error:
-                self._audience.lose(error)
+                self._consumer.on_damage(error)
             except psycopg.Error:
                 await self._link.drop()
                 await asyncio.sleep(pause)
@@ -114,7 +114,7 @@ class Listener:
         hints = connection.notifies(timeout=self._poll_seconds)
         async with contextlib.aclosing(hints):
             async for notification in hints:
-                if not self._audience.is_own(notification.pid) and self._is_news(notification.payload):
+                if not self._consumer.is_own(notification.pid) and self._is_news(notification.payload):
                     return
 
     def _is_news(self, hint: str) -> bool:
@@ -123,20 +123,20 @@ class Listener:
             # Every client of the database can send notifications on this channel.
             return False
         # A very long name is cut off in the notification.
-        is_wanted = self._audience.wants(session_id) or len(session_id) >= HINT_LETTERS
-        return is_wanted and int(sequence) > self._audience.announced
+        is_wanted = self._consumer.wants(session_id) or len(session_id) >= HINT_LETTERS
+        return is_wanted and int(sequence) > self._consumer.announced
 
     async def read(self, connection: Connection) -> None:
         """Read and report all events of interest after `announced`; concurrent calls are allowed."""
         while True:
-            interest, after = self._audience.interest(), self._audience.announced
+            interest, after = self._consumer.interest(), self._consumer.announced
             news = await page(connection, Span(after), place=self._link.address.shown, sessions=interest.sessions)
-            if not interest.covers(self._audience.interest()):
+            if not interest.covers(self._consumer.interest()):
                 # A session became of interest while the page was read.
                 continue
             if after < news.pruned_through:
-                await self._audience.miss(Gap(CursorExpired(after, news.pruned_through), news.last), connection)
+                await self._consumer.on_gap(Gap(CursorExpired(after, news.pruned_through), news.last), connection)
                 continue
-            self._audience.hear(news, news.entries[-1].sequence if news.is_full else news.last)
+            self._consumer.deliver(news, news.entries[-1].sequence if news.is_full else news.last)
             if not news.is_full:
                 return

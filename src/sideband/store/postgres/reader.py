@@ -84,7 +84,7 @@ def row_sum(session_id: str, body: bytes) -> int:
 
 async def load(connection: Connection, session_id: str, *, place: str) -> Loaded:
     cursor = await connection.execute(_LOAD, {"session": session_id}, binary=True)
-    at, snapshot_at, snapshot, size = 0, 0, None, 0
+    at, snapshot, size = 0, None, 0
     tail: list[Logged] = []
     for part, sequence, expected, body in await cursor.fetchall():
         if part == _COUNTER:
@@ -92,11 +92,11 @@ async def load(connection: Connection, session_id: str, *, place: str) -> Loaded
         elif part == _SNAPSHOT:
             if checksum(sequence, session_id, body) != expected:
                 raise damaged(place, f"the snapshot of session {session_id!r} was changed")
-            snapshot_at, snapshot = sequence, body
+            snapshot = body
         else:
             size += len(body)
             tail.append(logged(sequence, session_id, expected, body, place=place))
-    return Loaded(snapshot, snapshot_at, tail, size, at)
+    return Loaded(snapshot, tail, size, at)
 
 
 async def page(

@@ -5,11 +5,11 @@ import contextlib
 import functools
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from sideband.core.errors import StoreClosed, StoreError
-from sideband.core.state import Decision, SessionState
+from sideband.core.state import Decision, SessionState, ValueT
 from sideband.ports import Lease, Logged
 from sideband.store.batch import Order
 from sideband.store.cache import SessionCache
@@ -27,7 +27,6 @@ from sideband.store.replica import Loaded, Replica
 from sideband.store.settings import PostgresSettings
 
 DEFAULT_SETTINGS: Final = PostgresSettings()
-_Result = TypeVar("_Result")
 
 
 def new_writer_id() -> str:
@@ -37,7 +36,10 @@ def new_writer_id() -> str:
 async def open_postgres(
     url: str, settings: PostgresSettings = DEFAULT_SETTINGS, *, new_writer_id: Callable[[], str] = new_writer_id
 ) -> "PostgresStore":
-    """Open the store of a database, which is created if it does not exist; one that is damaged or newer is refused."""
+    """Open the store of a database, which is created if it does not exist.
+
+    A store that is incomplete or newer is refused; damaged rows are refused when they are read.
+    """
     store = PostgresStore(address_of(url), settings, writer_id=new_writer_id())
     await store.start()
     return store
@@ -54,7 +56,7 @@ class PostgresStore:
         self._replicas: SessionCache[Replica] = SessionCache(
             settings.sessions_at_hand, needed=lambda replica: replica.session_id in self._held
         )
-        self._show = SessionViews(self._replicas, place=address.shown)
+        self._views = SessionViews(self._replicas, place=address.shown)
         self._feed = Feed(0, subscriber_events=settings.subscriber_events)
         self._followers = 0
         self._unreadable: set[str] = set()
@@ -82,7 +84,7 @@ class PostgresStore:
             self._feed.announced = await self._listener.listen()
         except BaseException:
             self._is_closed = True
-            await self._let_go()
+            await self._stop()
             raise
         self._listener.start(self._feed.end)
 
@@ -101,10 +103,10 @@ class PostgresStore:
             # A lease that cannot be released expires.
             with contextlib.suppress(StoreError):
                 await self._leasing.at_once(functools.partial(leases.release, lease=lease))
-        await self._let_go()
+        await self._stop()
         self._feed.end()
 
-    async def _let_go(self) -> None:
+    async def _stop(self) -> None:
         await self._writer.stop()
         await self._listener.stop()
         if self._catching_up is not None:
@@ -125,7 +127,7 @@ class PostgresStore:
         self._refuse_closed()
         replica = self._replica(session_id)
         if not replica.is_open:
-            loaded = await self._show.read(replica, self._reading.run)
+            loaded = await self._views.read(replica, self._reading.run)
             if not replica.is_loaded:
                 self._writer.committer.fetched[replica] = loaded
         return replica
@@ -138,12 +140,12 @@ class PostgresStore:
         """Always False, because another process may have added something."""
         return False
 
-    async def commit(self, session_id: str, decide: Decision[_Result], *, lease: Lease | None = None) -> _Result:
+    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
         """Decide and commit; returns when the events are on the disk of the server. See `Journal.commit`."""
         self._refuse_closed()
         replica = self._replicas.get(session_id) or self._replica(session_id)
-        self._show.expect(replica)
-        done: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        self._views.expect(replica)
+        done: asyncio.Future[ValueT] = asyncio.get_running_loop().create_future()
         self._writer.put(Order(replica, decide, lease, done))
         return await done
 
@@ -258,27 +260,27 @@ class PostgresStore:
         """Whether this server process is that of the writer."""
         return backend == self._writing.backend
 
-    def hear(self, news: JournalPage, through: int) -> None:
+    def deliver(self, news: JournalPage, through: int) -> None:
         """Deliver events of this or other processes."""
-        self._show.tell(news.entries)
+        self._views.tell(news.entries)
         self._feed.announce(news.entries)
         self._feed.announced = max(self._feed.announced, through)
 
-    async def miss(self, gap: Gap, connection: Connection) -> None:
+    async def on_gap(self, gap: Gap, connection: Connection) -> None:
         """Events were pruned before they were read: load the sessions again; subscribers get an error."""
         for replica in self._replicas:
             if replica.is_open:
-                await self._show.read(replica, lambda work: work(connection))
+                await self._views.read(replica, lambda work: work(connection))
         self._feed.skip(gap)
 
-    def lose(self, error: DamagedRow) -> None:
+    def on_damage(self, error: DamagedRow) -> None:
         """A row is damaged: end all subscriptions. Waiters of the session are woken, and its next commit raises the error."""
         self._unreadable.add(error.session_id)
         self._feed.end(error)
         self._feed.wake(error.session_id).set()
 
     def _deliver(self, done: PostgresRound) -> None:
-        self._show.deliver(done)
+        self._views.deliver(done)
         if self._feed.announced == done.base:
             self._feed.pass_on(done.written)
         elif done.written:

@@ -274,7 +274,7 @@ class SqliteCommitter:
             return
         for address in self._bell.ring_others():
             with self._transaction():
-                lease.bury(self._connection, address)
+                lease.expire_leases(self._connection, address)
             self._terms.clear()
             self._bell.remove(address)
 

@@ -1,6 +1,5 @@
 """Read-only inspection of a store file."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,16 @@ import apsw
 
 from sideband.core.errors import StoreRefused
 from sideband.store.codec import is_as_written
-from sideband.store.inspector import Held, JournalEntry, KeptSnapshot, Missing, Shelf, shelve, unexplained
+from sideband.store.inspector import (
+    JournalEntry,
+    KeptSnapshot,
+    LeaseRow,
+    Missing,
+    StoredSession,
+    stored_sessions,
+    unexplained,
+)
+from sideband.store.settings import now_ms
 from sideband.store.sqlite import file, schema
 from sideband.store.sqlite.doorbell import directory_for, is_dead
 from sideband.store.sqlite.file import connect
@@ -110,16 +118,16 @@ class SqliteInspector:
             ((pruned,),) = self._typed("snapshot", connection.execute(query), int)
             return unexplained(connection.execute(_GAPS), pruned_through=pruned)
 
-    def shelves(self) -> Sequence[Shelf]:
+    def sessions(self) -> Sequence[StoredSession]:
         with self._reading() as connection:
             snapshots = self._typed("snapshot", connection.execute(_SNAPSHOTS), str, int, int)
             leases = self._typed("lease", connection.execute(_LEASES), str, str, int, int, str)
             counted = self._typed("journal", connection.execute(_COUNTED), str, int, int, str)
-            return shelve(
+            return stored_sessions(
                 counted,
                 {name: sequence for name, sequence, _ in snapshots},
                 {name: pruned for name, _, pruned in snapshots if pruned},
-                {name: self._held(*lease) for name, *lease in leases if lease[0]},
+                {name: self._lease(*lease) for name, *lease in leases if lease[0]},
             )
 
     def _typed(self, table: str, rows: Iterable[Any], *types: type) -> list[Any]:
@@ -129,9 +137,9 @@ class SqliteInspector:
             raise schema.damaged(self._path, f"a row of the table {table} was changed")
         return found
 
-    def _held(self, holder: str, token: int, until: int, address: str) -> Held:
+    def _lease(self, holder: str, token: int, until: int, address: str) -> LeaseRow:
         is_orphaned = is_dead(directory_for(self._path), address)
-        return Held(holder, token, until, has_lapsed=until <= self._now_ms, is_orphaned=is_orphaned)
+        return LeaseRow(holder, token, until, has_lapsed=until <= self._now_ms, is_orphaned=is_orphaned)
 
     def kept(self, session_id: str) -> KeptSnapshot | None:
         with self._reading() as connection:
@@ -173,7 +181,7 @@ def inspect_sqlite(path: str) -> Iterator[SqliteInspector]:
         connection = connect(place, busy_seconds=BUSY_SECONDS)
     except apsw.Error as error:
         raise schema.refusal(error, place) from error
-    inspector = SqliteInspector(place, connection, now_ms=time.time_ns() // 1_000_000)
+    inspector = SqliteInspector(place, connection, now_ms=now_ms())
     try:
         yield inspector.begin()
     finally:

@@ -1,4 +1,4 @@
-"""Leases in SQLite: the holder of a session, the expiry, and the token that tells a stale lease."""
+"""Leases in SQLite: the holder of a session, the expiry, and the token that identifies a stale lease."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -100,6 +100,6 @@ def release(connection: apsw.Connection, lease: Lease) -> None:
     )
 
 
-def bury(connection: apsw.Connection, address: str) -> None:
+def expire_leases(connection: apsw.Connection, address: str) -> None:
     """Expire the leases of a process that has died."""
     connection.execute("UPDATE lease SET expires_at = 0 WHERE address = ?", (address,))

@@ -19,10 +19,9 @@ _END: Final = 2**63 - 1
 
 
 class _SnapshotRow(NamedTuple):
-    """A snapshot, and how far the journal of its session was pruned."""
+    """A snapshot (None if there is none), which covers its session up to `sequence`."""
 
     sequence: int = 0
-    pruned_through: int = 0
     body: bytes | None = None
 
 
@@ -50,7 +49,7 @@ class SqliteReader:
                 last = row[0]
                 tail.append(self._logged(row))
                 size += len(row[3])
-        return Loaded(kept.body, kept.sequence, tail, size, at)
+        return Loaded(kept.body, tail, size, at)
 
     def tail(self, session_id: str, after: int) -> Sequence[Logged]:
         """The events of a session after a sequence."""
@@ -63,14 +62,14 @@ class SqliteReader:
 
     def _kept(self, session_id: str) -> _SnapshotRow:
         row = self._connection.execute(
-            "SELECT sequence, pruned_through, checksum, body FROM snapshot WHERE session_id = ?", (session_id,)
+            "SELECT sequence, checksum, body FROM snapshot WHERE session_id = ?", (session_id,)
         ).get
         if row is None:
             return _SnapshotRow()
-        sequence, pruned_through, expected, body = row
+        sequence, expected, body = row
         if not is_as_written(sequence, session_id, expected, body):
             raise damaged(self._path, f"the snapshot of session {session_id!r} was changed")
-        return _SnapshotRow(sequence, pruned_through, body)
+        return _SnapshotRow(sequence, body)
 
     def news(self, after: int) -> Sequence[Logged]:
         """The first page of events after a sequence, of all sessions."""

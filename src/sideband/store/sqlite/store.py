@@ -3,23 +3,22 @@
 import asyncio
 import contextlib
 import functools
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import apsw
 
 from sideband.core.errors import StoreClosed, StoreError
-from sideband.core.state import Decision, SessionState
+from sideband.core.state import Decision, SessionState, ValueT
 from sideband.ports import Lease, Logged
 from sideband.store.batch import Order, resolve
 from sideband.store.cache import SessionCache
 from sideband.store.codec import check_name
 from sideband.store.feed import EventFilter, Feed, Span, pages
 from sideband.store.replica import Loaded, Replica
-from sideband.store.settings import SqliteSettings
+from sideband.store.settings import SqliteSettings, now_ms
 from sideband.store.sqlite import file, schema
 from sideband.store.sqlite.committer import Delivery, SqliteCommitter
 from sideband.store.sqlite.doorbell import Doorbell
@@ -28,18 +27,15 @@ from sideband.store.sqlite.reader import SqliteReader
 from sideband.store.sqlite.writer import Finish, LoopCallbacks, SqliteErrand, SqliteWriter, Stop
 
 DEFAULT_SETTINGS: Final = SqliteSettings()
-_Result = TypeVar("_Result")
-
-
-def now_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 async def open_sqlite(
     path: str | Path, settings: SqliteSettings = DEFAULT_SETTINGS, *, now_ms: Callable[[], int] = now_ms
 ) -> "SqliteStore":
-    """Open a store file, which is created if it does not exist. A file that is damaged, newer or not a store is refused."""
+    """Open a store file, which is created if it does not exist.
+
+    A file that is cut short, newer or not a store is refused; damaged rows are refused when they are read.
+    """
     store = SqliteStore(file.place_of(path), settings)
     await store.start(now_ms)
     return store
@@ -94,11 +90,11 @@ class SqliteStore:
     async def close(self) -> None:
         """Finish all requested commits, release the leases and close the file."""
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._let_go())
+            self._closing = asyncio.ensure_future(self._close())
         # Shielded: a cancelled caller must not leave the store half closed.
         await asyncio.shield(self._closing)
 
-    async def _let_go(self) -> None:
+    async def _close(self) -> None:
         if self._is_closed:
             return
         for lease in tuple(self._held.values()):
@@ -126,7 +122,7 @@ class SqliteStore:
         """Load a session; see `Journal.open`."""
         replica = self._replica(session_id)
         if not replica.is_open:
-            loaded, ahead, seen = await self._read(lambda library: _restored(library.load(session_id)))
+            loaded, ahead, seen = await self._read(lambda reader: _restored(reader.load(session_id)))
             await self._ask(lambda committer: committer.adopt(replica, loaded, ahead, seen))
         return replica
 
@@ -138,11 +134,11 @@ class SqliteStore:
         """Always False, because another process may have added something."""
         return False
 
-    async def commit(self, session_id: str, decide: Decision[_Result], *, lease: Lease | None = None) -> _Result:
+    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
         """Decide and commit; returns when the events are on the disk. See `Journal.commit`."""
         if self._is_closed:
             raise StoreClosed
-        done: asyncio.Future[_Result] = self._loop.create_future()
+        done: asyncio.Future[ValueT] = self._loop.create_future()
         replica = self._replicas.get(session_id) or self._replica(session_id)
         self._writer.put(Order(replica, decide, lease, done))
         return await done
@@ -190,7 +186,7 @@ class SqliteStore:
         self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
     ) -> AsyncGenerator[Logged, None]:
         """The events after `after` that are in the journal now."""
-        until = await self._read(lambda library: library.last())
+        until = await self._read(lambda reader: reader.last())
         async with contextlib.aclosing(
             pages(self._page, EventFilter(session_id, kind_prefix), Span(after, until))
         ) as past:
@@ -205,13 +201,13 @@ class SqliteStore:
     # Other threads.
 
     async def _page(self, wanted: EventFilter, span: Span) -> Sequence[Logged]:
-        return await self._read(lambda library: library.page(wanted, span))
+        return await self._read(lambda reader: reader.page(wanted, span))
 
-    async def _read(self, read: Callable[[SqliteReader], _Result]) -> _Result:
+    async def _read(self, read: Callable[[SqliteReader], ValueT]) -> ValueT:
         self._refuse_closed()
         return await self._loop.run_in_executor(self._reader, self._read_now, read)
 
-    def _read_now(self, read: Callable[[SqliteReader], _Result]) -> _Result:
+    def _read_now(self, read: Callable[[SqliteReader], ValueT]) -> ValueT:
         try:
             if self._connection is None:
                 self._connection = connect(
@@ -226,9 +222,9 @@ class SqliteStore:
                 self._connection = None
             raise schema.refusal(error, self.path) from error
 
-    async def _ask(self, run: Callable[[SqliteCommitter], _Result]) -> _Result:
+    async def _ask(self, run: Callable[[SqliteCommitter], ValueT]) -> ValueT:
         self._refuse_closed()
-        done: asyncio.Future[_Result] = self._loop.create_future()
+        done: asyncio.Future[ValueT] = self._loop.create_future()
         self._writer.put(SqliteErrand(run, _settle(done)))
         return await done
 

@@ -105,7 +105,7 @@ class SqliteWriter:
     def _commit(self, committer: SqliteCommitter, first: Order, jobs: deque[Order | SqliteErrand | Stop]) -> None:
         orders = [first]
         while jobs and isinstance(jobs[0], Order):
-            orders.append(jobs.popleft())  # type: ignore[arg-type]  # the line before has looked
+            orders.append(jobs.popleft())  # type: ignore[arg-type]  # the loop condition checked the type
         try:
             delivery, postponed, touched = committer.commit(orders)
         except Exception as error:  # noqa: BLE001 - if the thread died, all callers would wait forever

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import apsw
 import pytest
@@ -19,7 +18,7 @@ from sideband.store.codec import is_as_written
 from sideband.store.inspector import verify
 from sideband.store.sqlite import reader
 from tests.decisions import deciding
-from tests.unit.store.sqlite.test_wal import put
+from tests.unit.store.sqlite.test_wal import log_of, put
 from tests.unit.store.twins import SqliteTwin, a_start, last_of, played, told, written_at
 
 MESSAGES = 180
@@ -132,7 +131,7 @@ def test_an_overwritten_page_is_found_by_the_whole_check(filled: SqliteTwin) -> 
     overwrite(filled, page=pages_of(filled, "overflow")[0])
     with inspect_store(f"sqlite:///{filled.path}") as store:
         assert [*store.faults()]
-        assert {shelf.session_id: bool(verify(store, shelf).faults) for shelf in store.shelves()} == {
+        assert {stored.session_id: bool(verify(store, stored).faults) for stored in store.sessions()} == {
             "long": True,
             "short": False,
         }
@@ -153,7 +152,7 @@ async def left_by_a_crash(twin: SqliteTwin, commits: int) -> tuple[bytes, bytes]
     async with twin.open() as store:
         for _ in range(commits):
             await store.commit("short", a_start)
-        return twin.path.read_bytes(), Path(f"{twin.path}-wal").read_bytes()
+        return twin.path.read_bytes(), log_of(twin)
 
 
 @pytest.mark.requirement("store:open:damaged-or-newer-is-refused")
@@ -174,7 +173,7 @@ def test_a_file_whose_last_pages_are_still_in_the_log_is_opened(sqlite: SqliteTw
     async def crash_before_a_checkpoint() -> tuple[bytes, bytes]:
         async with sqlite.open() as store:
             await store.commit("long", deciding(many_messages))
-            return sqlite.path.read_bytes(), Path(f"{sqlite.path}-wal").read_bytes()
+            return sqlite.path.read_bytes(), log_of(sqlite)
 
     whole, log = played(crash_before_a_checkpoint)
     assert len(whole) < len(log) // 2
@@ -272,7 +271,7 @@ def test_a_row_that_is_of_another_type_now_is_refused_to_its_session_alone(
     played(story)
     with inspect_store(f"sqlite:///{filled.path}") as store:
         assert [*store.faults()]
-        assert {shelf.session_id: verify(store, shelf).faults for shelf in store.shelves()} == {
+        assert {stored.session_id: verify(store, stored).faults for stored in store.sessions()} == {
             "long": ("row 90 was changed",),
             "short": (),
         }
@@ -310,7 +309,7 @@ def test_a_snapshot_that_is_of_another_type_now_is_refused_to_its_session_alone(
 
     played(story)
     with inspect_store(f"sqlite:///{pruned.path}") as store:
-        assert {shelf.session_id: verify(store, shelf).faults for shelf in store.shelves()} == {
+        assert {stored.session_id: verify(store, stored).faults for stored in store.sessions()} == {
             "long": (),
             "short": (f"its snapshot at {MESSAGES + 30} was changed",),
         }
@@ -328,7 +327,7 @@ def test_how_far_a_journal_was_pruned_is_a_number_or_damage(pruned: SqliteTwin) 
     played(story)
     with inspect_store(f"sqlite:///{pruned.path}") as store:
         with pytest.raises(StoreDamaged, match="a row of the table snapshot was changed"):
-            store.shelves()
+            store.sessions()
         with pytest.raises(StoreDamaged, match="a row of the table snapshot was changed"):
             store.missing()
 
@@ -356,4 +355,4 @@ def test_a_lease_that_is_of_another_type_now_is_damage_to_its_session_alone(
         inspect_store(f"sqlite:///{filled.path}") as store,
         pytest.raises(StoreDamaged, match="a row of the table lease was changed"),
     ):
-        store.shelves()
+        store.sessions()

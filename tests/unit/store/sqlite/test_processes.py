@@ -12,7 +12,7 @@ import pytest
 
 from sideband.core.apply import fold
 from sideband.core.errors import SessionBusy
-from sideband.store.sqlite.store import now_ms
+from sideband.store.settings import now_ms
 from tests.decisions import saying
 from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import SqliteTwin, played, told
