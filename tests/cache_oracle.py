@@ -347,7 +347,7 @@ class KvCache(CacheOracle):
     def take(self, found: Sequence[Block]) -> Usage:
         said = [b"\x02%b\x03%b" % (block.role.encode(), block.text) for block in found]
         replies = [text for text, block in zip(said, found, strict=True) if block.role in ("assistant", "model")]
-        # It stood behind the last request as that was; the present one says what it was.
+        # The server holds its last reply after the last request; the current request contains that reply.
         held = self._computed + b"".join(replies[self._replies :])
         prompt = b"".join(said)
         shared = common(held, prompt)

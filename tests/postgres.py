@@ -36,9 +36,8 @@ OPTIONS: Final = (
 )
 
 
-# Waits for as long as somebody has the other end of its input, which is until that process is gone, killed or not. A
-# number in a file may be somebody else's by now; a server that cannot be told from others ends by itself once its files
-# are gone.
+# Waits until the process at the other end of its input has ended, even by a kill. The process id in the file may belong
+# to another process by now, so it is compared; a server that is not found ends by itself once its files are gone.
 GUARD: Final = """
 cat
 server="$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)"

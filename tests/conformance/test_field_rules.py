@@ -1,4 +1,4 @@
-"""Validation of single fields: what is tidied, what is bounded, and what nobody but the session may set."""
+"""Validation of single fields: what is tidied, what is bounded, and what only the session may set."""
 
 from collections.abc import Callable
 

@@ -103,7 +103,7 @@ async def test_a_session_hook_is_asked_whenever_its_event_happens_and_at_no_othe
 
 
 class Between(NamedTuple):
-    """The last seam that was passed before an event, and the first after it; None is none."""
+    """The last seam that was passed before an event, and the first after it (None: there is none)."""
 
     after: Seam | None
     before: Seam | None

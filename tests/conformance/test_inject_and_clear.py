@@ -362,7 +362,7 @@ def test_once_a_key_was_shown_every_request_shows_one_of_it(steps: list[str]) ->
     for step in steps:
         showing = play(session, step)
         if showing is not None:
-            # A peer's has a TTL, at the end of which its key may well be shown by nobody.
+            # A reminder of a peer has a TTL; after its end, no reminder with this key may be live.
             own = {item.id for item in session.state.live if item.provenance.namespace == IN_PROCESS.namespace}
             assert own.intersection(showing) or not shown_before
             shown_before = shown_before or bool(own.intersection(showing))

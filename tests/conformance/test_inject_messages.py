@@ -382,7 +382,7 @@ def test_after_a_cancel_queued_messages_wait_for_the_next_word_of_the_client() -
     held = session.say("and then that", InjectMode.QUEUE)
     session.commit([Cancelled()])
     assert session.start() == ()
-    # What nobody typed is no word of the client.
+    # A reminder is not a message of the client.
     session.accept(a_draft())
     assert session.start() == ()
     session.say("go on", InjectMode.QUEUE)

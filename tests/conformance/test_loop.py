@@ -121,7 +121,7 @@ async def refused() -> AnAgent:
     agent = AnAgent(REFUSED)
     await agent.session.remind(BODY, ttl_turns=1)
     assert (await agent.play()).status is LoopStatus.FAILED
-    # Nobody has cancelled anything.
+    # A failure is not a cancellation.
     assert "Cancelled" not in agent.kinds
     return agent
 
@@ -319,7 +319,7 @@ class Streaming(ScriptedModel):
 
 @pytest.mark.requirement("loop:retry:restarted-stream-is-announced")
 @awaited
-async def test_whoever_shows_the_text_is_told_when_it_starts_over() -> None:
+async def test_a_listener_is_told_when_the_text_starts_over() -> None:
     heard: list[object] = []
     agent = AnAgent()
     await agent.play(

@@ -125,6 +125,6 @@ def test_the_scan_reads_classes_and_skips_what_is_no_test() -> None:
 
 
 def _expect_none(what: str, names: list[str]) -> None:
-    # The list is the whole message: a traceback would bury the names someone has to act on.
+    # The list is the whole message: a traceback would hide the names to act on.
     if names:
         pytest.fail("\n".join((f"{len(names)} {what}:", *names)), pytrace=False)

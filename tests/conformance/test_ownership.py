@@ -74,7 +74,7 @@ def test_a_key_displaces_nothing_in_another_namespace(older: Provenance, newer: 
     answer = session.accept(a_draft(dedupe_key="k"), newer)
     assert answer.deduped_count == (1 if same else 0)
     replaced = [event.replaced_id for event in session.drain().events if isinstance(event, Deduped)]
-    # The older source's second one replaces its first, whoever else has that key.
+    # The second reminder of the older source replaces its first, even if another source uses the same key.
     assert replaced == [first]
     assert len(session.live_ids) == (1 if same else 2)
 

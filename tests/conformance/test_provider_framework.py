@@ -279,7 +279,7 @@ async def test_what_is_beyond_the_bytes_of_a_pass_is_reported_and_left_out() -> 
 
 
 class Refuses:
-    """Somebody who allows nothing, and remembers what was asked for."""
+    """A permission that allows nothing, and records what was asked for."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

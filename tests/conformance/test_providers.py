@@ -142,7 +142,7 @@ ORIGINS: Final[dict[str, str]] = {
     "workspace_anchor": "as its host set it",
     "grounded_review": "reported at post_tool_use. The quoted lines are what was reported",
 }
-# A cause is named only where somebody has stated it, and then as what they stated.
+# A cause is named only if it was reported, and then as a report.
 CAUSES: Final = re.compile(
     r"\b(?:because|caused|due to|since|therefore|thus|as a result|probably|likely)\b", re.IGNORECASE
 )

@@ -351,7 +351,7 @@ def test_the_key_of_a_fact_names_its_kind_and_its_id(kind: FactKind) -> None:
         pytest.param(a_fact(evidence="see above"), "HARN-FACT-005", id="evidence-that-is-no-list"),
         pytest.param(a_fact(provenance=[]), "HARN-FACT-006", id="provenance-that-is-no-object"),
         pytest.param(a_fact(valid_until="tomorrow"), "HARN-FACT-007", id="an-end-without-an-event"),
-        pytest.param(a_fact(asserted_at="yesterday"), "HARN-FACT-009", id="a-time-nobody-can-read"),
+        pytest.param(a_fact(asserted_at="yesterday"), "HARN-FACT-009", id="an-unreadable-time"),
     ],
 )
 def test_a_fact_that_is_refused_says_so_with_a_code_and_changes_nothing(fields: dict[str, Any], code: str) -> None:

@@ -2,8 +2,8 @@
 
 What that means depends on the cache that pays for a request. Where breakpoints are the renderer's, it is an equation of
 the whole run. Where a provider keeps whatever requests begin with (Gemini, OpenAI before GPT-5.6, most servers behind the
-generic wire), nothing is paid for writing and something may be read that nobody asked to keep: there it is a bound for each
-request, of what is not read. A local server has its own reply too, and what it computes is what counts.
+generic wire), writing costs nothing and a request may read more than was marked for the cache: there the cost of what is
+not read has a bound, for each request. A local server has its own reply too, and what it computes is what counts.
 """
 
 from collections.abc import Sequence
@@ -154,7 +154,7 @@ FLEETING: Final = reminds(IN_PROCESS, CLIENT, ttls=(1, 2, 3, 5))
 def sessions(
     remind: st.SearchStrategy[Remind] = REMINDS, *, most: int = MANY_CALLS, ends: Sequence[End] = tuple(End)
 ) -> st.SearchStrategy[list[Step]]:
-    """Somebody other than the model has the last word before each request.
+    """Sessions in which the last message before each request is not the model's.
 
     A request that becomes void is followed by whatever comes next: by another one at once, or by what the user says who has
     cancelled it.
@@ -239,7 +239,7 @@ def the_law_holds(route: Route, told: Sequence[Asked], bare: Sequence[Asked]) ->
 
 
 def unanswered(requests: Sequence[Asked], used: Sequence[Usage]) -> tuple[float, float]:
-    """What may be saved and lost by requests that nobody answered, where there is kept text.
+    """What may be saved and lost by requests without a reply, where there is kept text.
 
     They have written up to such text, or up to where it comes to stand. The next one has it at the same place, and reads it,
     or at another one: then it writes once more what they have written.

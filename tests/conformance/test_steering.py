@@ -146,7 +146,7 @@ async def test_what_no_iteration_is_left_for_is_listed_as_undelivered() -> None:
 
 
 class Asked:
-    """Somebody who is asked for permission, while news come in."""
+    """A permission; items arrive while it is asked."""
 
     def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
         self._meanwhile = meanwhile

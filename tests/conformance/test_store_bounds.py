@@ -110,7 +110,7 @@ def test_a_run_whose_lease_cannot_be_renewed_ends_when_it_has_lapsed() -> None:
     async def main() -> None:
         result = await agent.play("Work.")
         assert result.status is LoopStatus.LEASE_LOST
-        # What it had begun is open: whoever goes on with the session finds it so.
+        # The request that it began is still open for the next process.
         assert store.state(agent.session.id).request is not None
 
     run_schedule(1, main)

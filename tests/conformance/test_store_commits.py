@@ -1,4 +1,4 @@
-"""What every store promises its commits, its senders and its subscribers."""
+"""What every store promises for commits, senders and subscribers."""
 
 import asyncio
 import gc
@@ -66,7 +66,7 @@ def disk() -> Iterator[FailingDisk]:
 
 
 @pytest.mark.requirement("store:commit:accept")
-def test_whoever_has_the_reply_to_an_accept_finds_it_committed(twin: Twin) -> None:
+def test_an_accept_that_was_answered_is_committed(twin: Twin) -> None:
     async def story() -> None:
         async with two_of(twin) as (here, there):
             for number in range(5):
@@ -209,7 +209,7 @@ def test_each_of_many_senders_finds_its_own_in_the_order_it_sent_them(twin: Twin
 
 
 @pytest.mark.requirement("store:durable:dedupe-is-atomic")
-def test_of_one_key_at_most_one_ever_waits_whoever_sends(twin: Twin) -> None:
+def test_at_most_one_reminder_of_a_key_waits_with_many_senders(twin: Twin) -> None:
     async def story() -> None:
         async with two_of(twin) as stores:
             senders = [Sender(stores[number % 2], name=f"n{number}") for number in range(12)]
@@ -350,7 +350,7 @@ def test_every_subscriber_sees_the_same_order_and_one_that_comes_back_has_neithe
 
 
 @pytest.mark.requirement("store:bounded:overflow-is-an-error")
-def test_a_full_inbox_refuses_and_forgets_whoever_comes_too_late(twin: Twin) -> None:
+def test_a_full_inbox_refuses_more_reminders_and_keeps_nothing_of_them(twin: Twin) -> None:
     limits = Limits(pending_per_session=4)
 
     async def story() -> int:

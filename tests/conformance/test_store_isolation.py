@@ -1,4 +1,4 @@
-"""What every store keeps apart: somebody else's code that hangs or fails, and whoever else has a session there."""
+"""Isolation: user code that hangs or fails, and other sessions, on every store."""
 
 import asyncio
 import threading
@@ -32,7 +32,7 @@ Run: TypeAlias = Callable[[Session], Coroutine[Any, Any, tuple[LoopResult, Scrip
 
 
 class Hanging:
-    """Somebody else's code, which is entered and does not come back before it is let go."""
+    """User code that does not return until it is released."""
 
     def __init__(self) -> None:
         self.entered = asyncio.Event()
@@ -94,7 +94,7 @@ def _model(hang: Callable[[], Coroutine[Any, Any, None]]) -> Run:
         pytest.param(lambda code: _model(code.hang), id="a-model"),
     ],
 )
-def test_whoever_hangs_keeps_no_accept_waiting_and_loses_nothing(twin: Twin, begin: Callable[[Hanging], Run]) -> None:
+def test_hanging_user_code_delays_no_accept_and_loses_nothing(twin: Twin, begin: Callable[[Hanging], Run]) -> None:
     async def story() -> None:
         async with two_of(twin) as (here, there):
             session, other = await a_session(here), await a_session(there)

@@ -153,7 +153,7 @@ def test_without_a_log_everything_works_and_nothing_is_emitted() -> None:
     assert work() == told_of
     with pytest.raises(ReminderError):
         sb.inject_reminder(sb.Transcript(), body="")
-    assert log.records() == records, "nobody listened any longer"
+    assert log.records() == records, "the subscription had ended"
 
 
 @pytest.mark.requirement("events:log:absent-log-changes-nothing")
@@ -298,7 +298,7 @@ def test_what_is_logged_of_a_failure_is_masked(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.requirement("events:masking:exports")
-def test_whoever_writes_to_a_logger_or_a_trace_masks_what_it_writes() -> None:
+def test_code_that_writes_to_a_logger_or_a_trace_masks_secrets() -> None:
     writers = {"logging", "opentelemetry", "structlog"}
     for path in (ROOT / "src").rglob("*.py"):
         imported = {name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) for name in _imported(node)}

@@ -177,7 +177,7 @@ def test_the_reasons_for_refusing_a_peer_have_these_codes_and_no_others() -> Non
     }
 
 
-# What belongs to somebody else.
+# Reminders of other senders.
 
 
 def told(error: ReminderError, asked_for: str) -> tuple[Refusal, bytes, bytes]:

@@ -61,7 +61,7 @@ def without_signatures(body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def two_runs(service: Loopback, scene: AScene, kind: ModelKind, name: str, placement: Placement) -> None:
-    """A run with tools, thinking and reminders of every kind, and another behind it."""
+    """A run with tools, thinking and reminders of every kind, and another after it."""
     service.will_answer(
         kind.says("I'll look.", CALLS, **thoughts(kind)),
         kind.says("Done.", (), **thoughts(kind)),
@@ -159,7 +159,7 @@ async def test_a_clearing_entry_and_its_beta_go_together() -> None:
 
 @over_sockets
 async def test_two_requests_at_once_do_not_swap_their_bytes() -> None:
-    # The body of a Gemini request is put in behind the client's back: each task has its own.
+    # The body of a Gemini request is substituted inside the client, separately for each task.
     scenes = [AScene(name=f"session-{number}") for number in range(8)]
     async with a_loopback() as service:
         service.will_answer(*[GOOGLE.says("Done.")] * len(scenes))

@@ -137,13 +137,13 @@ BODY: dict[str, Any] = {
         pytest.param(
             {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi.", "clear_at": "x"}]}]},
             "clear_at",
-            id="a-key-nobody-knows-deep-inside",
+            id="an-unknown-key-deep-inside",
         ),
         pytest.param({"messages": [{"content": "Hi."}]}, "role", id="a-missing-key"),
         pytest.param({"max_tokens": "1"}, "max_tokens", id="a-wrong-type"),
         pytest.param({"max_tokens": True}, "max_tokens", id="a-truth-value-that-is-no-number"),
         pytest.param({"stream": False}, "stream", id="a-wrong-literal"),
-        pytest.param({"surprise": 1}, "surprise", id="a-key-nobody-knows"),
+        pytest.param({"surprise": 1}, "surprise", id="an-unknown-key"),
         pytest.param({"messages": {"role": "user"}}, "messages", id="something-that-is-no-list"),
     ],
 )

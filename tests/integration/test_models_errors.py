@@ -102,10 +102,10 @@ async def test_a_service_that_says_nothing_in_time_may_do_so_later(kind: ModelKi
 @over_sockets
 async def test_a_service_that_is_not_there_may_come(kind: ModelKind) -> None:
     service = Loopback()
-    with socket.socket() as nobody:
-        # As long as it is taken, nobody else can be there either.
-        nobody.bind(("127.0.0.1", 0))
-        service.url = "http://{}:{}".format(*nobody.getsockname())
+    with socket.socket() as unused:
+        # While the port is bound, no other process can listen on it.
+        unused.bind(("127.0.0.1", 0))
+        service.url = "http://{}:{}".format(*unused.getsockname())
         model = kind.model(service)
         with pytest.raises(ModelError, match="cannot be reached") as failed:
             await model.complete(model.plan(VIEW))
@@ -232,7 +232,7 @@ async def test_half_of_a_json_text_is_a_reply_that_was_cut(kind: ModelKind) -> N
 @EVERY_MODEL_KIND
 @over_sockets
 async def test_nothing_stays_open_behind_a_failure(kind: ModelKind) -> None:
-    # Warnings are errors here: a connection that nobody closed would be one when it is collected.
+    # Warnings are errors here, and collecting an unclosed connection warns.
     whole = kind.says("Hello there.").events
     await failing(kind, Stream(events=whole, cut=40), a_refusal(500), HangUp())
     gc.collect()
@@ -240,7 +240,7 @@ async def test_nothing_stays_open_behind_a_failure(kind: ModelKind) -> None:
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    """Nothing is collected but what nobody refers to."""
+    """Objects are freed by reference counts only, not by the collector."""
     gc.collect()
     gc.disable()
     yield

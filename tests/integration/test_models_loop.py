@@ -56,7 +56,7 @@ async def test_a_turn_that_failed_in_passing_is_tried_again_with_the_same_bytes(
 
 @EVERY_MODEL_KIND
 @over_sockets
-async def test_whoever_shows_the_text_is_told_that_it_starts_over(kind: ModelKind) -> None:
+async def test_a_listener_is_told_that_the_text_starts_over(kind: ModelKind) -> None:
     heard: list[str] = []
     async with a_loopback(cut(kind), kind.says("Done.")) as service:
         await AScene().play(

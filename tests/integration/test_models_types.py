@@ -52,6 +52,6 @@ def test_no_request_of_any_session_has_a_key_or_a_word_that_the_client_does_not_
     names = sorted(name for name, route in ROUTES.items() if route.profile.wire is wire)
     route = ROUTES[data.draw(st.sampled_from(names))]
     requests = play(route, steps)
-    # The first has nothing behind it, the last has all of it.
+    # The first request has no history, the last has all of it.
     for request in (requests[0], requests[-1]):
         assert SPEAKING[wire].faults(sent(SPEAKING[wire], request.rendered)) == []

@@ -53,7 +53,7 @@ def _entries(route: Route) -> Iterator[Mapping[str, Any]]:
 
 
 def one_request(route: Route, hint: RoleHint, sender: Any = IN_PROCESS) -> Plan:  # noqa: ANN401 - a provenance
-    """A request behind the results of two calls, with a passing and a lasting reminder."""
+    """A request after the results of two calls, with a passing and a lasting reminder."""
     session = RenderedSession(route)
     session.user_says("Mend the parser.")
     session.ask()

@@ -109,7 +109,7 @@ def test_the_steps_of_a_run_say_what_happened() -> None:
     assert [value.text for name, value in steps if name == Step.TURN] == ["I work.", "Done."]  # type: ignore[attr-defined]
 
 
-def test_whoever_changes_a_reply_that_it_was_shown_changes_no_record() -> None:
+def test_changing_a_reply_that_was_yielded_changes_no_record() -> None:
     scene = AScene()
     scene.says(a_reply(a_call(path="a")))
 
@@ -284,7 +284,7 @@ def test_closing_a_run_that_is_over_changes_nothing() -> None:
     asyncio.run(main())
 
 
-def test_whoever_leaves_an_iteration_inside_the_context_of_a_run_can_begin_another_at_once() -> None:
+def test_after_leaving_an_iteration_inside_the_context_of_a_run_another_can_begin_at_once() -> None:
     scene = AScene()
     scene.says(a_reply("work"), "Done.")
 

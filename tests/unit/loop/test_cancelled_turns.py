@@ -235,7 +235,7 @@ def test_where_nothing_runs_there_is_nothing_to_cancel() -> None:
     asyncio.run(main())
 
 
-# Somebody else cancels it, over the journal.
+# Another process cancels the turn, through the journal.
 
 
 def test_a_reply_to_a_turn_that_was_cancelled_meanwhile_is_not_acted_upon() -> None:

@@ -236,7 +236,7 @@ def test_a_text_that_is_no_summary_is_not_told_as_one() -> None:
     rounds: list[int] = []
 
     def compactor(messages: Sequence[Message], _reminders: Sequence[Reminder]) -> Sequence[Message]:
-        """A summary; then something behind it goes; then the summary itself."""
+        """First a summary, then without a message after it, then without the summary."""
         rounds.append(1)
         match len(rounds):
             case 1:
@@ -284,7 +284,9 @@ def test_without_a_compactor_it_does_not() -> None:
         pytest.param(lambda *_: 1 / 0, "ZeroDivisionError", id="one-that-raises"),
         pytest.param(lambda *_: None, "must return a list of messages, not None", id="nothing"),
         pytest.param(lambda *_: ["text"], "must return a list of messages", id="no-messages"),
-        pytest.param(lambda *_: [{"content": "by whom?"}], "must return a list of messages", id="messages-of-nobody"),
+        pytest.param(
+            lambda *_: [{"content": "by whom?"}], "must return a list of messages", id="messages-without-a-role"
+        ),
         pytest.param(lambda *_: {"summary": "s"}, "must return a list of messages", id="another-mapping"),
         pytest.param(
             lambda *_: [{"role": "system", "content": None}],

@@ -322,7 +322,7 @@ def test_a_daemon_ends_with_its_budget() -> None:
     assert (result.status, result.turns) == (LoopStatus.MAX_TURNS, 1)
 
 
-def test_whoever_steps_through_a_daemon_is_told_when_it_idles() -> None:
+def test_a_caller_that_steps_through_a_daemon_is_told_when_it_idles() -> None:
     scene = AScene()
 
     async def main() -> None:

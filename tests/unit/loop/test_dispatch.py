@@ -65,7 +65,7 @@ def test_one_call_that_fails_leaves_its_siblings_alone() -> None:
 
 
 class AskedForNothing:
-    """A permission that nobody should ask for."""
+    """A permission that must not be asked."""
 
     async def ask(self, call: ToolCall) -> str | None:
         pytest.fail(f"asked for {call}")

@@ -63,7 +63,7 @@ def test_the_closing_drain_that_takes_nothing_makes_the_session_idle_in_its_comm
     refused: list[str] = []
 
     async def hook(_context: object) -> None:
-        # The journal says idle, and so does whoever asks from then on.
+        # The journal says idle, and so does every later call.
         assert isinstance(scene.journal[-1], Idled)
         with pytest.raises(NoRunningTurn) as refusal:
             await scene.session.inject("too late", mode="steer")

@@ -17,7 +17,7 @@ from sideband.ports import FileChange, ModelError, ToolOutput
 from sideband.testing import SeededEventLoop, run_schedule
 from tests.loop_builders import AScene, ATool, a_call, a_reply, hang
 
-# Long enough for whoever only answers, on a machine that has other things to do.
+# Long enough for a hook that returns at once, on a loaded machine.
 SHORT = 0.2
 
 
@@ -213,7 +213,7 @@ def test_a_hook_that_blocks_the_loop_past_its_time_is_reported_and_not_heard() -
     scene = AScene()
 
     async def blocks(_context: object) -> dict[str, str]:
-        # Time passes, and nobody else gets a turn meanwhile.
+        # Time passes while no other task runs.
         cast("SeededEventLoop", asyncio.get_running_loop()).advance(6)
         return {"body": "late"}
 

@@ -1,4 +1,4 @@
-"""Telling hooks and providers: what they answer is live, what fails is reported, and nobody stops anybody."""
+"""Calling hooks and providers: their reminders are live, failures are reported, and one failure does not stop the others."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ def a_scene_with(*providers: Evaluate, event: str = "post_turn") -> AScene:
 
 
 def virtually(main: Coroutine[Any, Any, LoopResult]) -> LoopResult:
-    """Where time passes only when everybody waits: a limit is reached by whoever hangs, and by nobody else."""
+    """A clock that advances only when all tasks wait, so that only a hanging hook reaches its limit."""
     return run_schedule(1, lambda: main)
 
 

@@ -20,7 +20,7 @@ EDITOR = Provenance(trust=Trust.CONTROLLER, principal="editor", via="acp")
 
 
 def interrupting(scene: AScene, reply: Reply, body: str = "Stop: the deploy is frozen.") -> Any:  # noqa: ANN401 - a line
-    """A model call in the middle of which somebody interrupts."""
+    """A model call during which an interrupt is accepted."""
 
     async def line(_view: RequestView) -> Reply:
         await scene.session.remind(body, mode="interrupt_immediate")
@@ -30,7 +30,7 @@ def interrupting(scene: AScene, reply: Reply, body: str = "Stop: the deploy is f
 
 
 async def interrupt(scene: AScene, sender: Provenance, reminder_id: str) -> None:
-    """Somebody interrupts over a bridge."""
+    """Accept an interrupt from a bridge."""
     draft = a_draft(mode=Mode.INTERRUPT_IMMEDIATE)
     await scene.session.talk.commit(
         lambda state: accept(state, draft, sender, new_id=reminder_id, limits=DEFAULT_LIMITS)

@@ -52,7 +52,7 @@ class LeasingStore(MemoryStore):
         return await super().renew(lease)
 
     async def steal(self, session_id: str = "main") -> Lease:
-        """Somebody else takes the session over, as it may when the lease has lapsed."""
+        """Another process takes the session over, as it may when the lease has lapsed."""
         del self._leases[session_id]
         return await self.acquire(session_id, THIEF)
 
@@ -343,7 +343,7 @@ def test_a_lease_that_is_lost_before_the_request_lets_none_leave() -> None:
     assert (scene.model.requests, scene.events(RequestCommitted)) == ([], [])
 
 
-def test_whoever_left_a_run_that_had_lost_its_lease_has_written_nothing() -> None:
+def test_leaving_a_run_that_has_lost_its_lease_writes_nothing() -> None:
     scene, store = a_leased_scene()
     scene.says(a_reply("work"))
 

@@ -121,7 +121,7 @@ def test_while_permission_is_open_steers_and_interrupts_are_held_and_facts_are_n
         await scene.session.inject("steered", mode="steer")
         await scene.session.remind("urgent", mode="interrupt_immediate")
         await scene.session.remind("a fact", mode="finish_step")
-        # Whoever else drains now, another process for instance, finds only what may pass.
+        # A drain by another process now takes only what may pass.
         taken.append(await scene.session.talk.drain(Seam.POST_TOOL_DISPATCH))
 
     asyncio.run(scene.play(permission=Asked(lambda _call: answer())))

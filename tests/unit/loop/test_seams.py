@@ -157,7 +157,7 @@ class Moment:
         return "done"
 
     async def ask(self, _call: ToolCall) -> None:
-        """Whoever gives permission: always, in the end."""
+        """Grant the permission after a while."""
         await self._at("during-a-permission-wait")
 
     def _hook(self, moment: str) -> Callable[[object], Awaitable[None]]:

@@ -1,4 +1,4 @@
-"""Who speaks: what a person said outranks what anybody else says later, and nobody else is taken for a person."""
+"""Speakers: a person's text outranks later text of others, and no other text is shown as a person's."""
 
 import asyncio
 import re
@@ -75,7 +75,7 @@ def test_what_a_person_steers_is_said_for_good_whoever_speaks_after_it(judge: Pr
     assert ends == ["user", "user", "tool"]
 
 
-# Nobody else is taken for a person.
+# No other text is shown as a person's.
 
 BODY: Final = "Yes, delete it all."
 MARKED: Final = re.compile(

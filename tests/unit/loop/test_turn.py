@@ -142,7 +142,7 @@ def test_a_retry_sends_what_was_planned_whatever_came_since() -> None:
 
 
 class StoreWithRival(MemoryStore):
-    """A store in which somebody else commits first, as soon as there is something for it to do."""
+    """A store in which another process commits first, once `rival` is set."""
 
     rival: Decision[tuple[Event, ...]] | None = None
 

@@ -12,7 +12,7 @@ from sideband.store.sqlite import SqliteSettings, SqliteStore, open_sqlite
 from tests.builders import a_draft
 from tests.unit.store.twins import Sender, a_start, told
 
-# Whoever is to be killed goes on until it is, and that may take a while.
+# A process that is to be killed sends until then, which may take a while.
 ROOMY: Final = Limits(pending_per_session=1_000_000, pending_per_source={})
 
 

@@ -1,4 +1,4 @@
-"""Which sessions a process has in memory: not all that it ever mentioned, and none is missed."""
+"""The sessions that a process keeps in memory: a limited number, and the others are loaded again when needed."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ from tests.waiting import until
 
 
 def opened(twin: Twin, at_hand: int = 3) -> AbstractAsyncContextManager[SqliteStore | PostgresStore]:
-    """A store that has so few sessions at hand."""
+    """A store that keeps `at_hand` sessions in memory."""
     if isinstance(twin, PostgresTwin):
         return twin.open(PostgresSettings(sessions_at_hand=at_hand, snapshot_events=5))
     assert isinstance(twin, SqliteTwin)
@@ -57,7 +57,7 @@ def test_a_session_that_was_forgotten_is_as_it_was(durable: Twin) -> None:
             await visit(store, 5)
             with pytest.raises(LookupError, match="await open"):
                 store.state("s")
-            # Whoever commits need not know that it was forgotten.
+            # A commit loads the session again.
             again = await sender.send(a_draft(dedupe_key="k"))
             assert again.deduped_count == 1
             await store.open("s")
@@ -67,7 +67,7 @@ def test_a_session_that_was_forgotten_is_as_it_was(durable: Twin) -> None:
     played(story)
 
 
-def test_a_session_that_somebody_holds_on_to_stays_and_is_told_everything(durable: Twin) -> None:
+def test_a_session_that_is_referenced_stays_and_gets_every_event(durable: Twin) -> None:
     async def story() -> None:
         async with opened(durable) as store, durable.open() as other:
             hold = await store.open("s")

@@ -1,4 +1,4 @@
-"""What stays at hand: what somebody holds on to, what is needed, and what was used last."""
+"""The cache of sessions keeps what is referenced, what is needed, and what was used last."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_looking_is_not_using() -> None:
     assert present(roster, "abc") == "bc"
 
 
-def test_what_somebody_holds_on_to_is_the_same_whenever_it_is_asked_for() -> None:
+def test_a_referenced_item_is_the_same_at_every_look_up() -> None:
     roster = a_roster(1)
     held = roster.add("held", Thing())
     roster.add("other", Thing())

@@ -44,7 +44,7 @@ def inspecting(twin: Twin) -> AbstractContextManager[Inspector]:
 
 
 def change(twin: Twin, statement: str, *values: object) -> None:
-    """Do something to a store behind its back; `{store}` is where its tables are, `%s` a value."""
+    """Execute a statement directly in a store; `{store}` is the prefix of its tables, `%s` a value."""
     if isinstance(twin, PostgresTwin):
         twin.execute(statement.format(store="sideband."), *values)
         return

@@ -1,4 +1,4 @@
-"""Snapshots and pruning: what is taken from the journal is behind a snapshot, and nobody misses it unawares."""
+"""Snapshots and pruning: only events that a snapshot covers are pruned, and readers get an error for them."""
 
 import asyncio
 import os
@@ -136,7 +136,7 @@ def test_the_sequence_goes_on_even_when_all_was_pruned(sqlite: SqliteTwin) -> No
     played(story)
 
 
-def test_whoever_has_slept_while_the_journal_was_pruned_goes_on_from_the_snapshots(sqlite: SqliteTwin) -> None:
+def test_a_process_that_slept_while_the_journal_was_pruned_continues_from_the_snapshots(sqlite: SqliteTwin) -> None:
     asleep = SqliteSettings(poll_seconds=3_600)
 
     async def story() -> None:

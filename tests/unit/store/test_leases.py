@@ -1,4 +1,4 @@
-"""Who may run a session: one at a time, and whoever was overtaken writes nothing more."""
+"""Leases: one process at a time runs a session, and a stale lease cannot commit."""
 
 import asyncio
 
@@ -53,7 +53,7 @@ def test_a_lease_that_is_over_can_be_taken_and_then_the_old_one_is_good_for_noth
         async with twin.open() as store:
             mine = await store.acquire("s", "me")
             await twin.let_leases_lapse(store)
-            assert await written_at(store, "s", a_start, lease=mine) == 1, "nobody has taken it yet"
+            assert await written_at(store, "s", a_start, lease=mine) == 1, "the session is still free"
             theirs = await store.acquire("s", "you")
             with pytest.raises(LeaseLost, match="session 's' is run by another process now"):
                 await store.commit("s", witness, lease=mine)

@@ -134,7 +134,7 @@ def test_a_subscriber_that_falls_behind_is_cut_off_with_its_cursor_and_goes_on_f
     played(story)
 
 
-def test_whoever_reads_the_past_is_not_too_slow_for_what_happens_meanwhile(twin: Twin) -> None:
+def test_a_subscriber_that_reads_past_events_is_not_too_slow_for_new_ones(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
             await store.commit("a", so_many(SUBSCRIBER_EVENTS + 5))
@@ -148,7 +148,7 @@ def test_whoever_reads_the_past_is_not_too_slow_for_what_happens_meanwhile(twin:
     played(story)
 
 
-def test_whoever_names_a_place_that_never_was_is_told_where_to_begin(twin: Twin) -> None:
+def test_a_cursor_that_never_existed_is_refused_with_the_first_valid_one(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
             await store.commit("a", so_many(3))

@@ -1,4 +1,4 @@
-"""The stores that have to behave alike, and what tests of all of them are made of."""
+"""The stores, which must behave alike, and helpers for the tests that run on all of them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
@@ -26,18 +26,18 @@ from tests.waiting import until
 
 _Value = TypeVar("_Value")
 
-# No test waits for this long; one that would is wrong.
+# A test that takes longer has failed.
 PATIENCE: Final = 60.0
 
 
 class Twin(Protocol):
-    """One place, of which every process has a store of its own."""
+    """A file or database that several processes can open, each with its own store object."""
 
     def open(self) -> AbstractAsyncContextManager[Journal]:
-        """The store of one more process."""
+        """Open it as another process would."""
 
     async def let_leases_lapse(self, store: Journal) -> None:
-        """So much time passes that no lease of this place holds any longer."""
+        """Let every lease expire."""
 
     def remove(self) -> None:
         """The test is over."""
@@ -97,30 +97,30 @@ class PostgresTwin:
     async def open(
         self, settings: PostgresSettings | None = None, *, url: str | None = None
     ) -> AsyncIterator[PostgresStore]:
-        """By its own address, or by that of something between."""
+        """Open it at its own address, or at that of a proxy."""
         store = await open_postgres(url or self.url, settings or PostgresSettings())
         try:
             yield store
         finally:
-            # One that cannot be closed fails its test, and keeps nobody else from being run.
+            # A store that cannot be closed fails its test, and does not block the other tests.
             await asyncio.wait_for(store.close(), PATIENCE)
 
     async def let_leases_lapse(self, _store: Journal) -> None:
         self.execute("UPDATE sideband.session SET expires_at = expires_at - interval '1 hour'")
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Do something in the database behind the back of every store."""
+        """Execute a statement directly in the database, without a store."""
         return self.server.execute(statement, *values, database=self.name)
 
     def is_waited_for(self) -> None:
-        """Returns when somebody wants what somebody else has."""
+        """Returns when a connection waits for a lock."""
         self.server.wait_for(
             "SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()",
             database=self.name,
         )
 
     def is_left(self) -> None:
-        """Returns when nobody is connected any longer."""
+        """Returns when no connection is open."""
         self.server.wait_for(
             "SELECT WHERE NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = %s)", self.name, database="postgres"
         )
@@ -134,35 +134,35 @@ TWINS: Final[Mapping[str, Callable[[Path], Twin]]] = {
     "sqlite": SqliteTwin,
     "postgres": PostgresTwin,
 }
-# Those that several processes may have open at once, and that outlive them all.
+# The stores that several processes can open, and that outlive them.
 DURABLE: Final = tuple(name for name in TWINS if name != "memory")
 
 
 @asynccontextmanager
 async def two_of(twin: Twin) -> AsyncIterator[tuple[Journal, Journal]]:
-    """The stores of two processes; of a store in memory there is only one."""
+    """The stores of two processes; in memory, both are the same store."""
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(twin.open())
         yield here, here if isinstance(twin, MemoryTwin) else await stack.enter_async_context(twin.open())
 
 
 def played(story: Callable[[], Coroutine[Any, Any, _Value]]) -> _Value:
-    """Run it to its end."""
+    """Run the coroutine to its end, with a time-out."""
     return asyncio.run(asyncio.wait_for(story(), PATIENCE))
 
 
 async def is_followed(store: Any, *, by: int = 1) -> None:  # noqa: ANN401 - inside, all stores have the same
-    """Returns when so many are told of what happens, and no longer of what has happened before."""
+    """Returns when `by` subscribers have read the past events and wait for new ones."""
     await until(lambda: store._feed.subscribers >= by)
 
 
 async def took(source: AsyncGenerator[Logged, None], count: int) -> list[Logged]:
-    """The next so many."""
+    """The next `count` events."""
     return [await anext(source) for _ in range(count)]
 
 
 async def told(store: Journal, **wanted: Any) -> list[Logged]:  # noqa: ANN401 - those of history
-    """All that the journal has to tell now."""
+    """All events that are in the journal now."""
     async with aclosing(store.history(**wanted)) as source:
         return [logged async for logged in source]
 
@@ -194,7 +194,7 @@ async def last_of(store: Journal) -> int:
 
 
 class Witness:
-    """A decision that notes what it sees of the state, and says always the same."""
+    """A decision that records a view of the state, and always returns the same events."""
 
     def __init__(self, look: Callable[[SessionState], object], *events: Event) -> None:
         self.seen: list[object] = []
@@ -207,7 +207,7 @@ class Witness:
 
 
 class Sender:
-    """Somebody who sends reminders, and keeps the answers."""
+    """Sends reminders, and keeps the answers."""
 
     def __init__(self, store: Journal, provenance: Provenance = CLIENT, *, name: str = "r") -> None:
         self.store = store

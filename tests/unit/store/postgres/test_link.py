@@ -64,10 +64,10 @@ def test_every_text_is_kept_whatever_the_environment_says(
 
 
 @pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])
-def test_whoever_is_cancelled_while_the_connection_is_lost_does_not_ask_again(
+def test_a_caller_that_is_cancelled_while_the_connection_is_lost_does_not_ask_again(
     postgres: PostgresTwin, *, is_heard: bool
 ) -> None:
-    # A server that does not hear of it goes on with what it was asked: nobody holds the session afterwards.
+    # A server that does not get the cancellation finishes the statement; the session must be free afterwards.
     async def story() -> None:
         async with (
             Proxy(postgres.server).running() as proxy,

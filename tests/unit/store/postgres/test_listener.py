@@ -30,7 +30,7 @@ def test_a_session_that_is_damaged_keeps_no_other_from_its_news(postgres: Postgr
             await sound.wait()
             assert store.state("b").running
             assert await written_at(store, "b", a_start) == 3
-            # Whoever wants all of it cannot have it.
+            # Reading the whole journal fails.
             for read in (told(store), anext(store.subscribe())):
                 with pytest.raises(StoreDamaged):
                     await read
@@ -38,7 +38,7 @@ def test_a_session_that_is_damaged_keeps_no_other_from_its_news(postgres: Postgr
     played(story)
 
 
-def test_whoever_follows_everything_has_all_that_was_before_the_damage(postgres: PostgresTwin) -> None:
+def test_a_subscriber_to_all_sessions_gets_every_event_before_the_damage(postgres: PostgresTwin) -> None:
     async def story() -> None:
         async with postgres.open(PostgresSettings(poll_seconds=0.02)) as store, postgres.open() as other:
             source = store.subscribe()
@@ -64,7 +64,7 @@ def test_a_store_can_be_closed_though_the_connection_that_listens_is_lost_just_t
                 await asyncio.to_thread(postgres.is_waited_for)
                 closing = asyncio.ensure_future(store.close())
                 proxy.is_down = True
-                # Whoever is cancelled in the middle of a question waits for the answer before it gives up.
+                # A task that is cancelled during a statement waits for the answer first.
                 for _ in range(20):
                     await asyncio.sleep(0)
                 proxy.drop_all()

@@ -1,4 +1,4 @@
-"""Opening a PostgreSQL store: made where there is none, brought forward, refused where something is wrong with it."""
+"""Opening a PostgreSQL store: created if it is missing, migrated if it is old, refused if it is damaged."""
 
 import asyncio
 from collections.abc import Sequence
@@ -189,7 +189,7 @@ def test_a_schema_that_belongs_to_somebody_else_is_left_alone(postgres: Postgres
 @pytest.mark.parametrize(
     ("url", "error"),
     [
-        pytest.param("postgresql://me:secret@/x?host=/nowhere", StoreUnavailable, id="nobody-is-there"),
+        pytest.param("postgresql://me:secret@/x?host=/nowhere", StoreUnavailable, id="no-server"),
         pytest.param("postgresql://me:secret@host/x?colour=red", StoreRefused, id="not-an-address"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What stands between a store and its server: fine as long as it keeps a connection for whoever has it."""
+"""Poolers: session mode works, transaction mode is refused."""
 
 import asyncio
 

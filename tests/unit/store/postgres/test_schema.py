@@ -14,7 +14,7 @@ ROLE = "sideband_app"
 
 @pytest.fixture
 def url(postgres: PostgresTwin) -> Iterator[str]:
-    """The address of the database for somebody who may make nothing there."""
+    """The address of the database for a role that may not create anything."""
     postgres.execute(f"CREATE ROLE {ROLE} LOGIN")
     yield postgres.url.replace(f"{SUPERUSER}@", f"{ROLE}@")
     postgres.execute("DROP SCHEMA IF EXISTS sideband CASCADE")
@@ -34,7 +34,7 @@ def test_a_schema_that_was_made_for_somebody_who_may_not_make_one_will_do(postgr
     assert played(lambda: a_commit(url)) == 1
 
 
-@pytest.mark.parametrize("has_a_store", [False, True], ids=["where-there-is-none", "where-somebody-else-has-one"])
+@pytest.mark.parametrize("has_a_store", [False, True], ids=["where-there-is-none", "where-another-role-has-one"])
 def test_who_may_not_make_a_store_is_told_what_would_help(
     postgres: PostgresTwin,
     url: str,

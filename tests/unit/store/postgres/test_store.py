@@ -12,7 +12,7 @@ from tests.unit.store.twins import PostgresTwin, a_start, played, told
 
 
 @pytest.mark.parametrize("steps", range(6))
-def test_whoever_is_cancelled_while_it_closes_a_store_does_not_leave_it_half_open(
+def test_a_caller_that_is_cancelled_while_it_closes_a_store_does_not_leave_it_half_open(
     postgres: PostgresTwin, steps: int
 ) -> None:
     async def story() -> None:
@@ -50,7 +50,7 @@ def test_what_others_log_before_the_answer_to_a_commit_has_come_is_shown_behind_
             if is_open:
                 await store.open("s")
             proxy.losses.append(Loss.ANSWER)
-            # Nobody will be able to ask what became of it; who listens already goes on listening.
+            # No new connection can ask for the outcome; the listener keeps its connection.
             proxy.is_down = True
             asked = asyncio.ensure_future(store.commit("s", a_start))
             await made.wait()

@@ -1,4 +1,4 @@
-"""Letting go of a store file: once, whole, however many ask for it and whoever gives up waiting."""
+"""Closing a store file: once and completely, with concurrent and cancelled callers."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ def test_two_who_close_it_at_once_both_find_it_closed(sqlite: SqliteTwin) -> Non
     assert beside(sqlite) == ["store.db"]
 
 
-def test_whoever_gives_up_waiting_leaves_nothing_half_closed(sqlite: SqliteTwin) -> None:
+def test_a_caller_that_stops_waiting_leaves_nothing_half_closed(sqlite: SqliteTwin) -> None:
     async def story() -> None:
         async with sqlite.open() as store:
             await store.open("s")

@@ -1,4 +1,4 @@
-"""Damaged store files: what is refused at opening, what when it is read, and what only the whole check finds."""
+"""Damaged store files: what is refused at opening, what is refused when read, and what only the whole check finds."""
 
 import asyncio
 from collections.abc import Iterable, Iterator

@@ -26,7 +26,7 @@ def is_rung(bell: Doorbell) -> bool:
 
 
 def a_dead_bell(directory: Path, name: str) -> None:
-    """What a process leaves behind that was killed."""
+    """The socket file that a killed process leaves."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as gone:
         gone.bind(str(directory / name))
 

@@ -1,4 +1,4 @@
-"""A commit that the disk has failed: whoever was told that it is refused does not find it after a crash."""
+"""Commits that fail on the disk: a commit that was reported as refused is not found after a crash."""
 
 import functools
 import shutil
@@ -123,7 +123,7 @@ def test_what_was_refused_is_not_there_after_a_crash(
         return told
 
     outcomes = [played(functools.partial(story, operations)) for operations in range(MOST_OPERATIONS)]
-    assert outcomes[-1] is None, "there are failures that nobody has tried"
+    assert outcomes[-1] is None, "not every operation was made to fail"
     unknown = [outcome for outcome in outcomes if isinstance(outcome, OutcomeUnknown)]
     # Where the log is begun anew and not even its header can be written, the old one is taken for the commit.
     doubted = 2 if past.is_checkpointed else 1

@@ -1,4 +1,4 @@
-"""A disk that is full or broken: whoever asked is told, nothing is half done, and the store works when the disk does."""
+"""A disk that is full or broken: the caller gets the error, nothing is half done, and the store works when the disk does."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""A file that is taken away, or exchanged, under a process that has it open: nothing is acknowledged that nobody will find."""
+"""A file that is removed or replaced while a process has it open: no commit to a removed file is acknowledged."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_what_is_replaced_while_it_is_open_is_left_alone(sqlite: SqliteTwin) -> 
     played(story)
 
 
-def test_whoever_follows_it_is_told(sqlite: SqliteTwin) -> None:
+def test_a_subscriber_gets_the_error(sqlite: SqliteTwin) -> None:
     async def story() -> None:
         async with sqlite.open(SqliteSettings(poll_seconds=0.001)) as store:
             sqlite.path.rename(sqlite.path.with_name("aside.db"))

@@ -1,4 +1,4 @@
-"""Opening a store file: made where there is none, brought forward where it is old, refused where it is not sound."""
+"""Opening a store file: created if it is missing, migrated if it is old, refused if it is damaged."""
 
 import asyncio
 import os

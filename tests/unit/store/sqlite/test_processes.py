@@ -18,7 +18,7 @@ from tests.unit.core.test_snapshot import facts
 from tests.unit.store.twins import SqliteTwin, played, told
 
 ROOT: Final = Path(__file__).parents[4]
-# So long that nobody looks by itself: whoever is woken was rung.
+# Longer than the test, so that only a datagram can wake the store.
 NEVER: Final = 3_600.0
 
 

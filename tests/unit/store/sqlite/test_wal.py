@@ -1,4 +1,4 @@
-"""A log that was cut off or changed: the end of it may never have been acknowledged, its midst always was."""
+"""A log that was cut off or changed: its last commit may not have been acknowledged, all others were."""
 
 import random
 from pathlib import Path
@@ -19,7 +19,7 @@ LENGTH: Final = FRAME.size + PAGE
 
 
 class Left(NamedTuple):
-    """What a process leaves behind that is killed between two commits, and where the log of its last one begins."""
+    """The files of a process that was killed after a commit; `last` is where that commit begins in the log."""
 
     file: bytes
     log: bytes

@@ -1,4 +1,4 @@
-"""The thread that writes: whatever goes wrong on it, nobody is left waiting."""
+"""The writer thread: after any error, every caller gets an answer."""
 
 import pytest
 
