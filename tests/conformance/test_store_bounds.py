@@ -32,7 +32,7 @@ def replicas() -> int:
 
 
 @pytest.mark.requirement("store:bounded:idle-sessions-leave-memory")
-def test_sessions_that_nobody_holds_on_to_leave_memory_and_are_as_they_were(sqlite: SqliteTwin) -> None:
+def test_unreferenced_sessions_leave_memory_and_are_as_they_were(sqlite: SqliteTwin) -> None:
     async def story() -> None:
         before = replicas()
         async with open_store(address(sqlite), sessions_at_hand=3) as store:

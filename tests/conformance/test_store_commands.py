@@ -140,7 +140,7 @@ def shown(twin: Twin, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("cli:render:as-it-was-sent")
-def test_render_shows_what_was_sent_in_any_turn_while_somebody_has_the_session(durable: Twin) -> None:
+def test_render_shows_what_was_sent_in_any_turn_while_a_process_has_the_session(durable: Twin) -> None:
     bodies = asyncio.run(rendered(durable))
 
     async def story() -> None:

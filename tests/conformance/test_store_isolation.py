@@ -135,7 +135,7 @@ def test_hooks_and_providers_that_fail_are_reported_and_lose_nothing(twin: Twin)
 
 
 @pytest.mark.requirement("store:isolation:slow-code-delays-no-accept")
-def test_a_subscriber_that_does_not_read_is_cut_off_and_delays_nobody(twin: Twin) -> None:
+def test_a_subscriber_that_does_not_read_is_cut_off_and_delays_no_other(twin: Twin) -> None:
     many = SUBSCRIBER_EVENTS // 2 + 100
 
     async def story() -> None:

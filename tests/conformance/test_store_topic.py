@@ -117,7 +117,7 @@ def test_a_subscriber_that_is_too_far_behind_is_disconnected_with_its_cursor(twi
 
 
 @pytest.mark.requirement("events:subscribe:cursor-expired")
-def test_a_cursor_behind_which_something_was_pruned_is_expired(durable: Twin) -> None:
+def test_a_cursor_before_pruned_events_is_expired(durable: Twin) -> None:
     async def story() -> None:
         assert isinstance(durable, SqliteTwin | PostgresTwin)
         async with durable.open() as store:
@@ -157,7 +157,7 @@ def test_without_a_log_everything_works_and_nothing_is_emitted() -> None:
 
 
 @pytest.mark.requirement("events:log:absent-log-changes-nothing")
-def test_a_session_that_nobody_follows_behaves_like_one_that_is_followed(twin: Twin) -> None:
+def test_a_session_without_subscribers_behaves_like_one_with_subscribers(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
             sender = Sender(store)
@@ -218,7 +218,7 @@ def numbers(twin: Twin, query: str) -> list[int]:
 
 
 @pytest.mark.requirement("events:journal:pruned-behind-a-snapshot")
-def test_the_journal_is_pruned_behind_a_snapshot_and_nothing_is_forgotten(durable: Twin) -> None:
+def test_a_pruned_journal_is_covered_by_a_snapshot_and_nothing_is_forgotten(durable: Twin) -> None:
     small = (
         SqliteSettings(snapshot_events=20, kept_events=5)
         if isinstance(durable, SqliteTwin)

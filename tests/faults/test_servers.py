@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[2]
 A_SERVER: Final = "from tests.postgres import Server; print(Server().directory, flush=True); input()"
 
 
-def test_a_process_that_is_killed_leaves_no_server_behind() -> None:
+def test_a_killed_process_leaves_no_running_server() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", A_SERVER],
         cwd=ROOT,

@@ -208,7 +208,7 @@ async def test_what_is_no_reply_at_all_fails_for_good(kind: ModelKind, event: di
 
 @EVERY_MODEL_KIND
 @over_sockets
-async def test_what_is_nested_deeper_than_anybody_follows_is_no_reply(kind: ModelKind) -> None:
+async def test_a_reply_that_is_nested_too_deeply_is_refused(kind: ModelKind) -> None:
     (error,) = await failing(kind, Stream(events=(b"event: message_start\ndata: " + b"[" * 100_000 + b"\n\n",)))
     assert re.search("an invalid reply|ended before it was complete", str(error))
 
@@ -231,7 +231,7 @@ async def test_half_of_a_json_text_is_a_reply_that_was_cut(kind: ModelKind) -> N
 
 @EVERY_MODEL_KIND
 @over_sockets
-async def test_nothing_stays_open_behind_a_failure(kind: ModelKind) -> None:
+async def test_nothing_stays_open_after_a_failure(kind: ModelKind) -> None:
     # Warnings are errors here, and collecting an unclosed connection warns.
     whole = kind.says("Hello there.").events
     await failing(kind, Stream(events=whole, cut=40), a_refusal(500), HangUp())

@@ -94,7 +94,7 @@ async def test_thinking_of_claude_is_kept_with_its_signature_and_in_its_place() 
 
 
 @over_sockets
-async def test_blocks_of_a_kind_nobody_here_knows_are_kept_too() -> None:
+async def test_blocks_of_an_unknown_kind_are_kept_too() -> None:
     events = service_replies.anthropic_events("I'll look.")
     strange = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     events[2:2] = [

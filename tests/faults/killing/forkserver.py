@@ -1,4 +1,4 @@
-"""A process that gives birth to others: everything is loaded already, so that very many can live and be killed.
+"""A process that forks others: all modules are loaded already, so that very many can be started and killed.
 
 It reads an order a line, forks a process that carries it out, and tells how that one ended.
 """

@@ -1,4 +1,4 @@
-"""Processes that are killed while they bring the tables of a store forward."""
+"""Processes that are killed while they migrate a store."""
 
 import asyncio
 from itertools import count

@@ -1,4 +1,4 @@
-"""A client or a peer of a session, with the words that `Session` has for those in its process."""
+"""A client or a peer of a session, with the methods of `Session`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

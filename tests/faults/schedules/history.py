@@ -1,4 +1,4 @@
-"""What a schedule came to, read from its journal by other means than the code that wrote it."""
+"""The outcome of a schedule, read from its journal independently of the code that wrote it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar

@@ -1,4 +1,4 @@
-"""What has gone wrong in other agents that take messages while they work, and what plays each of it here."""
+"""Known faults of other agents that accept messages while they run, and the scenarios that provoke each here."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

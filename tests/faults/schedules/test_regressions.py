@@ -1,4 +1,4 @@
-"""The table of what has gone wrong elsewhere: all that it names is there, and the page shows it."""
+"""The table of known faults of other agents: every test that it names exists, and the documentation shows it."""
 
 import ast
 from functools import cache

@@ -1,4 +1,4 @@
-"""A disk that fails when it is told to: a layer under SQLite, of which every write and sync is counted."""
+"""A disk that fails on demand: a VFS below SQLite that counts every write and sync."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A process with a store of its own, which does what it reads from its input, a line at a time, and says what came of it."""
+"""A process with its own store: it executes each line of its input as a command and prints the result."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""What every store promises its commits."""
+"""Commits, on every store."""
 
 import asyncio
 from collections.abc import Iterable
@@ -132,7 +132,7 @@ def test_what_a_commit_did_is_seen_when_it_returns(twin: Twin) -> None:
 
 
 @pytest.mark.requirement("store:commit:nothing-to-write")
-def test_a_decision_with_nothing_to_write_writes_nothing_and_wakes_nobody(twin: Twin) -> None:
+def test_a_decision_without_events_writes_nothing_and_wakes_no_waiter(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
             assert await store.commit("s", lambda _: Decided((), "nothing to write")) == "nothing to write"
@@ -142,7 +142,7 @@ def test_a_decision_with_nothing_to_write_writes_nothing_and_wakes_nobody(twin: 
     played(story)
 
 
-def test_a_commit_wakes_those_who_wait_for_its_session_and_nobody_else(twin: Twin) -> None:
+def test_a_commit_wakes_only_the_waiters_of_its_session(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
             mine, other = asyncio.create_task(store.wake("a").wait()), asyncio.create_task(store.wake("b").wait())

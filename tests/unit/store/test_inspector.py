@@ -1,4 +1,4 @@
-"""Looking into a store: nothing is changed by it, and whatever is wrong is found and named."""
+"""Inspecting a store: it is not changed, and all damage is found and named."""
 
 import hashlib
 from collections.abc import Callable, Iterable

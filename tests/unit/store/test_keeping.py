@@ -76,7 +76,7 @@ def test_a_large_state_is_not_written_anew_for_a_few_words(sqlite: SqliteTwin) -
 
 
 @pytest.mark.requirement("events:journal:pruned-behind-a-snapshot")
-def test_the_journal_is_pruned_only_behind_a_snapshot(sqlite: SqliteTwin) -> None:
+def test_only_events_that_a_snapshot_covers_are_pruned(sqlite: SqliteTwin) -> None:
     async def story() -> None:
         async with sqlite.open(SqliteSettings(snapshot_events=20, kept_events=5)) as store:
             await live_a_little(Sender(store, name="a"), 6, session_id="short")
@@ -100,7 +100,7 @@ def test_the_journal_is_pruned_only_behind_a_snapshot(sqlite: SqliteTwin) -> Non
 
 
 @pytest.mark.requirement("events:subscribe:cursor-expired")
-def test_a_cursor_behind_which_something_was_pruned_is_expired(sqlite: SqliteTwin) -> None:
+def test_a_cursor_before_pruned_events_is_expired(sqlite: SqliteTwin) -> None:
     async def story() -> None:
         async with sqlite.open() as store:
             for name in ("a", "b"):

@@ -118,7 +118,7 @@ def test_a_lost_lease_fails_its_own_commit_and_no_other_of_the_same_moment(twin:
     played(story)
 
 
-def test_a_decision_knows_whether_somebody_attends_the_session(twin: Twin) -> None:
+def test_a_decision_knows_whether_the_session_is_leased(twin: Twin) -> None:
     witness = Witness(lambda state: state.attended)
 
     async def story() -> None:
@@ -139,7 +139,7 @@ def test_a_decision_knows_whether_somebody_attends_the_session(twin: Twin) -> No
 # Several processes.
 
 
-def test_another_process_finds_the_session_taken_and_that_somebody_attends_it(durable: Twin) -> None:
+def test_another_process_finds_the_session_leased(durable: Twin) -> None:
     async def story() -> None:
         async with durable.open() as here, durable.open() as there:
             mine = await here.acquire("s", "me")

@@ -1,4 +1,4 @@
-"""The store in memory, where it is not like the others."""
+"""The store in memory, where it differs from the others."""
 
 import asyncio
 
@@ -50,7 +50,7 @@ def test_a_subscriber_that_goes_away_is_forgotten() -> None:
     asyncio.run(main())
 
 
-def test_cancelling_whoever_waits_for_news_forgets_it_too() -> None:
+def test_a_cancelled_waiter_is_forgotten_too() -> None:
     store = MemoryStore()
 
     async def main() -> None:
@@ -110,7 +110,7 @@ def test_a_session_of_which_something_is_gone_goes_on_as_before() -> None:
     asyncio.run(main())
 
 
-def test_a_cursor_behind_which_something_was_pruned_is_expired() -> None:
+def test_a_cursor_before_pruned_events_is_expired() -> None:
     async def main() -> None:
         store = MemoryStore()
         for name in ("a", "b"):

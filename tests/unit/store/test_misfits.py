@@ -1,4 +1,4 @@
-"""One session that cannot be used takes no other with it."""
+"""A session that cannot be used does not affect other sessions."""
 
 import asyncio
 
@@ -58,7 +58,7 @@ def test_what_another_process_writes_wrongly_fails_its_session_alone(sqlite: Sql
 
 
 @pytest.mark.parametrize("name", ["half \ud800", "nul \x00", "x" * 2_001, 5], ids=["half", "nul", "long", "number"])
-def test_a_name_that_no_store_can_hold_is_refused_and_disturbs_nobody(twin: Twin, name: str) -> None:
+def test_a_name_that_no_store_can_hold_is_refused_without_effect_on_others(twin: Twin, name: str) -> None:
     async def story() -> None:
         async with twin.open() as store:
             refused, made = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""What is told to those who follow a store: everything, in one order, without gap or repeat."""
+"""Subscribers of a store get every event, in one order, without gaps or repeats."""
 
 import asyncio
 
@@ -158,7 +158,7 @@ def test_a_cursor_that_never_existed_is_refused_with_the_first_valid_one(twin: T
     played(story)
 
 
-def test_somebody_who_gives_up_waiting_disturbs_nobody(twin: Twin) -> None:
+def test_a_cancelled_subscriber_does_not_disturb_others(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
             source, other = store.subscribe(), store.subscribe()

@@ -1,4 +1,4 @@
-"""Two processes with one session: what one of them was told, the other sees."""
+"""Two processes with one session: what one of them has committed, the other reads."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commits that are made together and have nothing else to do with each other."""
+"""Independent commits that share a transaction."""
 
 import asyncio
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ def test_many_that_are_too_large_only_together_are_all_made(postgres: PostgresTw
         played(story)
 
 
-def test_what_the_server_cannot_hold_keeps_nobody_else_from_being_heard(postgres: PostgresTwin) -> None:
+def test_events_that_the_server_cannot_store_do_not_block_other_commits(postgres: PostgresTwin) -> None:
     async def story() -> None:
         async with postgres.open() as store:
             await asyncio.gather(store.commit("a", a_start), store.commit("b", a_start))
@@ -75,7 +75,7 @@ def test_what_the_server_cannot_hold_keeps_nobody_else_from_being_heard(postgres
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["nothing-to-write", "something-to-write"])
-def test_a_commit_stands_behind_everything_that_its_decision_has_seen(
+def test_a_commit_follows_every_event_that_its_decision_has_read(
     postgres: PostgresTwin,
     writes: bool,  # noqa: FBT001 - a row
 ) -> None:

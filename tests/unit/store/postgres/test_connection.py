@@ -1,4 +1,4 @@
-"""A PostgreSQL store whose connections are lost: it goes on by itself, and what it answers is true."""
+"""A PostgreSQL store whose connections are lost: it reconnects, and its answers are correct."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -287,7 +287,7 @@ def test_a_process_that_is_interested_in_nothing_reads_nothing(postgres: Postgre
 # Cancelling and closing.
 
 
-def test_somebody_who_gives_up_in_the_middle_of_a_question_leaves_the_connection_usable(
+def test_a_caller_that_is_cancelled_during_a_statement_leaves_the_connection_usable(
     postgres: PostgresTwin,
 ) -> None:
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Snapshots and pruning on PostgreSQL, also under the eyes of processes that were not looking."""
+"""Snapshots and pruning on PostgreSQL, also for processes that have not read the pruned events."""
 
 import asyncio
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ def toggled(state: SessionState) -> Iterable[Event]:
 
 
 @pytest.mark.requirement("events:journal:pruned-behind-a-snapshot")
-def test_a_session_that_grows_has_a_snapshot_and_only_what_is_behind_it_goes(postgres: PostgresTwin) -> None:
+def test_a_session_that_grows_has_a_snapshot_and_only_events_that_it_covers_are_pruned(postgres: PostgresTwin) -> None:
     async def story() -> None:
         async with postgres.open(SMALL) as store:
             sender = Sender(store)
@@ -67,7 +67,7 @@ def test_what_a_snapshot_and_the_rest_give_is_what_all_of_it_gives(postgres: Pos
 
 
 @pytest.mark.requirement("events:subscribe:cursor-expired")
-def test_a_cursor_behind_which_something_was_pruned_is_refused_with_one_that_is_good(postgres: PostgresTwin) -> None:
+def test_a_cursor_before_pruned_events_is_refused_with_a_valid_one(postgres: PostgresTwin) -> None:
     async def story() -> None:
         async with postgres.open() as store:
             await store.commit("a", so_many(4))

@@ -1,4 +1,4 @@
-"""What an address, an environment or a server may ask for, and what is written all the same; and who is cancelled."""
+"""Settings of the address, the environment and the server, none of which changes what is written; and cancellation."""
 
 import asyncio
 from urllib.parse import quote

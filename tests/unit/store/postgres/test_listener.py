@@ -1,4 +1,4 @@
-"""News of sessions, where one of them cannot be read, or the connection is lost at a bad moment."""
+"""Events of other processes when a session cannot be read, or when the connection is lost."""
 
 import asyncio
 

@@ -178,7 +178,7 @@ def test_a_row_that_was_changed_is_told_from_one_that_was_written(
     played(story)
 
 
-def test_a_schema_that_belongs_to_somebody_else_is_left_alone(postgres: PostgresTwin) -> None:
+def test_a_schema_of_another_program_is_left_alone(postgres: PostgresTwin) -> None:
     postgres.execute("CREATE SCHEMA sideband")
     postgres.execute("CREATE TABLE sideband.invoices (id integer)")
     with pytest.raises(StoreRefused, match="not a store of Sideband"):

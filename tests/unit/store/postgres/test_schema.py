@@ -1,4 +1,4 @@
-"""Who may make the tables of a store."""
+"""The permissions that creating the tables needs."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ async def a_commit(url: str) -> int:
         await store.close()
 
 
-def test_a_schema_that_was_made_for_somebody_who_may_not_make_one_will_do(postgres: PostgresTwin, url: str) -> None:
+def test_a_schema_that_was_created_for_a_role_that_may_not_create_one_is_used(postgres: PostgresTwin, url: str) -> None:
     postgres.execute(f"CREATE SCHEMA sideband AUTHORIZATION {ROLE}")
     assert played(lambda: a_commit(url)) == 1
 

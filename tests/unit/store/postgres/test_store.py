@@ -1,4 +1,4 @@
-"""What a PostgreSQL store shows when answers come late, and what is left of it when it is closed."""
+"""The state that a PostgreSQL store shows when answers arrive late, and closing it."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ def test_a_caller_that_is_cancelled_while_it_closes_a_store_does_not_leave_it_ha
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["read-for-the-commit", "read-before"])
-def test_what_others_log_before_the_answer_to_a_commit_has_come_is_shown_behind_it(
+def test_events_of_others_before_the_answer_to_a_commit_are_shown_after_it(
     postgres: PostgresTwin,
     is_open: bool,  # noqa: FBT001 - a row
 ) -> None:

@@ -1,4 +1,4 @@
-"""Waking other processes: by a socket beside the file, which also tells whether its process still lives."""
+"""Waking other processes: by a socket beside the file, which also shows whether its process is alive."""
 
 import os
 import socket
@@ -31,7 +31,7 @@ def a_dead_bell(directory: Path, name: str) -> None:
         gone.bind(str(directory / name))
 
 
-def test_everybody_else_is_rung_and_nobody_twice_for_one_look(tmp_path: Path) -> None:
+def test_every_other_process_is_woken_once_for_one_read(tmp_path: Path) -> None:
     bells = [a_bell(tmp_path / "store.db") for _ in range(3)]
     for _ in range(1_000):
         assert bells[0].ring_others() == [], "not even a full queue is a death"
@@ -97,7 +97,7 @@ def test_where_no_socket_can_be_news_is_found_by_looking(sqlite: SqliteTwin, mon
     played(story)
 
 
-def test_a_directory_that_belongs_to_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "store.db-wake").mkdir()
     monkeypatch.setattr(os, "getuid", lambda: 12_345_678)
     assert Doorbell.beside(tmp_path / "store.db") is None

@@ -90,7 +90,7 @@ async def _is_sound(sqlite: SqliteTwin) -> None:
 
 
 @ERRORS
-def test_a_store_that_cannot_be_made_leaves_nothing_behind(
+def test_a_store_that_cannot_be_created_leaves_no_files(
     sqlite: SqliteTwin, disk: FailingDisk, error: type[apsw.Error]
 ) -> None:
     async def story() -> int:
@@ -113,7 +113,7 @@ def test_a_store_that_cannot_be_made_leaves_nothing_behind(
     assert played(story) > 0
 
 
-def test_a_snapshot_that_cannot_be_written_costs_nobody_anything(sqlite: SqliteTwin, disk: FailingDisk) -> None:
+def test_a_snapshot_that_cannot_be_written_affects_no_caller(sqlite: SqliteTwin, disk: FailingDisk) -> None:
     settings = SqliteSettings(vfs=disk.name, snapshot_events=10)
 
     async def story() -> None:
@@ -147,7 +147,7 @@ def test_commits_that_are_asked_for_at_once_are_synced_once(sqlite: SqliteTwin, 
     played(story)
 
 
-def test_a_file_that_somebody_keeps_for_too_long_is_told_and_then_works(sqlite: SqliteTwin) -> None:
+def test_a_file_that_stays_locked_for_too_long_is_an_error_and_then_works(sqlite: SqliteTwin) -> None:
     async def story() -> None:
         async with sqlite.open(SqliteSettings(patience_seconds=0.05)) as store:
             await store.commit("s", a_start)

@@ -1,4 +1,4 @@
-"""Several processes that have one file open, some of which are killed."""
+"""Several processes with one file open, some of which are killed."""
 
 import ast
 import asyncio
@@ -166,7 +166,7 @@ def test_a_process_that_waits_is_rung_by_the_one_that_commits(sqlite: SqliteTwin
     played(story)
 
 
-def test_a_process_that_was_killed_keeps_nobody_from_being_rung(sqlite: SqliteTwin) -> None:
+def test_a_killed_process_does_not_keep_others_from_being_woken(sqlite: SqliteTwin) -> None:
     async def story() -> None:
         async with a_child(sqlite, "a", poll_seconds=NEVER) as waits:
             async with a_child(sqlite, "dead") as dead:
