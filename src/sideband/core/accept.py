@@ -41,7 +41,7 @@ from sideband.core.live import LiveIndex, LiveItem
 from sideband.core.reminder import Draft, Reminder, ReminderId, Source, fingerprint, mint
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.state import Decided, SessionState
-from sideband.core.trust import Grant, Provenance, Trust, TrustPolicy, ceiling_for, clamp, may_touch
+from sideband.core.trust import UNLIMITED, Grant, Provenance, Trust, TrustPolicy, ceiling_for, clamp, may_touch
 
 
 def refuse_closed(state: SessionState) -> None:
@@ -94,7 +94,7 @@ def accept(
                 ReminderId(repeat.reminder_id), repeat.deduped_count, dict(repeat.requested), dict(repeat.effective)
             )
             return Decided((), reply)
-    effective, requested = clamp(draft, ceiling)
+    effective, requested = (draft, {}) if ceiling is UNLIMITED else clamp(draft, ceiling)
     item = QueuedReminder(
         reminder=mint(effective, reminder_id=ReminderId(caller_id or new_id), source=source),
         mode=effective.mode,

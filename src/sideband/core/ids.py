@@ -8,6 +8,7 @@ _RANDOM_BITS: Final = 74
 _RANDOM_MASK: Final = (1 << _RANDOM_BITS) - 1
 _LOW_BITS: Final = 62
 _LOW_MASK: Final = (1 << _LOW_BITS) - 1
+_MS_MASK: Final = (1 << 48) - 1
 _UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -16,7 +17,8 @@ class Uuid7:
 
     `clock_ms` returns milliseconds since the epoch, `random_bits(n)` returns n random bits. Within one millisecond the
     random part counts up from a random start; the top bit of the start is clear, which leaves room to count. If the
-    clock goes back, ids continue from the last millisecond seen.
+    clock goes back, ids continue from the last millisecond seen. An id has 48 bits of time, the version, 12 random bits,
+    the variant, and 62 random bits.
     """
 
     def __init__(self, clock_ms: Callable[[], int], random_bits: Callable[[int], int]) -> None:
@@ -33,14 +35,9 @@ class Uuid7:
             self._tail += 1
         else:
             self._ms, self._tail = self._ms + 1, 0
-        digits = f"{uuid7_int(self._ms, self._tail):032x}"
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def uuid7_int(ms: int, tail: int) -> int:
-    """The 128 bits of a UUIDv7: 48 bits of time, the version, 12 bits of `tail`, the variant, 62 bits of `tail`."""
-    high = tail >> _LOW_BITS
-    return (ms & (1 << 48) - 1) << 80 | 7 << 76 | high << 64 | 2 << _LOW_BITS | tail & _LOW_MASK
+        ms, low = self._ms & _MS_MASK, self._tail & _LOW_MASK
+        high = self._tail >> _LOW_BITS
+        return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7{high:03x}-{0x8000 | low >> 48:04x}-{low & _MS_MASK:012x}"
 
 
 def uuid7_ms(identifier: str) -> int | None:

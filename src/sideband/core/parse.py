@@ -55,8 +55,9 @@ def parse(payload: object, surface: Surface, *, limits: Limits = DEFAULT_LIMITS)
         meta = given["meta"] = given.pop("_meta")
         if "id" not in rules.fields:
             given["caller_id"] = _idempotency_key(meta, rules, limits)
-    claims: dict[str, object] = {name: given.pop(name) for name in CLAIMS if name in given}
-    return Draft(claims=claims, **given) if claims else Draft(**given)
+    if not given.keys().isdisjoint(CLAIMS):
+        given["claims"] = {name: given.pop(name) for name in CLAIMS if name in given}
+    return Draft(**given)
 
 
 def _idempotency_key(meta: Mapping[str, Any], rules: Rules, limits: Limits) -> str | None:

@@ -297,8 +297,6 @@ class Clamped(NamedTuple):
 
 def clamp(draft: Draft, ceiling: Ceiling) -> Clamped:
     """Lower every field that is above the ceiling."""
-    if ceiling is UNLIMITED:
-        return Clamped(draft, {})
     effective: dict[str, object] = {
         "role_hint": draft.role_hint if draft.role_hint in ceiling.role_hints else ceiling.role_hints[-1],
         "mode": draft.mode if draft.mode in ceiling.modes else ceiling.modes[-1],

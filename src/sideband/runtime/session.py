@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -146,11 +146,13 @@ class Session:
         """Commit a decision; it needs no lease, because a producer may send while another process runs the session."""
         return await self.talk.journal.commit(self.id, decide)
 
-    async def _commit(self, decide: Decision[ValueT]) -> ValueT:
-        """Commit a decision together with a record of what the throttle has refused since the last commit."""
-        throttle = self._throttle
-        if throttle is None:
-            return await self.talk.journal.commit(self.id, decide)
+    def _commit(self, decide: Decision[ValueT]) -> Awaitable[ValueT]:
+        """Commit a decision; with a throttle, together with a record of what it has refused since the last commit."""
+        if self._throttle is None:
+            return self.talk.journal.commit(self.id, decide)
+        return self._commit_with_refusals(self._throttle, decide)
+
+    async def _commit_with_refusals(self, throttle: Throttle, decide: Decision[ValueT]) -> ValueT:
         refused = throttle.take_refusals(self.talk.new_id)
 
         def with_refused(state: SessionState) -> Decided[ValueT]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.ids import Uuid7, uuid7_int, uuid7_ms
+from sideband.core.ids import Uuid7, uuid7_ms
 
 
 def ids(times: Iterable[int], *, bits: int) -> list[int]:
@@ -18,9 +18,14 @@ def ids(times: Iterable[int], *, bits: int) -> list[int]:
     return [int(new_id().replace("-", ""), 16) for _ in readings]
 
 
+def uuid7_int(ms: int, tail: int) -> int:
+    """The 128 bits of a UUIDv7: 48 bits of time, the version, 12 bits of `tail`, the variant, 62 bits of `tail`."""
+    return ms << 80 | 7 << 76 | tail >> 62 << 64 | 2 << 62 | tail & (1 << 62) - 1
+
+
 def test_an_id_has_its_bits_where_the_standard_wants_them() -> None:
-    assert uuid7_int(0x0123456789AB, 0) == 0x0123456789AB_7000_8000_000000000000
-    assert uuid7_int(0, (1 << 74) - 1) == 0x000000000000_7FFF_BFFF_FFFFFFFFFFFF
+    assert ids([0x0123456789AB], bits=0) == [0x0123456789AB_7000_8000_000000000000]
+    assert ids([0], bits=(1 << 74) - 1) == [0x000000000000_7FFF_BFFF_FFFFFFFFFFFF]
 
 
 def test_ids_of_one_millisecond_count_up_from_a_random_start() -> None:
