@@ -19,7 +19,7 @@ def explain(code: str | None = None) -> int:
         The code as it was printed, `HARN-RMD-004`, or a short form: `rmd-004`, `004` or `4`. For an error without a
         code, its `reason`: `too_many_pending`.
     """
-    from sideband.core.diagnostics import CODES, REASONS, UnknownDiagnostic, diagnostic  # noqa: PLC0415 - commands import what they need  # noqa: PLC0415 - the same
+    from sideband.core.diagnostics import CODES, REASONS, UnknownDiagnostic, diagnostic  # noqa: PLC0415 - commands import what they need
 
     if code is None:
         print("\n".join(_catalogue()))
