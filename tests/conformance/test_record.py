@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from sideband.core.effects import read_effects
 from sideband.core.errors import ReminderError
-from sideband.core.ids import Uuid7
 from sideband.core.parse import parse
 from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, as_dict, mint
 from sideband.core.seams import Mode, Seam
 from sideband.core.surfaces import Surface
 from sideband.core.transcript import Transcript, end_turn, inject_reminder, reminder_event
 from sideband.core.trust import Provenance, Trust
+from sideband.runtime.system import Uuid7
 from tests.builders import a_draft, a_reminder, counting_ids
 from tests.sessions import Session
 

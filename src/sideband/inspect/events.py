@@ -8,11 +8,11 @@ import msgspec
 
 from sideband.core.errors import CursorExpired, CursorLost, InvalidOption, shown
 from sideband.core.events import Event, InjectAccepted, Injected, Queued
-from sideband.core.ids import uuid7_ms
 from sideband.core.topic import KINDS, Correlation, publish
 from sideband.inspect.report import moment, printable
 from sideband.inspect.sessions import inspect_store, stored_session
 from sideband.ports import Journal, Logged
+from sideband.runtime.system import uuid7_ms
 from sideband.store.inspector import Inspector
 
 PREFIX: Final = "transcript."

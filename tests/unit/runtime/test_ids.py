@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.ids import Uuid7, uuid7_ms
+from sideband.runtime.system import Uuid7, uuid7_ms
 
 
 def ids(times: Iterable[int], *, bits: int) -> list[int]:
