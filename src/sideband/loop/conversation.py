@@ -122,8 +122,6 @@ class Conversation:
     async def equip(self, registered: Sequence[str]) -> Sequence[str]:
         """Record the hooks and providers of a run; return the ids that the last run had and this one lacks."""
         ids = tuple(registered)
-        if self.state.equipped == ids:
-            return ()
         return await self.commit(lambda state: turn.equip(state, ids))
 
     # Turns.
