@@ -17,7 +17,9 @@ from sideband.core.accept import (
 )
 from sideband.core.apply import apply
 from sideband.core.drain import drain, start_queued
-from sideband.core.events import Checkpoint, Compacted, Dropped, DropReason, Event, InboxItem
+from sideband.core.errors import RateLimited
+from sideband.core.events import Checkpoint, Compacted, Dropped, DropReason, Event, InboxItem, Queued
+from sideband.core.inbox import Receipt, receipt_of
 from sideband.core.lifecycle import go_live, plan_compaction
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.reminder import Draft, Reminder
@@ -64,6 +66,7 @@ class Session:
         self.state = SessionState()
         self.state.attended = True
         self.journal: list[Event] = []
+        self.receipts: dict[str, Receipt] = {}
         self.new_id = counting_ids()
 
     @property
@@ -81,6 +84,10 @@ class Session:
         for event in committed:
             self.journal.append(event)
             apply(self.state, event)
+            if isinstance(event, Queued) and event.item.caller_id is not None:
+                receipt = receipt_of(event.item)
+                assert receipt is not None
+                self.receipts[event.item.caller_id] = receipt
         return committed
 
     def decide(self, decided: Decided[ValueT]) -> ValueT:
@@ -92,10 +99,29 @@ class Session:
         return self.commit(go_live(self.state, reminder, provenance))
 
     def accept(
-        self, draft: Draft, provenance: Provenance = CLIENT, *, policy: TrustPolicy = TrustPolicy.CEILINGS
+        self,
+        draft: Draft,
+        provenance: Provenance = CLIENT,
+        *,
+        policy: TrustPolicy = TrustPolicy.CEILINGS,
+        versioned: bool = False,
+        now: int = 0,
+        rate: RateLimited | None = None,
     ) -> Accepted:
+        if draft.caller_id is not None:
+            self.state.receipts = {draft.caller_id: self.receipts.get(draft.caller_id)}
         return self.decide(
-            accept(self.state, draft, provenance, new_id=self.new_id(), limits=DEFAULT_LIMITS, policy=policy)
+            accept(
+                self.state,
+                draft,
+                provenance,
+                new_id=self.new_id(),
+                limits=DEFAULT_LIMITS,
+                policy=policy,
+                versioned=versioned,
+                now=now,
+                rate=rate,
+            )
         )
 
     def grant(self, grant: Grant) -> None:

@@ -1,7 +1,8 @@
 """The interfaces that the loop needs from outside, each with the fewest methods; `sideband.testing` has public fakes."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -33,11 +34,41 @@ class Clock(Protocol):
 
 # No reference cycle contains an entry, so the garbage collector need not visit the entries of a long journal.
 class Logged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An event with its number in the gap-free sequence of its store."""
+    """An event with its number in the gap-free sequence of its store.
+
+    `time` is when it was committed, in milliseconds since the epoch; 0 if an earlier version of Sideband wrote it.
+    """
 
     sequence: int
     session_id: str
     event: Event
+    time: int = 0
+
+
+class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in the list of its store, with its named records.
+
+    `begun` is the sequence of its first event. `begun_at` and `changed_at` are the times of its first and its last event,
+    in milliseconds since the epoch; 0 if an earlier version of Sideband wrote them.
+    """
+
+    session_id: str
+    begun: int
+    begun_at: int
+    changed_at: int
+    records: dict[str, Any] = {}
+
+
+class AsOf(NamedTuple, Generic[ValueT]):
+    """A value that was read from a session, and the sequence up to which the session was complete."""
+
+    value: ValueT
+    at: int
+
+
+# A record can be looked up by its value if that is a string of at most this many bytes in UTF-8.
+INDEXED_BYTES: Final = 256
+NO_RECORDS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,12 +102,39 @@ class Journal(Protocol):
     def nothing_waits(self, session_id: str) -> bool:
         """Whether the inbox is certainly empty; False if the store would have to read it."""
 
-    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
+    async def commit(
+        self,
+        session_id: str,
+        decide: Decision[ValueT],
+        *,
+        lease: Lease | None = None,
+        receipts: Sequence[str] = (),
+    ) -> ValueT:
         """Commit the events of the decision, all or none, and return its value.
 
         The commits of one session are made in the order of their calls. Cancelling the caller neither prevents nor
         undoes its commit. Before the decision, `attended` of the state is set to whether there is a lease on the
-        session. `LeaseLost` if the lease was taken over; a lease that has only lapsed is still valid.
+        session, and `receipts` of the state to the receipts of these caller-supplied ids. `LeaseLost` if the lease was
+        taken over; a lease that has only lapsed is still valid.
+        """
+
+    async def read(self, session_id: str, look: Callable[[SessionState], ValueT]) -> AsOf[ValueT]:
+        """What `look` returns for the newest committed state, and the sequence of that state.
+
+        The value must hold no reference into the state. A subscription after that sequence misses nothing and repeats
+        nothing.
+        """
+
+    async def entry(self, session_id: str) -> SessionEntry | None:
+        """The session in the list of the store; None if it does not exist. This creates nothing."""
+
+    async def sessions(
+        self, *, records: Mapping[str, str] = NO_RECORDS, before: int | None = None, limit: int = 100
+    ) -> Sequence[SessionEntry]:
+        """The newest sessions that were begun before the sequence `before` (None: all), newest first.
+
+        With `records`, only sessions that have all these records with these values; longer values than `INDEXED_BYTES`
+        match nothing.
         """
 
     async def acquire(self, session_id: str, holder: str) -> Lease:

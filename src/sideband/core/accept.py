@@ -1,6 +1,10 @@
-"""Accept into the inbox, and everything else a producer may do to it: revoke, replace, clear, grant."""
+"""Accept into the inbox, and everything else a producer may do to it: revoke, replace, clear, grant.
 
-from collections.abc import Collection, Mapping
+All doors check in one order: the payload (before the commit), ownership, repeat, end of the session, rate, ceiling,
+capacity. A repeat of what was acknowledged therefore gets its answer even after the end.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -14,6 +18,8 @@ from sideband.core.errors import (
     InvalidOption,
     NoRunningTurn,
     NotPermitted,
+    RateLimited,
+    TaskFinished,
     TooManyPending,
     UnknownMessage,
     UnknownReminder,
@@ -21,7 +27,9 @@ from sideband.core.errors import (
     shown,
 )
 from sideband.core.events import (
+    Boundary,
     Deduped,
+    DropReason,
     Event,
     Expired,
     ExpiryReason,
@@ -33,6 +41,7 @@ from sideband.core.events import (
     Queued,
     QueuedMessage,
     QueuedReminder,
+    Replaced,
     Revoked,
 )
 from sideband.core.inbox import Fate, Inbox, Quota, Receipt, quota_of, slot_of
@@ -43,11 +52,24 @@ from sideband.core.seams import InjectMode, Mode
 from sideband.core.state import Decided, SessionState
 from sideband.core.trust import UNLIMITED, Grant, Provenance, Trust, TrustPolicy, ceiling_for, clamp, may_touch
 
+OWNER: Final = "owner"
+"""The record with the name of the peer that a session belongs to; the session is unknown to every other peer."""
+
+
+def refuse_stranger(state: SessionState, actor: Provenance) -> None:
+    """Raise `UnknownSession` if the session belongs to another peer."""
+    if actor.trust is Trust.PEER and state.records.get(OWNER, actor.principal) != actor.principal:
+        raise UnknownSession("there is no such session")
+
 
 def refuse_closed(state: SessionState) -> None:
-    """Raise `UnknownSession` if the session is closed: a closed session accepts nothing."""
+    """Raise if the session is over: `TaskFinished` if its task has ended, else `UnknownSession`."""
+    if state.closed_reason is DropReason.TASK_FINISHED:
+        raise TaskFinished("the task of this session has ended; begin a new one")
     if state.closed:
         raise UnknownSession("the session is closed and accepts nothing more")
+    if state.deleted:
+        raise UnknownSession("the session was deleted")
 
 
 # Reminders.
@@ -56,13 +78,18 @@ def refuse_closed(state: SessionState) -> None:
 class Accepted(msgspec.Struct, frozen=True, gc=False):
     """The reply to an accepted reminder.
 
-    `requested` and `effective` hold the fields that the sender's ceiling lowered, before and after.
+    `requested` and `effective` hold the fields that the sender's ceiling lowered, before and after. `accepted_at` is in
+    milliseconds since the epoch, and `version` counts the payloads sent under one id; a repeat gets both of the first
+    time. `is_free`: the request was a repeat, or took the place of something that still waited, so it costs no token.
     """
 
     reminder_id: ReminderId
     deduped_count: int
     requested: dict[str, Any]
     effective: dict[str, Any]
+    accepted_at: int = 0
+    version: int = 1
+    is_free: bool = False
 
 
 def accept(
@@ -74,50 +101,121 @@ def accept(
     limits: Limits,
     source: Source = Source.BRIDGE,
     policy: TrustPolicy = TrustPolicy.CEILINGS,
-    now: int | None = None,
+    now: int = 0,
+    rate: RateLimited | None = None,
+    versioned: bool = False,
 ) -> Decided[Accepted]:
     """Put a reminder into the inbox. It displaces only a reminder that waits in the same slot.
 
-    `new_id` becomes the reminder's id unless the caller supplied one. `now`, in milliseconds since the epoch, ends grants
-    that have an end; without it only grants without an end count. A repeat of an accepted request gets the earlier reply
-    and writes nothing.
+    `new_id` becomes the reminder's id unless the caller supplied one. `now` is in milliseconds since the epoch. `rate` is
+    the refusal of the throttle, which is raised if the request needs a token (None: a token is reserved). A repeat of an
+    accepted request gets the earlier reply and writes nothing. With `versioned`, another payload under the same id is a
+    newer version, which ends the earlier one; without it, that is a conflict.
     """
+    refuse_stranger(state, provenance)
+    caller_id, mark, earlier = draft.caller_id, None, None
+    if caller_id is not None:
+        mark = fingerprint(draft)
+        earlier = _receipt(state, caller_id, provenance)
+        if earlier is not None and earlier.fingerprint == mark:
+            return Decided((), _repeated(earlier))
+        if earlier is not None and not versioned:
+            raise IdempotencyConflict(caller_id)
     refuse_closed(state)
     ceiling = ceiling_for(provenance, grants=state.grants, policy=policy, now=now)
     check_body_size(draft, provenance.trust, limits)
-    caller_id, mark = draft.caller_id, None
-    if caller_id is not None:
-        mark = fingerprint(draft)
-        repeat = _repeat(state.inbox, caller_id, mark, provenance)
-        if repeat is not None:
-            reply = Accepted(
-                ReminderId(repeat.reminder_id), repeat.deduped_count, dict(repeat.requested), dict(repeat.effective)
-            )
-            return Decided((), reply)
     effective, requested = (draft, {}) if ceiling is UNLIMITED else clamp(draft, ceiling)
+    version = 1 if earlier is None else earlier.version + 1
     item = QueuedReminder(
-        reminder=mint(effective, reminder_id=ReminderId(caller_id or new_id), source=source),
+        reminder=mint(effective, reminder_id=_id(caller_id, version, new_id), source=source),
         mode=effective.mode,
-        provenance=_with_claims(provenance, draft.claims, requested),
+        provenance=_with_request(provenance, draft, requested),
         caller_id=caller_id,
         fingerprint=mark,
+        accepted_at=now,
+        version=version,
+        supersedes=None if earlier is None else _superseded(state, earlier),
     )
-    slot = slot_of(item)
-    displaced = None if slot is None else state.inbox.in_slot(slot)
+    displaced = _displaced(state.inbox, item, earlier)
+    if rate is not None and not displaced:
+        raise rate
     check_capacity(state, item, limits, displaced=displaced)
-    events: list[Event] = []
-    if slot is not None and displaced is not None:
-        item = msgspec.structs.replace(item, deduped_count=1)
-        events.append(Deduped(replaced_id=displaced.id, replacing_id=item.id, dedupe_key=slot.dedupe_key))
-    events.append(Queued(item=item))
-    return Decided(events, Accepted(item.reminder.id, item.deduped_count, dict(requested), item.effective))
+    if displaced:
+        item = msgspec.structs.replace(item, deduped_count=len(displaced))
+    events = [_deduped(old, item) for old in displaced]
+    accepted = Accepted(
+        item.reminder.id,
+        item.deduped_count,
+        dict(requested),
+        item.effective,
+        now,
+        version,
+        is_free=bool(displaced),
+    )
+    return Decided((*events, Queued(item=item)), accepted)
 
 
-def _with_claims(provenance: Provenance, claims: Mapping[str, object], requested: dict[str, Any]) -> Provenance:
-    """The provenance with the caller's claims and the requested values; usually there are none."""
-    if not (claims or requested or provenance.claims or provenance.requested):
+def _receipt(state: SessionState, caller_id: str, provenance: Provenance) -> Receipt | None:
+    """The receipt of this id; a conflict if the id belongs to another sender or was chosen by the session."""
+    receipt = state.receipts[caller_id]
+    if receipt is None:
+        inbox = state.inbox
+        if inbox.get(caller_id) or inbox.tombstone(caller_id) or caller_id in state.live:
+            raise IdempotencyConflict(caller_id)
+    elif receipt.sender != provenance.sender:
+        raise IdempotencyConflict(caller_id)
+    return receipt
+
+
+def _repeated(receipt: Receipt) -> Accepted:
+    return Accepted(
+        ReminderId(receipt.reminder_id),
+        receipt.deduped_count,
+        dict(receipt.requested),
+        dict(receipt.effective),
+        receipt.accepted_at,
+        receipt.version,
+        is_free=True,
+    )
+
+
+def _id(caller_id: str | None, version: int, new_id: str) -> ReminderId:
+    if caller_id is None:
+        return ReminderId(new_id)
+    # A caller's id cannot contain "~", so the id of a later version is never one that a caller supplies.
+    return ReminderId(caller_id if version == 1 else f"{caller_id}~{version}")
+
+
+def _superseded(state: SessionState, earlier: Receipt) -> str | None:
+    """The live reminder of an earlier version; the last version may still wait and itself supersede it."""
+    waiting = state.inbox.get(earlier.reminder_id)
+    if isinstance(waiting, QueuedReminder):
+        return waiting.supersedes
+    return earlier.reminder_id if earlier.reminder_id in state.live else None
+
+
+def _displaced(inbox: Inbox, item: QueuedReminder, earlier: Receipt | None) -> list[QueuedReminder]:
+    """The queued reminders that `item` replaces: the one in its slot, and its own earlier version."""
+    slot = slot_of(item)
+    found = [
+        None if slot is None else inbox.in_slot(slot),
+        None if earlier is None else inbox.get(earlier.reminder_id),
+    ]
+    return [*{old.id: old for old in found if isinstance(old, QueuedReminder)}.values()]
+
+
+def _deduped(old: QueuedReminder, new: QueuedReminder) -> Event:
+    key = new.reminder.dedupe_key or old.reminder.dedupe_key or ""
+    return Deduped(replaced_id=old.id, replacing_id=new.id, dedupe_key=key, provenance=new.provenance)
+
+
+def _with_request(provenance: Provenance, draft: Draft, requested: dict[str, Any]) -> Provenance:
+    """The provenance with the caller's claims, its `_meta` and the requested values; usually there are none."""
+    if not (draft.claims or draft.meta or requested or provenance.claims or provenance.requested):
         return provenance
-    return msgspec.structs.replace(provenance, claims=dict(claims), requested=requested)
+    return msgspec.structs.replace(
+        provenance, claims=dict(draft.claims), requested=requested, meta=dict(draft.meta) or provenance.meta
+    )
 
 
 def check_body_size(draft: Draft, trust: Trust, limits: Limits) -> None:
@@ -126,17 +224,6 @@ def check_body_size(draft: Draft, trust: Trust, limits: Limits) -> None:
     size = len(draft.body.encode())
     if limit is not None and size > limit:
         raise BodyTooLarge(size, limit)
-
-
-def _repeat(inbox: Inbox, caller_id: str, mark: str, provenance: Provenance) -> Receipt | None:
-    receipt = inbox.receipt(caller_id)
-    if receipt is None:
-        if inbox.get(caller_id) is not None or inbox.tombstone(caller_id) is not None:
-            raise IdempotencyConflict(caller_id)
-        return None
-    if receipt.sender != provenance.sender or receipt.fingerprint != mark:
-        raise IdempotencyConflict(caller_id)
-    return receipt
 
 
 # User messages.
@@ -150,20 +237,31 @@ def accept_message(
     *,
     new_id: str,
     limits: Limits,
+    now: int = 0,
+    rate: RateLimited | None = None,
 ) -> Decided[str]:
-    """Put a user message into the inbox and return its id. Every mode but `queue` and `audit_only` needs a running turn.
+    """Put a user message into the inbox and return its id. Every mode but `queue` and `audit_only` needs a turn.
 
-    `content` was validated by `read_content`, before the commit.
+    The turn is running, or a queued message is about to start it. `content` was validated by `read_content`, before the
+    commit. `rate` is the refusal of the throttle (None: a token is reserved).
     """
-    refuse_closed(state)
     if provenance.trust > Trust.CONTROLLER:
         raise UnknownSession("only a controller of the session may send it messages")
-    # A turn that a dead process left running cannot receive anything.
-    if not (state.running and state.attended) and mode not in (InjectMode.QUEUE, InjectMode.AUDIT_ONLY):
+    refuse_closed(state)
+    if rate is not None:
+        raise rate
+    if mode not in (InjectMode.QUEUE, InjectMode.AUDIT_ONLY) and not _has_turn(state):
         raise NoRunningTurn(mode.value)
-    item = QueuedMessage(message_id=new_id, content=content, mode=mode, provenance=provenance)
+    item = QueuedMessage(message_id=new_id, content=content, mode=mode, provenance=provenance, accepted_at=now)
     check_capacity(state, item, limits)
     return Decided((InjectAccepted(item=item),), new_id)
+
+
+def _has_turn(state: SessionState) -> bool:
+    # A turn that a dead process left running cannot receive anything.
+    if state.running and state.attended:
+        return True
+    return bool(state.inbox.waiting(None)) and not state.queue_held
 
 
 # Capacity: messages, reminders and audit records have separate limits, so that one kind never keeps out another.
@@ -175,8 +273,10 @@ _REMEDIES: Final[Mapping[Quota, str]] = {
 }
 
 
-def check_capacity(state: SessionState, item: InboxItem, limits: Limits, *, displaced: InboxItem | None = None) -> None:
-    """Raise `TooManyPending` if the inbox has no capacity for `item`; the item it displaces does not count.
+def check_capacity(
+    state: SessionState, item: InboxItem, limits: Limits, *, displaced: Collection[InboxItem] = ()
+) -> None:
+    """Raise `TooManyPending` if the inbox has no capacity for `item`; the items it displaces do not count.
 
     Live reminders count towards the limit of the reminders, except one that `item` will replace when it is drained.
     Interrupts have a reserve of their own, so that a session full of reminders can still be interrupted.
@@ -187,14 +287,14 @@ def check_capacity(state: SessionState, item: InboxItem, limits: Limits, *, disp
     live = 0
     if quota is Quota.REMINDERS and isinstance(item, QueuedReminder):
         live = _live_beside(state.live, item.reminder.dedupe_key, item.provenance)
-    pending = state.inbox.count_in(quota) - (displaced is not None) + live
+    pending = state.inbox.count_in(quota) - len(displaced) + live
     if pending >= most:
         raise TooManyPending(pending, most, scope="session", remedy=_remedy(quota, pending, live))
     share = limits.pending_per_source.get(item.provenance.trust)
     if share is None:
         return
     sender = item.provenance.sender
-    own = state.inbox.count_from(sender, quota) - (displaced is not None and displaced.provenance.sender == sender)
+    own = state.inbox.count_from(sender, quota) - sum(old.provenance.sender == sender for old in displaced)
     if own >= share + reserve:
         raise TooManyPending(own, share + reserve, scope="source", remedy=_REMEDIES[quota])
 
@@ -253,12 +353,17 @@ def _kind_of(inbox: Inbox, item_id: str) -> type[InboxItem] | None:
 
 def _revoke(inbox: Inbox, item_id: str, actor: Provenance, kind: type[InboxItem]) -> Decided[RevokeStatus]:
     item = inbox.get(item_id)
-    if isinstance(item, kind) and may_touch(actor, item.provenance):
-        event = Revoked(reminder_id=item_id) if kind is QueuedReminder else InjectRevoked(message_id=item_id)
-        return Decided((event,), RevokeStatus.REVOKED)
+    if isinstance(item, kind) and may_touch(actor, item.provenance.namespace):
+        return Decided((_revoked(item),), RevokeStatus.REVOKED)
     if _fate(inbox, item_id, actor, kind) is Fate.DELIVERED:
         raise AlreadyDelivered(item_id)
     return Decided((), RevokeStatus.ALREADY_REVOKED)
+
+
+def _revoked(item: InboxItem) -> Event:
+    if isinstance(item, QueuedMessage):
+        return InjectRevoked(message_id=item.id, provenance=item.provenance)
+    return Revoked(reminder_id=item.id, dedupe_key=item.reminder.dedupe_key, provenance=item.provenance)
 
 
 def replace_message(
@@ -266,17 +371,32 @@ def replace_message(
 ) -> Decided[None]:
     """Replace the content of a queued user message; its id, mode and position stay."""
     item = state.inbox.get(message_id)
-    if isinstance(item, QueuedMessage) and may_touch(actor, item.provenance):
-        return Decided((InjectReplaced(message_id=message_id, content=content, revision=item.revision + 1),), None)
-    if _fate(state.inbox, message_id, actor, QueuedMessage) is Fate.DELIVERED:
-        raise AlreadyDelivered(message_id)
-    raise AlreadyRevoked(message_id)
+    if not isinstance(item, QueuedMessage) or not may_touch(actor, item.provenance.namespace):
+        raise _not_replaceable(state.inbox, message_id, actor, QueuedMessage)
+    replaced = InjectReplaced(
+        message_id=message_id, content=content, revision=item.revision + 1, provenance=item.provenance
+    )
+    return Decided((replaced,), None)
+
+
+def replace_reminder(state: SessionState, reminder_id: str, body: str, actor: Provenance) -> Decided[None]:
+    """Replace the body of a queued reminder; everything else stays. `body` was validated before the commit."""
+    item = state.inbox.get(reminder_id)
+    if not isinstance(item, QueuedReminder) or not may_touch(actor, item.provenance.namespace):
+        raise _not_replaceable(state.inbox, reminder_id, actor, QueuedReminder)
+    reminder = msgspec.structs.replace(item.reminder, body=body)
+    return Decided((Replaced(item=msgspec.structs.replace(item, reminder=reminder)),), None)
+
+
+def _not_replaceable(inbox: Inbox, item_id: str, actor: Provenance, kind: type[InboxItem]) -> Exception:
+    delivered = _fate(inbox, item_id, actor, kind) is Fate.DELIVERED
+    return AlreadyDelivered(item_id) if delivered else AlreadyRevoked(item_id)
 
 
 def _fate(inbox: Inbox, item_id: str, actor: Provenance, kind: type[InboxItem]) -> Fate:
     """How an item left the inbox; an item of another kind, or one that the actor does not own, is unknown."""
     gone = inbox.tombstone(item_id)
-    if gone is None or gone.kind is not kind or not may_touch(actor, gone.provenance):
+    if gone is None or gone.kind is not kind or not may_touch(actor, gone.owner):
         raise UnknownReminder(item_id) if kind is QueuedReminder else UnknownMessage(item_id)
     return gone.fate
 
@@ -308,17 +428,44 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def clear(state: SessionState, selector: Selector, actor: Provenance) -> Decided[int]:
-    """End every live reminder that matches and that the actor may clear; return how many."""
+    """End every queued and every live reminder that matches and that the actor may clear; return how many.
+
+    An `audit_only` reminder is a record and not meant for the model, so only its id selects it.
+    """
+    found: tuple[QueuedReminder | LiveItem, ...] = (
+        *_queued(state.inbox, selector),
+        *_candidates(state.live, selector),
+    )
     ended = tuple(
-        Expired(reminder_id=item.id, reason=ExpiryReason.CLEARED, turn=state.live.turn)
-        for item in _candidates(state.live, selector)
-        if selector.matches(item.reminder) and may_touch(actor, item.provenance)
+        expired(item, ExpiryReason.CLEARED, turn=state.live.turn)
+        for item in found
+        if selector.matches(item.reminder) and may_touch(actor, item.provenance.namespace)
     )
     return Decided(ended, len(ended))
 
 
+def expired(
+    item: QueuedReminder | LiveItem, reason: ExpiryReason, *, turn: int, boundary: Boundary | None = None
+) -> Expired:
+    """The event that ends a pending reminder."""
+    return Expired(
+        reminder_id=item.id,
+        reason=reason,
+        turn=turn,
+        boundary=boundary,
+        dedupe_key=item.reminder.dedupe_key,
+        provenance=item.provenance,
+    )
+
+
+def _queued(inbox: Inbox, selector: Selector) -> Iterator[QueuedReminder]:
+    for item in inbox.items():
+        if isinstance(item, QueuedReminder) and (item.mode is not Mode.AUDIT_ONLY or selector.id is not None):
+            yield item
+
+
 def _candidates(live: LiveIndex, selector: Selector) -> Collection[LiveItem]:
-    """A superset of the matches, found through the narrowest index."""
+    """A superset of the matching live reminders, found through the narrowest index."""
     if selector.id is not None:
         item = live.get(selector.id)
         return () if item is None else (item,)

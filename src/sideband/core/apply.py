@@ -7,12 +7,14 @@ import msgspec
 
 from sideband.core.events import (
     AuditRecorded,
+    Begun,
     Cancelled,
     Checkpoint,
     Closed,
     Compacted,
     Deduped,
     Deferred,
+    Deleted,
     Dropped,
     Equipped,
     Event,
@@ -31,6 +33,8 @@ from sideband.core.events import (
     ProviderEvaluated,
     Queued,
     QueuedMessage,
+    Recorded,
+    Replaced,
     RequestCommitted,
     ResultRecorded,
     Revoked,
@@ -54,6 +58,7 @@ def fold(events: Iterable[Event], state: SessionState | None = None) -> SessionS
 
 def apply(state: SessionState, event: Event) -> None:
     """Apply one event. An event that was decided on this state and committed always applies."""
+    state.exists = True
     _HANDLERS[type(event)](state, event)
 
 
@@ -67,6 +72,10 @@ def _go_live(state: SessionState, event: Injected | Inherited) -> None:
 
 def _queue(state: SessionState, event: Queued) -> None:
     state.inbox.add(event.item)
+
+
+def _replace(state: SessionState, event: Replaced) -> None:
+    state.inbox.exchange(event.item)
 
 
 def _dedupe(state: SessionState, event: Deduped) -> None:
@@ -86,7 +95,7 @@ def _end(state: SessionState, item_id: str) -> None:
 
 
 def _expire(state: SessionState, event: Expired) -> None:
-    state.live.remove(event.reminder_id)
+    _end(state, event.reminder_id)
 
 
 def _revoke(state: SessionState, event: Revoked) -> None:
@@ -109,7 +118,7 @@ def _accept_message(state: SessionState, event: InjectAccepted) -> None:
 def _deliver_message(state: SessionState, event: InjectDelivered) -> None:
     state.inbox.remove(event.message_id, Fate.DELIVERED)
     if not event.audit_only:
-        state.messages.append({"role": "user", "content": list(event.content)})
+        state.messages.append({"role": "user", "id": event.message_id, "content": list(event.content)})
 
 
 def _revoke_message(state: SessionState, event: InjectRevoked) -> None:
@@ -128,7 +137,11 @@ def _replace_message(state: SessionState, event: InjectReplaced) -> None:
 def _open_request(state: SessionState, event: RequestCommitted) -> None:
     if state.request is None or state.request.turn != event.turn:
         state.request = OpenRequest(
-            turn=event.turn, route=event.route, fragments=event.fragments, messages=len(state.messages)
+            turn=event.turn,
+            route=event.route,
+            fragments=event.fragments,
+            messages=len(state.messages),
+            reply_id=event.reply_id,
         )
     state.request.attempt = event.attempt
     if event.head is not None:
@@ -180,7 +193,20 @@ def _compact(state: SessionState, event: Compacted) -> None:
         state.messages = list(event.messages)
 
 
-# The run.
+# The session and the run.
+
+
+def _begin(state: SessionState, event: Begun) -> None:
+    state.deleted = False
+    state.records = dict(event.attributes)
+    state.messages = list(event.messages)
+
+
+def _record(state: SessionState, event: Recorded) -> None:
+    if event.value is None:
+        state.records.pop(event.name, None)
+    else:
+        state.records[event.name] = event.value
 
 
 def _record_result(state: SessionState, event: ResultRecorded) -> None:
@@ -225,12 +251,18 @@ def _grant(state: SessionState, event: Granted) -> None:
 
 
 def _equip(state: SessionState, event: Equipped) -> None:
-    state.equipped = event.ids
+    state.equipped, state.closing = event.ids, event.closing
 
 
-def _close(state: SessionState, _event: Closed) -> None:
-    state.closed = True
+def _close(state: SessionState, event: Closed) -> None:
+    state.closed_reason = event.reason
     state.running = False
+
+
+def _delete(state: SessionState, _event: Deleted) -> None:
+    empty = SessionState()
+    empty.attended, empty.receipts, empty.deleted = state.attended, state.receipts, True
+    vars(state).update(vars(empty))
 
 
 def _ignore(_state: SessionState, _event: ProviderEvaluated) -> None:
@@ -240,6 +272,7 @@ def _ignore(_state: SessionState, _event: ProviderEvaluated) -> None:
 # Handlers are looked up by type, which folds a long journal ten times as fast as a `match` over the classes.
 _HANDLERS: Final[Mapping[type[Event], Callable[[SessionState, Any], None]]] = {
     Queued: _queue,
+    Replaced: _replace,
     Injected: _go_live,
     Inherited: _go_live,
     Fired: _fire,
@@ -260,6 +293,8 @@ _HANDLERS: Final[Mapping[type[Event], Callable[[SessionState, Any], None]]] = {
     Compacted: _compact,
     ResultRecorded: _record_result,
     Checkpoint: _record_checkpoint,
+    Begun: _begin,
+    Recorded: _record,
     Started: _start,
     Idled: _idle,
     Cancelled: _cancel,
@@ -268,4 +303,5 @@ _HANDLERS: Final[Mapping[type[Event], Callable[[SessionState, Any], None]]] = {
     Granted: _grant,
     Equipped: _equip,
     Closed: _close,
+    Deleted: _delete,
 }

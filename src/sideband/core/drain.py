@@ -98,11 +98,21 @@ def _interrupted(calls: Sequence[ToolCall], taken: Sequence[InboxItem]) -> list[
 def _delivered(state: SessionState, item: InboxItem, seam: Seam) -> Sequence[Event]:
     audit_only = item.waits_in is Mode.AUDIT_ONLY
     if isinstance(item, QueuedMessage):
-        return (InjectDelivered(message_id=item.message_id, content=item.content, audit_only=audit_only),)
+        return (delivered(item, audit_only=audit_only),)
     if audit_only:
         return (AuditRecorded(reminder=item.reminder, provenance=item.provenance, turn=state.live.turn),)
     reminder = msgspec.structs.replace(item.reminder, fired_at_turn=state.next_turn)
-    return go_live(state, reminder, item.provenance, seam=seam)
+    return go_live(state, reminder, item.provenance, seam=seam, supersedes=item.supersedes)
+
+
+def delivered(message: QueuedMessage, *, audit_only: bool = False) -> InjectDelivered:
+    """The event by which a queued message enters the conversation."""
+    return InjectDelivered(
+        message_id=message.message_id,
+        content=message.content,
+        audit_only=audit_only,
+        provenance=message.provenance,
+    )
 
 
 # Starting a turn.
@@ -118,14 +128,13 @@ def start_queued(state: SessionState, *, even_held: bool = False) -> Decided[boo
         return Decided((), value=False)
     first = queued[0]
     assert isinstance(first, QueuedMessage)  # noqa: S101 - only messages wait without a mode
-    return Decided((Started(), InjectDelivered(message_id=first.message_id, content=first.content)), value=True)
+    return Decided((Started(), delivered(first)), value=True)
 
 
 def start_with(state: SessionState, message: QueuedMessage) -> Decided[None]:
     """Accept this message and let it start a turn at once, before the queue."""
     refuse_closed(state)
-    delivered = InjectDelivered(message_id=message.message_id, content=message.content)
-    return Decided((InjectAccepted(item=message), Started(), delivered), None)
+    return Decided((InjectAccepted(item=message), Started(), delivered(message)), None)
 
 
 def wake(state: SessionState) -> Decided[None]:

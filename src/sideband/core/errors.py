@@ -202,6 +202,12 @@ class UnknownSession(ReminderError):
     reason = "unknown_session"
 
 
+class TaskFinished(ReminderError):
+    """The session was closed because its task has ended."""
+
+    reason = "task_finished"
+
+
 class UnknownReminder(ReminderError):
     reason = "unknown_reminder_id"
 

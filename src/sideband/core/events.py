@@ -31,7 +31,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 class QueuedReminder(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="kind", tag="reminder"
 ):
-    """A reminder in the inbox. `caller_id` and `fingerprint` recognise an idempotent repeat of the request."""
+    """A reminder in the inbox. `caller_id` and `fingerprint` recognise an idempotent repeat of the request.
+
+    `version` counts the payloads that the caller has sent under one `caller_id`, and `supersedes` is the id of the live
+    reminder of an earlier version, which this one ends when it is drained (None: there is none). `accepted_at` is in
+    milliseconds since the epoch; 0 in records of earlier versions of Sideband.
+    """
 
     reminder: Reminder
     mode: Mode
@@ -39,6 +44,9 @@ class QueuedReminder(
     caller_id: str | None = None
     fingerprint: str | None = None
     deduped_count: int = 0
+    accepted_at: int = 0
+    version: int = 1
+    supersedes: str | None = None
 
     @property
     def id(self) -> str:
@@ -67,6 +75,7 @@ class QueuedMessage(
     mode: InjectMode
     provenance: Provenance
     revision: int = 1
+    accepted_at: int = 0
 
     @property
     def id(self) -> str:
@@ -99,6 +108,13 @@ class DropReason(StrEnum):
     TASK_FINISHED = "task_finished"
 
 
+class Closing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What happens when a run becomes idle with a certain status: these records are set, and `ends` closes the session."""
+
+    records: dict[str, Any] = {}
+    ends: bool = False
+
+
 class Boundary(StrEnum):
     """The boundary at which a reminder ended, if that was not the end of a turn."""
 
@@ -113,6 +129,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     """The base of all events. The tag on disk is the name of the class in snake_case.
 
     Fields with their default value are not written, so the defaults are part of the format and must never change.
+    Events hold all that observers are told, so that they can be replayed without the state. A `provenance` of None, and
+    an empty id or status, come from earlier versions of Sideband, which did not record it.
     """
 
 
@@ -121,6 +139,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 class Queued(Record, frozen=True, kw_only=True):
     """A reminder was accepted into the inbox."""
+
+    item: QueuedReminder
+
+
+class Replaced(Record, frozen=True, kw_only=True):
+    """The body of a queued reminder was replaced; `item` is its new version, with the same id and position."""
 
     item: QueuedReminder
 
@@ -144,13 +168,16 @@ class Inherited(Record, frozen=True, kw_only=True):
 class Fired(Record, frozen=True, kw_only=True):
     """A reminder is shown in the request of a turn; this becomes final when the turn is committed.
 
-    `carried` means that its text was already part of the history, so the request got no new bytes.
+    `carried` means that its text was already part of the history, so the request got no new bytes; then the event has no
+    `reminder` and no `provenance`.
     """
 
     reminder_id: str
     turn: int
     rendered_role: str
     carried: bool = False
+    reminder: Reminder | None = None
+    provenance: Provenance | None = None
 
 
 class Deferred(Record, frozen=True, kw_only=True):
@@ -161,12 +188,13 @@ class Deferred(Record, frozen=True, kw_only=True):
 
 
 class Deduped(Record, frozen=True, kw_only=True):
-    """A reminder was replaced by a newer one with the same dedupe key."""
+    """A reminder was replaced by a newer one with the same dedupe key. `provenance` is that of the newer one."""
 
     replaced_id: str
     replacing_id: str
     dedupe_key: str
     boundary: Boundary | None = None
+    provenance: Provenance | None = None
 
 
 class Expired(Record, frozen=True, kw_only=True):
@@ -176,25 +204,30 @@ class Expired(Record, frozen=True, kw_only=True):
     reason: ExpiryReason
     turn: int
     boundary: Boundary | None = None
+    dedupe_key: str | None = None
+    provenance: Provenance | None = None
 
 
 class Revoked(Record, frozen=True, kw_only=True):
     """A queued reminder was withdrawn."""
 
     reminder_id: str
+    dedupe_key: str | None = None
+    provenance: Provenance | None = None
 
 
 class Dropped(Record, frozen=True, kw_only=True):
     """A reminder was refused or discarded.
 
     With `at_the_door` it was never accepted, so the event does not concern an accepted reminder with the same id.
-    Several refusals of one sender are one event with their `count`. `provenance` is None if the sender was not recorded.
+    Several refusals of one sender are one event with their `count`.
     """
 
     reminder_id: str
     reason: DropReason
     at_the_door: bool = False
     count: int = 1
+    dedupe_key: str | None = None
     provenance: Provenance | None = None
 
 
@@ -231,6 +264,7 @@ class InjectDelivered(Record, frozen=True, kw_only=True):
     message_id: str
     content: tuple[dict[str, Any], ...]
     audit_only: bool = False
+    provenance: Provenance | None = None
 
 
 class InjectRevoked(Record, frozen=True, kw_only=True):
@@ -238,6 +272,7 @@ class InjectRevoked(Record, frozen=True, kw_only=True):
 
     message_id: str
     reason: DropReason | None = None
+    provenance: Provenance | None = None
 
 
 class InjectReplaced(Record, frozen=True, kw_only=True):
@@ -246,6 +281,7 @@ class InjectReplaced(Record, frozen=True, kw_only=True):
     message_id: str
     content: tuple[dict[str, Any], ...]
     revision: int
+    provenance: Provenance | None = None
 
 
 # Turns.
@@ -256,7 +292,7 @@ class RequestCommitted(Record, frozen=True, kw_only=True):
 
     `route` names the model, profile, tools and system text; `fragments` is the reminder text in the request. A further
     attempt sends the same request and does not repeat `fragments`. `head` describes the route; None if it was recorded
-    before or the model does not describe it.
+    before or the model does not describe it. `reply_id` becomes the id of the reply; a further attempt keeps it.
     """
 
     turn: int
@@ -264,6 +300,7 @@ class RequestCommitted(Record, frozen=True, kw_only=True):
     route: str = ""
     fragments: tuple[Fragment, ...] = ()
     head: RequestHead | None = None
+    reply_id: str = ""
 
 
 class TurnCommitted(Record, frozen=True, kw_only=True):
@@ -311,12 +348,31 @@ class Checkpoint(Record, frozen=True, kw_only=True):
 # The run and the session.
 
 
+class Begun(Record, frozen=True, kw_only=True):
+    """The session was begun explicitly, with these records and messages."""
+
+    attributes: dict[str, Any] = {}
+    messages: tuple[dict[str, Any], ...] = ()
+
+
+class Recorded(Record, frozen=True, kw_only=True):
+    """A named record of the session was set; None removes it."""
+
+    name: str
+    value: Any = None
+
+
 class Started(Record, frozen=True, kw_only=True):
     """A run of the loop began."""
 
 
 class Idled(Record, frozen=True, kw_only=True):
-    """The run ended and the session is idle, for example because the closing drain took nothing."""
+    """The run ended and the session is idle, for example because the closing drain took nothing.
+
+    `status` says how the run ended; it is empty for a run that a dead process left behind.
+    """
+
+    status: str = ""
 
 
 class Cancelled(Record, frozen=True, kw_only=True):
@@ -340,17 +396,25 @@ class Granted(Record, frozen=True, kw_only=True):
 
 
 class Equipped(Record, frozen=True, kw_only=True):
-    """A run began with other hooks and providers than the last one; `ids` lists all of them."""
+    """A run began with other hooks, providers or `closing` than the last one; `ids` lists all hooks and providers."""
 
     ids: tuple[str, ...]
+    closing: dict[str, Closing] = {}
 
 
 class Closed(Record, frozen=True, kw_only=True):
     """The session was closed; it accepts nothing more."""
 
+    reason: DropReason = DropReason.SESSION_CLOSED
+
+
+class Deleted(Record, frozen=True, kw_only=True):
+    """The session was deleted: nothing is left of its state."""
+
 
 Event = (
     Queued
+    | Replaced
     | Injected
     | Inherited
     | Fired
@@ -371,6 +435,8 @@ Event = (
     | Compacted
     | ResultRecorded
     | Checkpoint
+    | Begun
+    | Recorded
     | Started
     | Idled
     | Cancelled
@@ -379,4 +445,5 @@ Event = (
     | Granted
     | Equipped
     | Closed
+    | Deleted
 )

@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
 from sideband.core.seams import Mode
 from sideband.core.trust import Provenance
+
+# How many items that left an inbox are remembered; the oldest are forgotten first.
+MAX_TOMBSTONES: Final = 4_096
 
 
 class Fate(StrEnum):
@@ -19,15 +22,19 @@ class Fate(StrEnum):
 
 
 class Tombstone(NamedTuple):
-    """What the inbox remembers of an item that left it."""
+    """What the inbox remembers of an item that left it; `owner` is the namespace of its sender."""
 
     kind: type[InboxItem]
     fate: Fate
-    provenance: Provenance
+    owner: str
 
 
 class Receipt(NamedTuple):
-    """The reply to an accepted reminder whose id the caller chose; a repeat gets the same reply."""
+    """The reply to an accepted reminder whose id the caller chose; a repeat gets the same reply.
+
+    Receipts live as long as their session, so they are not part of its state: a store keeps them in rows of their own and
+    puts the ones that a decision needs into `SessionState.receipts`.
+    """
 
     sender: str
     fingerprint: str
@@ -35,6 +42,24 @@ class Receipt(NamedTuple):
     deduped_count: int
     requested: dict[str, Any]
     effective: dict[str, Any]
+    accepted_at: int = 0
+    version: int = 1
+
+
+def receipt_of(item: QueuedReminder) -> Receipt | None:
+    """The receipt of a queued reminder; None if the session chose its id."""
+    if item.caller_id is None or item.fingerprint is None:
+        return None
+    return Receipt(
+        item.provenance.sender,
+        item.fingerprint,
+        item.id,
+        item.deduped_count,
+        item.provenance.requested,
+        item.effective,
+        item.accepted_at,
+        item.version,
+    )
 
 
 class Slot(NamedTuple):
@@ -68,12 +93,16 @@ def quota_of(item: InboxItem) -> Quota:
 
 
 class DumpedTombstone(msgspec.Struct, frozen=True, array_like=True):
-    """A tombstone as a snapshot holds it."""
+    """A tombstone as a snapshot holds it. Earlier versions of Sideband wrote a provenance instead of its namespace."""
 
     item_id: str
     is_message: bool
     fate: Fate
-    provenance: Provenance
+    owner: str | Provenance
+
+    @property
+    def namespace(self) -> str:
+        return self.owner if isinstance(self.owner, str) else self.owner.namespace
 
 
 class InboxDump(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +110,6 @@ class InboxDump(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[InboxItem]
     tombstones: list[DumpedTombstone]
-    receipts: dict[str, Receipt]
 
 
 class Inbox:
@@ -95,7 +123,6 @@ class Inbox:
         self._by_quota = dict.fromkeys(Quota, 0)
         self._by_sender: dict[tuple[str, Quota], int] = {}
         self._tombstones: dict[str, Tombstone] = {}
-        self._receipts: dict[str, Receipt] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -116,12 +143,8 @@ class Inbox:
         return [self._by_id[item_id] for item_id in self._by_mode[mode]]
 
     def tombstone(self, item_id: str) -> Tombstone | None:
-        """What became of an item that left the inbox."""
+        """What became of an item that left the inbox; None if it never was there, or left it long ago."""
         return self._tombstones.get(item_id)
-
-    def receipt(self, caller_id: str) -> Receipt | None:
-        """The reply given when this caller-supplied id was first used."""
-        return self._receipts.get(caller_id)
 
     def count_in(self, quota: Quota) -> int:
         return self._by_quota[quota]
@@ -137,10 +160,6 @@ class Inbox:
             slot = slot_of(item)
             if slot is not None:
                 self._by_slot[slot] = item_id
-            if item.caller_id is not None and item.fingerprint is not None:
-                self._receipts[item.caller_id] = Receipt(
-                    sender, item.fingerprint, item_id, item.deduped_count, item.provenance.requested, item.effective
-                )
         self._by_id[item_id] = item
         self._by_mode[item.waits_in][item_id] = None
         self._by_quota[quota] += 1
@@ -160,34 +179,38 @@ class Inbox:
             slot = slot_of(item)
             if slot is not None and self._by_slot.get(slot) == item_id:
                 del self._by_slot[slot]
-        self._tombstones[item_id] = Tombstone(type(item), fate, item.provenance)
+        self._bury(item_id, Tombstone(type(item), fate, item.provenance.namespace))
+
+    def _bury(self, item_id: str, gone: Tombstone) -> None:
+        self._tombstones[item_id] = gone
+        if len(self._tombstones) > MAX_TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
 
     def deliver(self, reminder_id: str, provenance: Provenance) -> None:
         """A reminder goes live. One that was never queued gets a tombstone too, so that no caller can reuse its id."""
         if reminder_id in self._by_id:
             self.remove(reminder_id, Fate.DELIVERED)
         else:
-            self._tombstones[reminder_id] = Tombstone(QueuedReminder, Fate.DELIVERED, provenance)
+            self._bury(reminder_id, Tombstone(QueuedReminder, Fate.DELIVERED, provenance.namespace))
 
-    def exchange(self, item: QueuedMessage) -> None:
-        """Put the new version of a queued message in the place of the old one."""
-        self._by_id[item.message_id] = item
+    def exchange(self, item: InboxItem) -> None:
+        """Put the new version of a queued item in the place of the old one; key, mode and sender must be the same."""
+        self._by_id[item.id] = item
 
     # Snapshots.
 
     def dump(self) -> InboxDump:
         tombstones = [
-            DumpedTombstone(item_id, gone.kind is QueuedMessage, gone.fate, gone.provenance)
+            DumpedTombstone(item_id, gone.kind is QueuedMessage, gone.fate, gone.owner)
             for item_id, gone in self._tombstones.items()
         ]
-        return InboxDump(items=[*self._by_id.values()], tombstones=tombstones, receipts=self._receipts)
+        return InboxDump(items=[*self._by_id.values()], tombstones=tombstones)
 
     def load(self, dump: InboxDump) -> None:
         """Fill a new inbox from a snapshot."""
         for item in dump.items:
             self.add(item)
-        self._receipts = dump.receipts
         self._tombstones = {
-            gone.item_id: Tombstone(QueuedMessage if gone.is_message else QueuedReminder, gone.fate, gone.provenance)
-            for gone in dump.tombstones
+            gone.item_id: Tombstone(QueuedMessage if gone.is_message else QueuedReminder, gone.fate, gone.namespace)
+            for gone in dump.tombstones[-MAX_TOMBSTONES:]
         }

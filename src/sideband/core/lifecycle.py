@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sideband.core.accept import check_body_size, check_capacity, refuse_closed
+from sideband.core.accept import check_body_size, check_capacity, expired, refuse_closed
 from sideband.core.events import (
     Boundary,
     Compacted,
@@ -26,14 +26,19 @@ from sideband.core.trust import Provenance
 
 
 def go_live(
-    state: SessionState, reminder: Reminder, provenance: Provenance, *, seam: Seam | None = None
+    state: SessionState,
+    reminder: Reminder,
+    provenance: Provenance,
+    *,
+    seam: Seam | None = None,
+    supersedes: str | None = None,
 ) -> tuple[Event, ...]:
-    """The reminder becomes live and replaces the live reminder of its namespace and key.
+    """The reminder becomes live and replaces the live reminder of its namespace and key, and the one it `supersedes`.
 
     This checks no capacity, because a drained reminder was counted when it was accepted. `inject` checks it.
     """
     injected = Injected(reminder=reminder, provenance=provenance, seam=seam)
-    return (*_replaced_by(state.live, reminder, provenance), injected)
+    return (*_replaced_by(state.live, reminder, provenance, supersedes), injected)
 
 
 def inherit(state: SessionState, reminder: Reminder, provenance: Provenance, *, sub_agent_id: str) -> tuple[Event, ...]:
@@ -42,14 +47,17 @@ def inherit(state: SessionState, reminder: Reminder, provenance: Provenance, *, 
     return (*_replaced_by(state.live, reminder, provenance), inherited)
 
 
-def _replaced_by(live: LiveIndex, reminder: Reminder, provenance: Provenance) -> list[Event]:
+def _replaced_by(
+    live: LiveIndex, reminder: Reminder, provenance: Provenance, supersedes: str | None = None
+) -> list[Event]:
     key = reminder.dedupe_key
     if key is None:
         return []
+    ended = [item.id for item in live.with_key(key) if item.provenance.namespace == provenance.namespace]
+    if supersedes is not None and supersedes in live and supersedes not in ended:
+        ended.append(supersedes)
     return [
-        Deduped(replaced_id=item.id, replacing_id=reminder.id, dedupe_key=key)
-        for item in live.with_key(key)
-        if item.provenance.namespace == provenance.namespace
+        Deduped(replaced_id=gone, replacing_id=reminder.id, dedupe_key=key, provenance=provenance) for gone in ended
     ]
 
 
@@ -111,7 +119,13 @@ def plan_compaction(state: SessionState, *, begun_at: int | None = None) -> Comp
             events.append(_expired(live, item, ExpiryReason.TTL))
         elif winner is not item and key is not None:
             events.append(
-                Deduped(replaced_id=item.id, replacing_id=winner.id, dedupe_key=key, boundary=Boundary.PRE_COMPACT)
+                Deduped(
+                    replaced_id=item.id,
+                    replacing_id=winner.id,
+                    dedupe_key=key,
+                    boundary=Boundary.PRE_COMPACT,
+                    provenance=winner.provenance,
+                )
             )
         else:
             survivors.append(item)
@@ -157,4 +171,4 @@ def _lowered(live: LiveIndex, item: LiveItem) -> Reminder:
 
 
 def _expired(live: LiveIndex, item: LiveItem, reason: ExpiryReason) -> Expired:
-    return Expired(reminder_id=item.id, reason=reason, turn=live.turn, boundary=Boundary.PRE_COMPACT)
+    return expired(item, reason, turn=live.turn, boundary=Boundary.PRE_COMPACT)

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sideband.core.events import Closing, DropReason
 from sideband.core.inbox import InboxDump
 from sideband.core.ledger import Ledger, RequestHead
 from sideband.core.live import LiveDump
@@ -29,7 +30,6 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     open_calls: dict[str, dict[str, Any]]
     request: OpenRequest | None
     running: bool
-    closed: bool
     queue_held: bool
     skipped_batches: int
     window: int
@@ -38,18 +38,25 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     # Optional, because earlier versions of this format did not have them.
     equipped: tuple[str, ...] = ()
     head: RequestHead | None = None
+    exists: bool = True
+    deleted: bool = False
+    records: dict[str, Any] = {}
+    closing: dict[str, Closing] = {}
+    closed_reason: DropReason | None = None
+    closed: bool = False
+    """Written by earlier versions instead of `closed_reason`."""
 
 
 class _Header(msgspec.Struct, frozen=True):
     version: int
 
 
-_DUMPED: Final = ("inbox", "live")
-_PLAIN: Final = tuple(name for name in _Snapshot.__struct_fields__ if name not in ("version", *_DUMPED))
+_NOT_PLAIN: Final = ("version", "inbox", "live", "closed")
+_PLAIN: Final = tuple(name for name in _Snapshot.__struct_fields__ if name not in _NOT_PLAIN)
 
 
 def encode(state: SessionState) -> bytes:
-    """The state as bytes, without `attended`, which is not part of the journal."""
+    """The state as bytes, without `attended` and `receipts`, which are not part of the journal."""
     plain = {name: getattr(state, name) for name in _PLAIN}
     return msgspec.json.encode(_Snapshot(inbox=state.inbox.dump(), live=state.live.dump(), **plain))
 
@@ -66,6 +73,8 @@ def decode(data: bytes) -> SessionState:
     state = SessionState()
     for name in _PLAIN:
         setattr(state, name, getattr(read, name))
+    if read.closed:
+        state.closed_reason = DropReason.SESSION_CLOSED
     state.inbox.load(read.inbox)
     state.live.load(read.live)
     return state

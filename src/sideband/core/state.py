@@ -4,19 +4,21 @@ A decision is a pure function `f(state, …) -> Decided(events, value)`. It read
 commits its events, and `sideband.core.apply` is the only code that changes a state.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from enum import StrEnum
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from sideband.core.events import Event, InboxItem, QueuedReminder
-from sideband.core.inbox import Inbox
+from sideband.core.events import Closing, DropReason, Event, InboxItem, QueuedReminder
+from sideband.core.inbox import Inbox, Receipt
 from sideband.core.ledger import Fragment, Ledger, RequestHead
 from sideband.core.live import LiveIndex
 from sideband.core.reminder import Reminder
-from sideband.core.trust import Grant, Provenance
+from sideband.core.seams import InjectMode, Mode
+from sideband.core.trust import IN_PROCESS, Grant, Provenance, may_touch
 
 ValueT = TypeVar("ValueT")
 _ValueT_co = TypeVar("_ValueT_co", covariant=True)
@@ -37,7 +39,8 @@ class OpenRequest(msgspec.Struct, kw_only=True):
 
     `settling` lists the reminders whose record changes when the reply is committed: those shown for the first time, and
     those shown again after the budget had left them out. `messages` is the length of the conversation when the request
-    was committed; while the length is unchanged, the request can be sent again as it was.
+    was committed; while the length is unchanged, the request can be sent again as it was. `reply_id` will be the id of
+    the reply.
     """
 
     turn: int
@@ -47,6 +50,7 @@ class OpenRequest(msgspec.Struct, kw_only=True):
     messages: int = 0
     settling: dict[str, None] = {}
     left_out: dict[str, None] = {}
+    reply_id: str = ""
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,15 +76,26 @@ class Basis(NamedTuple):
     route: str
 
 
-class SessionState:
-    """What a session knows. Every field except `attended` is rebuilt by folding the session's events.
+_NO_RECEIPTS: Final[Mapping[str, Receipt | None]] = MappingProxyType({})
 
-    `attended` says whether a process holds the session's lease; the store sets it before each decision. A session that is
-    `running` but not `attended` was left behind by a process that died.
+
+class SessionState:
+    """What a session knows. Every field except `attended` and `receipts` is rebuilt by folding the session's events.
+
+    The store sets these two before each decision. `attended` says whether a process holds the session's lease; a session
+    that is `running` but not `attended` was left behind by a process that died. `receipts` has an entry for every
+    caller-supplied id that the commit named, with None for an id that was not used yet.
+
+    `exists` is true from the first event on; a session that was deleted and not begun again is `deleted`.
+    `closed_reason` is None while the session is open.
     """
 
     def __init__(self) -> None:
         self.attended = False
+        self.receipts: Mapping[str, Receipt | None] = _NO_RECEIPTS
+        self.exists = False
+        self.deleted = False
+        self.records: dict[str, Any] = {}
         self.inbox = Inbox()
         self.live = LiveIndex()
         self.audit: list[AuditRecord] = []
@@ -88,7 +103,7 @@ class SessionState:
         self.open_calls: dict[str, dict[str, Any]] = {}
         self.request: OpenRequest | None = None
         self.running = False
-        self.closed = False
+        self.closed_reason: DropReason | None = None
         self.queue_held = False
         self.skipped_batches = 0
         self.window = 0
@@ -97,6 +112,11 @@ class SessionState:
         self.permissions: dict[str, None] = {}
         self.grants: list[Grant] = []
         self.equipped: tuple[str, ...] = ()
+        self.closing: dict[str, Closing] = {}
+
+    @property
+    def closed(self) -> bool:
+        return self.closed_reason is not None
 
     @property
     def next_turn(self) -> int:
@@ -133,12 +153,16 @@ class PendingState(StrEnum):
 
 
 class Pending(NamedTuple):
-    """A queued or live reminder as it stands now; `place` counts from 0 within its state."""
+    """A queued or live reminder as it stands now; `place` counts from 0 within its state.
+
+    `mode` is None for a live reminder, which no seam drains any more.
+    """
 
     state: PendingState
     place: int
     reminder: Reminder
     provenance: Provenance
+    mode: Mode | None = None
 
 
 class Waiting(NamedTuple):
@@ -146,27 +170,35 @@ class Waiting(NamedTuple):
 
     position: int
     kind: str
+    mode: Mode | InjectMode
     item: InboxItem
 
 
-def pending(state: SessionState) -> tuple[Pending, ...]:
-    """Copies of every queued and every live reminder."""
-    queued = [item for item in state.inbox.items() if isinstance(item, QueuedReminder)]
-    live = state.live
+def pending(state: SessionState, viewer: Provenance = IN_PROCESS) -> tuple[Pending, ...]:
+    """Copies of every queued and every live reminder that the viewer may see."""
+    queued = [item for item in _visible(state, viewer) if isinstance(item, QueuedReminder)]
+    live = [item for item in state.live if may_touch(viewer, item.provenance.namespace)]
     return deepcopy(
         (
-            *(Pending(PendingState.QUEUED, place, item.reminder, item.provenance) for place, item in enumerate(queued)),
             *(
-                Pending(PendingState.LIVE, place, live.current(item), item.provenance)
+                Pending(PendingState.QUEUED, place, item.reminder, item.provenance, item.mode)
+                for place, item in enumerate(queued)
+            ),
+            *(
+                Pending(PendingState.LIVE, place, state.live.current(item), item.provenance)
                 for place, item in enumerate(live)
             ),
         )
     )
 
 
-def waiting(state: SessionState) -> tuple[Waiting, ...]:
-    """Copies of the items of the inbox, in acceptance order."""
+def waiting(state: SessionState, viewer: Provenance = IN_PROCESS) -> tuple[Waiting, ...]:
+    """Copies of the items of the inbox that the viewer may see, in acceptance order."""
     return tuple(
-        Waiting(position, "reminder" if isinstance(item, QueuedReminder) else "user", deepcopy(item))
-        for position, item in enumerate(state.inbox.items())
+        Waiting(position, "reminder" if isinstance(item, QueuedReminder) else "user", item.mode, deepcopy(item))
+        for position, item in enumerate(_visible(state, viewer))
     )
+
+
+def _visible(state: SessionState, viewer: Provenance) -> list[InboxItem]:
+    return [item for item in state.inbox.items() if may_touch(viewer, item.provenance.namespace)]

@@ -23,6 +23,7 @@ from sideband.core.events import (
     InjectRevoked,
     ProviderEvaluated,
     Queued,
+    Replaced,
     Revoked,
 )
 from sideband.core.masking import mask
@@ -36,6 +37,7 @@ _CODE: Final = re.compile(r"^HARN-RMD-\d{3}")
 KINDS: Final[Mapping[type[Event], str]] = MappingProxyType(
     {
         Queued: "transcript.reminder.queued",
+        Replaced: "transcript.reminder.replaced",
         Injected: "transcript.reminder.injected",
         Fired: "transcript.reminder.fired",
         Deduped: "transcript.reminder.deduped",
@@ -106,7 +108,7 @@ def _origin(provenance: Provenance) -> dict[str, Any]:
     return {name: value for name, value in origin.items() if value not in (None, {})}
 
 
-def _queued(event: Queued) -> dict[str, Any]:
+def _queued(event: Queued | Replaced) -> dict[str, Any]:
     item = event.item
     return {**_lifecycle(item.reminder), "mode": item.mode.value, **_origin(item.provenance)}
 
@@ -189,6 +191,7 @@ def _inject_revoked(event: InjectRevoked) -> dict[str, Any]:
 _PAYLOADS: Final[Mapping[type[Event], Callable[[Any], dict[str, Any]]]] = MappingProxyType(
     {
         Queued: _queued,
+        Replaced: _queued,
         Injected: _injected,
         Fired: _fired,
         Deduped: _deduped,

@@ -66,7 +66,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
 
     `principal` is the name of the peer, server or client; None is this process. `provider_id` is the provider or hook,
     `via` the protocol. `claims` holds what the caller said about the origin; it is recorded and not relied on.
-    `requested` holds the values that the ceiling lowered. `hops` counts handoffs to sub-agents.
+    `requested` holds the values that the ceiling lowered. `meta` is the `_meta` object of the request, which updates
+    repeat to the sender. `hops` counts handoffs to sub-agents.
     """
 
     trust: Trust = Trust.OPERATOR
@@ -76,6 +77,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
     claims: dict[str, Any] = {}
     requested: dict[str, Any] = {}
     hops: int = 0
+    meta: dict[str, Any] = {}
 
     @property
     def sender(self) -> str:
@@ -96,12 +98,12 @@ def namespace(trust: Trust, principal: str | None) -> str:
     return _OWN if trust <= Trust.CONTROLLER else f"{_WORDS[trust]}:{principal}"
 
 
-def may_touch(actor: Provenance, owner: Provenance) -> bool:
-    """Whether `actor` may clear, revoke or replace what `owner` sent.
+def may_touch(actor: Provenance, owner: str) -> bool:
+    """Whether `actor` may see, clear, revoke or replace what belongs to the namespace `owner`.
 
     Operator and controller may touch everything, any other producer only what it sent itself.
     """
-    return actor.namespace in (_OWN, owner.namespace)
+    return actor.trust <= Trust.CONTROLLER or actor.namespace == owner
 
 
 # Ceilings.

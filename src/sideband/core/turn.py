@@ -1,26 +1,30 @@
 """The turn and the run around it: request, reply, results, cancellation, recovery, and the end of the session."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator, Mapping
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from sideband.core.accept import expired, refuse_closed
 from sideband.core.events import (
+    Begun,
     Cancelled,
     Closed,
     Deferred,
+    Deleted,
     Dropped,
     DropReason,
     Equipped,
     Event,
-    Expired,
     ExpiryReason,
     Fired,
     Idled,
+    InboxItem,
     InjectRevoked,
     PermissionReplied,
     QueuedMessage,
+    Recorded,
     RequestCommitted,
     ResultRecorded,
     TurnCommitted,
@@ -51,10 +55,11 @@ class Unusable(NamedTuple):
 
 
 class OpenedTurn(NamedTuple):
-    """The number of the turn whose request may leave now, and of the attempt."""
+    """The number of the turn whose request may leave now, that of the attempt, and the id of the reply to come."""
 
     turn: int
     attempt: int
+    reply_id: str
 
 
 class NotOpened(Enum):
@@ -90,12 +95,12 @@ def repeatable_request(state: SessionState) -> OpenRequest | None:
 
 
 def open_request(
-    state: SessionState, basis: Basis, planned: PlannedRequest, *, repeats: bool
+    state: SessionState, basis: Basis, planned: PlannedRequest, *, repeats: bool, reply_id: str = ""
 ) -> Decided[OpenedTurn | NotOpened]:
     """Record what a planned request shows, before any byte of it leaves.
 
     `basis` is that of the state the request was planned from. `repeats` sends the open request again as it was; otherwise
-    an open request is voided. Reminders that can never be shown end here.
+    an open request is voided, and the reply will have the id `reply_id`. Reminders that can never be shown end here.
     """
     if state.closed or not state.running:
         return Decided((), NotOpened.ENDED)
@@ -104,18 +109,42 @@ def open_request(
     turn = state.live.turn + 1
     if repeats and state.request is not None:
         attempt = state.request.attempt + 1
-        return Decided((RequestCommitted(turn=turn, attempt=attempt),), OpenedTurn(turn, attempt))
+        opened = OpenedTurn(turn, attempt, state.request.reply_id)
+        return Decided((RequestCommitted(turn=turn, attempt=attempt),), opened)
     events = (
         *_voided(state),
-        RequestCommitted(turn=turn, route=planned.route, fragments=planned.fragments, head=planned.head),
-        *(Dropped(reminder_id=entry.reminder_id, reason=entry.reason) for entry in planned.unusable),
-        *(
-            Fired(reminder_id=entry.reminder_id, turn=turn, rendered_role=entry.rendered_role, carried=entry.carried)
-            for entry in planned.shown
+        RequestCommitted(
+            turn=turn, route=planned.route, fragments=planned.fragments, head=planned.head, reply_id=reply_id
         ),
+        *(_unusable(state, entry) for entry in planned.unusable),
+        *(_fired(state, entry, turn) for entry in planned.shown),
         *(Deferred(reminder_id=reminder_id, turn=turn) for reminder_id in planned.left_out),
     )
-    return Decided(events, OpenedTurn(turn, 1))
+    return Decided(events, OpenedTurn(turn, 1, reply_id))
+
+
+def _unusable(state: SessionState, entry: Unusable) -> Event:
+    item = state.live.get(entry.reminder_id)
+    if item is None:
+        return Dropped(reminder_id=entry.reminder_id, reason=entry.reason)
+    return Dropped(
+        reminder_id=item.id,
+        reason=entry.reason,
+        dedupe_key=item.reminder.dedupe_key,
+        provenance=item.provenance,
+    )
+
+
+def _fired(state: SessionState, entry: Shown, turn: int) -> Event:
+    item = None if entry.carried else state.live.get(entry.reminder_id)
+    return Fired(
+        reminder_id=entry.reminder_id,
+        turn=turn,
+        rendered_role=entry.rendered_role,
+        carried=entry.carried,
+        reminder=None if item is None else state.live.current(item),
+        provenance=None if item is None else item.provenance,
+    )
 
 
 def repeat_request(state: SessionState, turn: int, *, attempt: int) -> Decided[bool]:
@@ -136,8 +165,10 @@ def close_turn(state: SessionState, *, reply: Message | None, usage: Usage | Non
         if item is not None and item.first_turn is None and item.reminder.ttl_turns == 1:
             ending.append(item)
     ending.sort(key=lambda item: item.place)
-    expired = [Expired(reminder_id=item.id, reason=ExpiryReason.TTL, turn=request.turn) for item in ending]
-    return Decided((TurnCommitted(turn=request.turn, reply=reply, usage=usage), *expired), value=True)
+    ended = [expired(item, ExpiryReason.TTL, turn=request.turn) for item in ending]
+    if reply is not None and request.reply_id:
+        reply = {"role": reply["role"], "id": request.reply_id, **reply}
+    return Decided((TurnCommitted(turn=request.turn, reply=reply, usage=usage), *ended), value=True)
 
 
 def void_turn(state: SessionState) -> Decided[None]:
@@ -226,11 +257,41 @@ def close(state: SessionState, *, reason: DropReason = DropReason.SESSION_CLOSED
     if state.closed:
         return Decided((), None)
     queued = (item for mode in (*Mode, None) for item in state.inbox.waiting(mode))
-    dropped: Iterable[Event] = (
-        InjectRevoked(message_id=item.id, reason=reason)
-        if isinstance(item, QueuedMessage)
-        else Dropped(reminder_id=item.id, reason=reason)
-        for item in queued
-    )
-    cleared = (Expired(reminder_id=item.id, reason=ExpiryReason.CLEARED, turn=state.live.turn) for item in state.live)
-    return Decided((*_voided(state), *dropped, *cleared, Closed()), None)
+    dropped = (_dropped(item, reason) for item in queued)
+    cleared = (expired(item, ExpiryReason.CLEARED, turn=state.live.turn) for item in state.live)
+    return Decided((*_voided(state), *dropped, *cleared, Closed(reason=reason)), None)
+
+
+def _dropped(item: InboxItem, reason: DropReason) -> Event:
+    if isinstance(item, QueuedMessage):
+        return InjectRevoked(message_id=item.id, reason=reason, provenance=item.provenance)
+    return Dropped(reminder_id=item.id, reason=reason, dedupe_key=item.reminder.dedupe_key, provenance=item.provenance)
+
+
+# Beginning, deleting and named records.
+
+
+def begin(state: SessionState, *, attributes: Mapping[str, Any], messages: tuple[Message, ...] = ()) -> Decided[bool]:
+    """Begin a session with these records and messages; return False if it exists already."""
+    if state.exists:
+        return Decided((), value=False)
+    return Decided((Begun(attributes=dict(attributes), messages=messages),), value=True)
+
+
+def delete(state: SessionState) -> Decided[bool]:
+    """End a session and empty its state; return False if there is none."""
+    if not state.exists:
+        return Decided((), value=False)
+    return Decided((*close(state).events, Deleted()), value=True)
+
+
+def record(state: SessionState, records: Mapping[str, Any]) -> Decided[None]:
+    """Set named records of the session; None removes one. A record that has the value already is not written again."""
+    refuse_closed(state)
+    return Decided(recorded(state, records), None)
+
+
+def recorded(state: SessionState, records: Mapping[str, Any]) -> tuple[Event, ...]:
+    """The events that set these records."""
+    changed = {name: value for name, value in records.items() if state.records.get(name) != value}
+    return tuple(Recorded(name=name, value=value) for name, value in changed.items())

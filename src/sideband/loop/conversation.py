@@ -136,7 +136,9 @@ class Conversation:
             state = self.state
             basis = state.basis
             plan, repeats = plan_for(state)
-            opened = await self.commit(partial(turn.open_request, basis=basis, planned=plan, repeats=repeats))
+            opened = await self.commit(
+                partial(turn.open_request, basis=basis, planned=plan, repeats=repeats, reply_id=self.new_id())
+            )
             if opened is NotOpened.ENDED:
                 raise Ended
             if isinstance(opened, OpenedTurn):
@@ -175,9 +177,13 @@ class Conversation:
     async def compact(self, before: Sequence[Message], after: Sequence[Message], *, begun_at: int) -> int:
         """Go on with `after` instead of `before`; return how many messages were archived.
 
-        `begun_at` is `state.live.next_place` when the compaction began.
+        `begun_at` is `state.live.next_place` when the compaction began. New messages get an id.
         """
-        return await self.commit(lambda state: lifecycle.compact(state, before, after, begun_at=begun_at))
+        known = [message for message in before if "id" not in message]
+        named = [
+            message if "id" in message or message in known else {**message, "id": self.new_id()} for message in after
+        ]
+        return await self.commit(lambda state: lifecycle.compact(state, before, named, begun_at=begun_at))
 
     # Reminders of this process.
 

@@ -10,6 +10,7 @@ import msgspec
 from sideband.core.errors import NotStorable, shown
 from sideband.core.events import Event
 from sideband.core.topic import KINDS
+from sideband.ports import INDEXED_BYTES
 
 _DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Event)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -61,6 +62,11 @@ def is_as_written(sequence: object, session_id: object, total: object, body: obj
 def words_of(kind_prefix: str) -> tuple[str, ...]:
     """The words of all events whose kind on the topic starts with the prefix."""
     return tuple(WORDS[kind] for kind, name in KINDS.items() if name.startswith(kind_prefix))
+
+
+def indexed(value: object) -> str | None:
+    """The value of a record as the index of a store holds it; None if it cannot be looked up."""
+    return value if isinstance(value, str) and len(value.encode()) <= INDEXED_BYTES else None
 
 
 # In bytes. An index of PostgreSQL cannot hold much longer keys; all stores have one limit, so that a program can change

@@ -5,17 +5,22 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from itertools import islice
 from math import inf, isinf
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+import msgspec
+
 from sideband.core import snapshot
 from sideband.core.apply import fold
 from sideband.core.errors import CursorExpired, LeaseLost, SessionBusy, shown
+from sideband.core.events import Event, Queued
+from sideband.core.inbox import Receipt, receipt_of
 from sideband.core.state import Decision, SessionState, ValueT
-from sideband.ports import Lease, Logged
-from sideband.store.codec import check_name
+from sideband.ports import NO_RECORDS, AsOf, Lease, Logged, SessionEntry
+from sideband.store.codec import check_name, indexed
 from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS, EventFilter, Feed, Span, pages
 from sideband.store.settings import now_ms
 
@@ -32,6 +37,14 @@ class _Past(NamedTuple):
     state: bytes
     at: int
     pruned_through: int
+
+
+class _Listing(msgspec.Struct):
+    """The first event of a session, by its sequence and its time, and the time of its last event."""
+
+    begun: int
+    begun_at: int
+    changed_at: int
 
 
 class MemoryStore:
@@ -62,6 +75,9 @@ class MemoryStore:
         self._leases: dict[str, Lease] = {}
         self._tokens: dict[str, int] = {}
         self._states: dict[str, SessionState] = {}
+        # Newest last. A session is in it from its first event until it is deleted.
+        self._listed: dict[str, _Listing] = {}
+        self._receipts: dict[str, dict[str, Receipt]] = {}
         self._feed = Feed(0, subscriber_events=subscriber_events)
 
     async def open(self, session_id: str) -> SessionState:
@@ -88,9 +104,19 @@ class MemoryStore:
         state = self._states.get(session_id)
         return state is None or not state.inbox
 
-    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
+    async def commit(
+        self,
+        session_id: str,
+        decide: Decision[ValueT],
+        *,
+        lease: Lease | None = None,
+        receipts: Sequence[str] = (),
+    ) -> ValueT:
         """Run the decision and apply its events, all or nothing; see `Journal.commit`."""
         state = self.state(session_id)
+        if receipts:
+            known = self._receipts.get(session_id, {})
+            state.receipts = {caller_id: known.get(caller_id) for caller_id in receipts}
         if lease is not None and self._leases.get(session_id) is lease:
             state.attended = True
         elif lease is not None or self._leases:
@@ -105,13 +131,65 @@ class MemoryStore:
                 # Some of the events may have been applied.
                 self._restore(state, session_id)
                 raise
-            journal, start = self.journal, len(self.journal)
+            journal, start, now = self.journal, len(self.journal), self._now_ms()
             for sequence, event in enumerate(events, start + self._gone + 1):
-                journal.append(Logged(sequence=sequence, session_id=session_id, event=event))
+                journal.append(Logged(sequence=sequence, session_id=session_id, event=event, time=now))
+            self._list(session_id, journal[start], exists=state.exists)
+            if receipts:
+                self._keep_receipts(session_id, events)
             self._feed.pass_on(journal[start:])
             if len(journal) > self._tidy_at:
                 self._tidy()
         return value
+
+    def _list(self, session_id: str, first: Logged, *, exists: bool) -> None:
+        listing = self._listed.get(session_id)
+        if not exists:
+            self._listed.pop(session_id, None)
+            self._receipts.pop(session_id, None)
+        elif listing is None:
+            self._listed[session_id] = _Listing(first.sequence, first.time, first.time)
+        else:
+            listing.changed_at = first.time
+
+    def _keep_receipts(self, session_id: str, events: Iterable[Event]) -> None:
+        for event in events:
+            if isinstance(event, Queued) and event.item.caller_id is not None:
+                receipt = receipt_of(event.item)
+                if receipt is not None:
+                    self._receipts.setdefault(session_id, {})[event.item.caller_id] = receipt
+
+    async def read(self, session_id: str, look: Callable[[SessionState], ValueT]) -> AsOf[ValueT]:
+        return AsOf(look(self.state(session_id)), self._last)
+
+    # The list of sessions.
+
+    async def entry(self, session_id: str) -> SessionEntry | None:
+        listing = self._listed.get(session_id)
+        return None if listing is None else self._entry(session_id, listing)
+
+    async def sessions(
+        self, *, records: Mapping[str, str] = NO_RECORDS, before: int | None = None, limit: int = 100
+    ) -> Sequence[SessionEntry]:
+        found = (
+            self._entry(session_id, listing)
+            for session_id, listing in reversed(self._listed.items())
+            if (before is None or listing.begun < before) and self._has(session_id, records)
+        )
+        return list(islice(found, limit))
+
+    def _has(self, session_id: str, records: Mapping[str, str]) -> bool:
+        mine = self._states[session_id].records
+        return all(indexed(mine.get(name)) == value for name, value in records.items())
+
+    def _entry(self, session_id: str, listing: _Listing) -> SessionEntry:
+        return SessionEntry(
+            session_id=session_id,
+            begun=listing.begun,
+            begun_at=listing.begun_at,
+            changed_at=listing.changed_at,
+            records=deepcopy(self._states[session_id].records),
+        )
 
     def _restore(self, state: SessionState, session_id: str) -> None:
         """Rebuild a state from the journal, in place, because callers hold references to it."""
@@ -119,7 +197,7 @@ class MemoryStore:
         begin, after = (None, 0) if past is None else (snapshot.decode(past.state), past.at)
         mine = (entry for entry in self.journal if entry.session_id == session_id and entry.sequence > after)
         known = fold((entry.event for entry in mine), begin)
-        known.attended = state.attended
+        known.attended, known.receipts = state.attended, state.receipts
         vars(state).update(vars(known))
 
     # Leases.
@@ -188,7 +266,9 @@ class MemoryStore:
             raise CursorExpired(span.after, pruned)
         start = bisect_right(self.journal, span.after, key=_SEQUENCE)
         until = None if span.until is None else bisect_right(self.journal, span.until, key=_SEQUENCE)
-        there = filter(wanted.includes, islice(self.journal, start, until))
+        there = filter(
+            wanted.includes, map(self.journal.__getitem__, range(start, len(self.journal) if until is None else until))
+        )
         return list(islice(there, PAGE_EVENTS))
 
     # Retention.
