@@ -123,7 +123,7 @@ def accept(
             raise IdempotencyConflict(caller_id)
     refuse_closed(state)
     ceiling = ceiling_for(provenance, grants=state.grants, policy=policy, now=now)
-    check_body_size(draft, provenance.trust, limits)
+    check_body_size(draft.body, provenance.trust, limits)
     effective, requested = (draft, {}) if ceiling is UNLIMITED else clamp(draft, ceiling)
     version = 1 if earlier is None else earlier.version + 1
     item = QueuedReminder(
@@ -218,10 +218,10 @@ def _with_request(provenance: Provenance, draft: Draft, requested: dict[str, Any
     )
 
 
-def check_body_size(draft: Draft, trust: Trust, limits: Limits) -> None:
+def check_body_size(body: str, trust: Trust, limits: Limits) -> None:
     """Refuse a body that is larger than its source may send; a body is never cut."""
     limit = limits.body_bytes.get(trust)
-    size = len(draft.body.encode())
+    size = len(body.encode())
     if limit is not None and size > limit:
         raise BodyTooLarge(size, limit)
 
@@ -380,7 +380,7 @@ def replace_message(
 
 
 def replace_reminder(state: SessionState, reminder_id: str, body: str, actor: Provenance) -> Decided[None]:
-    """Replace the body of a queued reminder; everything else stays. `body` was validated before the commit."""
+    """Replace the body of a queued reminder; its id, mode and position stay. `body` was validated before the commit."""
     item = state.inbox.get(reminder_id)
     if not isinstance(item, QueuedReminder) or not may_touch(actor, item.provenance.namespace):
         raise _not_replaceable(state.inbox, reminder_id, actor, QueuedReminder)

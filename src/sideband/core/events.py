@@ -104,6 +104,9 @@ class DropReason(StrEnum):
     TOO_LARGE = "too_large"
     UNDECLARED_CAPABILITY = "undeclared_capability"
     RATE_LIMITED = "rate_limited"
+    TOO_MANY_PENDING = "too_many_pending"
+    IDEMPOTENCY_CONFLICT = "idempotency_conflict"
+    NOT_PERMITTED = "not_permitted"
     SESSION_CLOSED = "session_closed"
     TASK_FINISHED = "task_finished"
 

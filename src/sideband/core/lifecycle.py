@@ -79,7 +79,7 @@ def inject(
 ) -> Decided[Injection]:
     """A reminder of a hook or a provider becomes live at once, if the session has capacity for it."""
     refuse_closed(state)
-    check_body_size(draft, provenance.trust, limits)
+    check_body_size(draft.body, provenance.trust, limits)
     reminder = mint(draft, reminder_id=reminder_id, source=source, fired_at_turn=state.next_turn)
     check_capacity(state, QueuedReminder(reminder=reminder, mode=Mode.FINISH_STEP, provenance=provenance), limits)
     events = go_live(state, reminder, provenance)

@@ -1,14 +1,13 @@
 """Limits: how much a session accepts, and how fast. All are configurable; exceeding one is always an error."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
 
 from sideband.core.errors import InvalidOption, RateLimited, shown
-from sideband.core.events import Dropped, DropReason
 from sideband.core.trust import Provenance, Trust
 
 KIB: Final = 1024
@@ -170,63 +169,41 @@ def take(bucket: Bucket | None, rate: Rate, *, now: float) -> Bucket:
 # The throttle.
 
 # The number of senders that a throttle remembers; beyond it, the one that has been silent longest is forgotten.
-MOST_SOURCES: Final = 1_024
-
-
-class _Source(NamedTuple):
-    """A sender's bucket, and the number of its refused requests that are not recorded yet."""
-
-    provenance: Provenance
-    bucket: Bucket
-    refused: int = 0
+MOST_SENDERS: Final = 1_024
 
 
 class Throttle:
-    """Limits the rate of every sender and counts refusals; times are seconds of a monotonic clock."""
+    """Limits the rate of every sender in every session; times are seconds of a monotonic clock."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, most_sources: int = MOST_SOURCES) -> None:
-        self._limits = limits
-        self._most_sources = most_sources
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, most_senders: int = MOST_SENDERS) -> None:
+        self._rates = limits.accept_rate
+        self._most_senders = most_senders
         # Ordered by last use: the sender that has been silent longest is first.
-        self._sources: dict[str, _Source] = {}
+        self._buckets: dict[tuple[str, str], Bucket] = {}
 
-    def admit(self, provenance: Provenance, *, now: float) -> None:
-        """Take one of the sender's tokens, or raise `RateLimited`. A trust level without a rate is not limited."""
-        rate = self._limits.accept_rate.get(provenance.trust)
+    def reserve(self, session_id: str, provenance: Provenance, *, now: float) -> RateLimited | None:
+        """Take one of the sender's tokens; return the refusal if there is none left.
+
+        A trust level without a rate is not limited.
+        """
+        rate = self._rates.get(provenance.trust)
         if rate is None:
-            return
-        known = self._sources.pop(provenance.sender, None)
-        source = known or _Source(provenance, Bucket(rate.burst, now))
+            return None
+        key = provenance.sender, session_id
+        bucket = self._buckets.pop(key, None) or Bucket(float(rate.burst), now)
+        refusal = None
         try:
-            self._sources[provenance.sender] = source._replace(bucket=take(source.bucket, rate, now=now))
-        except RateLimited:
-            self._sources[provenance.sender] = source._replace(refused=source.refused + 1)
-            raise
-        finally:
-            while len(self._sources) > self._most_sources:
-                del self._sources[next(iter(self._sources))]
+            bucket = take(bucket, rate, now=now)
+        except RateLimited as error:
+            refusal = error
+        self._buckets[key] = bucket
+        if len(self._buckets) > self._most_senders:
+            del self._buckets[next(iter(self._buckets))]
+        return refusal
 
-    def take_refusals(self, new_id: Callable[[], str]) -> tuple[Dropped, ...]:
-        """One event for each sender with refusals since the last call, to be committed by the caller."""
-        refused = [source for source in self._sources.values() if source.refused]
-        for source in refused:
-            self._sources[source.provenance.sender] = source._replace(refused=0)
-        return tuple(
-            Dropped(
-                reminder_id=new_id(),
-                reason=DropReason.RATE_LIMITED,
-                at_the_door=True,
-                count=source.refused,
-                provenance=Provenance(
-                    trust=source.provenance.trust, principal=source.provenance.principal, via=source.provenance.via
-                ),
-            )
-            for source in refused
-        )
-
-    def restore_refusals(self, events: Iterable[Dropped]) -> None:
-        """Count these refusals again, because the commit that should have recorded them failed."""
-        for event in events:
-            source = None if event.provenance is None else self._sources.get(event.provenance.sender)
-            if source is not None:
-                self._sources[source.provenance.sender] = source._replace(refused=source.refused + event.count)
+    def give_back(self, session_id: str, provenance: Provenance) -> None:
+        """Return a reserved token, because the request turned out to need none."""
+        key = provenance.sender, session_id
+        bucket = self._buckets.get(key)
+        if bucket is not None:
+            self._buckets[key] = bucket._replace(tokens=bucket.tokens + 1)

@@ -235,6 +235,16 @@ def _meta(value: object, name: str, rules: Rules, limits: Limits) -> Mapping[str
     return value
 
 
+def read_body(value: object, surface: Surface, *, limits: Limits = DEFAULT_LIMITS) -> str:
+    """The body of a reminder by the rules of `surface`."""
+    return _body(value, "body", RULES[surface], limits)
+
+
+def read_meta(value: object, surface: Surface, *, limits: Limits = DEFAULT_LIMITS) -> Mapping[str, object]:
+    """The `_meta` object of a request by the rules of `surface`."""
+    return _meta(value, "_meta", RULES[surface], limits)
+
+
 def depth(value: object, *, limit: int) -> int:
     """The nesting depth of `value`; counting stops at `limit` + 1."""
     deepest, stack = 0, [(value, 1)]

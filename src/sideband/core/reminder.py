@@ -96,10 +96,15 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def in_name_of(draft: Draft, server: str) -> Draft:
-    """The draft with the server's name as a prefix of its id, because two servers may choose the same id."""
+    """The draft with the server's name as a prefix of its id, because two servers may choose the same id.
+
+    Without a dedupe key, the id that the server chose serves as one, so that a newer version replaces an older one.
+    """
     if draft.caller_id is None:
         return draft
-    return msgspec.structs.replace(draft, caller_id=f"{server}:{draft.caller_id}")
+    return msgspec.structs.replace(
+        draft, caller_id=f"{server}:{draft.caller_id}", dedupe_key=draft.dedupe_key or draft.caller_id
+    )
 
 
 def mint(

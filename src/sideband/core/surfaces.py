@@ -49,7 +49,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     `invalid` is the error for a wrong value. `wants_id` makes the caller's id required. `skips_unknown` ignores and
     counts unknown keys instead of refusing them. `integral_floats` reads 2.0 as 2, because some carriers (a protobuf
-    Struct) have no integers.
+    Struct) have no integers. `versioned` reads another payload under the same id as a newer version, and the id as the
+    dedupe key of a reminder that has none.
     """
 
     fields: tuple[str, ...] = LIFECYCLE
@@ -59,6 +60,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     wants_id: bool = False
     skips_unknown: bool = False
     integral_floats: bool = False
+    versioned: bool = False
 
 
 _BRIDGE: Final = Rules(fields=(*LIFECYCLE, "mode", "_meta"), case=Case.CAMEL, invalid=InvalidReminder, trims_body=True)
@@ -82,6 +84,7 @@ RULES: Final[Mapping[Surface, Rules]] = MappingProxyType(
             trims_body=True,
             wants_id=True,
             skips_unknown=True,
+            versioned=True,
         ),
     }
 )

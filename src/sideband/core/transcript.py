@@ -161,7 +161,7 @@ def inject_reminder(
 ) -> Decided[InjectedReminder]:
     """Append a reminder and remove the older ones with the same dedupe key."""
     draft = parse(options, Surface.PIPELINE, limits=limits)
-    check_body_size(draft, Trust.OPERATOR, limits)
+    check_body_size(draft.body, Trust.OPERATOR, limits)
     state = _load(transcript, ages=_never)
     reminder = mint(draft, reminder_id=ReminderId(new_id()), source=Source.IN_PIPELINE)
     events = go_live(state, reminder, IN_PROCESS)

@@ -14,7 +14,7 @@ from sideband.core.errors import InvalidReminder, ReminderError, UnknownOption, 
 from sideband.core.hookevents import read_hook_event, read_provider_event, refuse_worker_event
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.parse import parse
-from sideband.core.reminder import Draft, Propagate, RoleHint
+from sideband.core.reminder import Propagate, RoleHint
 from sideband.core.seams import Mode
 from sideband.core.surfaces import CLAIMS, RULES, Surface, spelled
 from sideband.core.trust import CEILINGS, Trust
@@ -256,7 +256,7 @@ def _size_problems(spec: Spec, body: TableEntry) -> Iterator[LintProblem]:
         return
     text = body.value.value.strip() if RULES[spec.surface].trims_body else body.value.value
     try:
-        check_body_size(Draft(body=text), _trust(spec.surface), DEFAULT_LIMITS)
+        check_body_size(text, _trust(spec.surface), DEFAULT_LIMITS)
     except ReminderError as error:
         yield _problem(error, body.at, code=TOO_LARGE)
 

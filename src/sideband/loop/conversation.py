@@ -69,6 +69,10 @@ class Conversation:
             self._notes = [*notes, *self._notes]
             raise
 
+    async def commit_freely(self, decide: Decision[ValueT], *, receipts: Sequence[str] = ()) -> ValueT:
+        """Commit a decision that belongs to no run, so it needs no lease: a producer may send while another process runs."""
+        return await self.journal.commit(self.session_id, decide, receipts=receipts)
+
     # Seams.
 
     async def drain(

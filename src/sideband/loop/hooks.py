@@ -336,7 +336,7 @@ class HookRunner:
         """The evaluation, or a failure if a body is too long: what is recorded as fired must become live."""
         try:
             for draft in evaluation.drafts:
-                check_body_size(draft, Trust.OPERATOR, self._talk.limits)
+                check_body_size(draft.body, Trust.OPERATOR, self._talk.limits)
         except ReminderError as error:
             return failure(evaluation.provider_id, evaluation.event.event_name, str(error))
         return evaluation

@@ -1,34 +1,33 @@
 """A session as a program holds it: send it reminders and messages, list what is pending, withdraw it."""
 
-import asyncio
 import itertools
 import os
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import msgspec
 
 from sideband.core import accept, turn
-from sideband.core.accept import Accepted, RevokeStatus, Selector
-from sideband.core.errors import SessionBusy, shown
+from sideband.core.accept import Accepted, RevokeStatus
+from sideband.core.errors import InvalidOption, SessionBusy, shown
 from sideband.core.hookevents import SessionEvent
-from sideband.core.limits import Limits, Throttle
-from sideband.core.messages import as_blocks, read_content
-from sideband.core.parse import parse, read_inject_mode
+from sideband.core.limits import Limits
 from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode
-from sideband.core.state import Decided, Decision, Pending, SessionState, ValueT, Waiting, pending, waiting
+from sideband.core.state import Pending, SessionState, Waiting
 from sideband.core.surfaces import Surface
 from sideband.core.transcript import Transcript, Visibility, reminder_event
-from sideband.core.trust import IN_PROCESS, Trust
+from sideband.core.trust import IN_PROCESS, Grant, GrantField, Trust
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem
 from sideband.loop.hooks import HookRunner
 from sideband.loop.lease import HeldLease, acquire_lease
 from sideband.ports import Journal, Logged
+from sideband.runtime.producer import Intake, Producer
 from sideband.runtime.registries import HOOKS
+from sideband.runtime.system import SystemClock
 from sideband.runtime.transcripts import ReminderOptions
 
 if TYPE_CHECKING:
@@ -47,14 +46,22 @@ class RemindOptions(ReminderOptions, total=False):
 class Session:
     """One conversation of one agent. What a method has accepted or changed is durable when it returns."""
 
-    def __init__(self, journal: Journal, session_id: str, *, new_id: Callable[[], str], limits: Limits) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        session_id: str,
+        *,
+        new_id: Callable[[], str],
+        limits: Limits,
+        intake: Intake | None = None,
+    ) -> None:
         self.id = session_id
         self.talk = Conversation(journal, session_id, new_id=new_id, limits=limits)
         self.run: AgentRun | None = None
         self._calling = False
         self._handle = next(_HANDLES)
-        # None if no rate is configured for this process.
-        self._throttle = Throttle(limits) if Trust.OPERATOR in limits.accept_rate else None
+        self.intake = intake or Intake(limits, SystemClock())
+        self._producer = Producer(self, IN_PROCESS, surface=Surface.SESSION, source=Source.IN_PIPELINE)
 
     @property
     def busy(self) -> bool:
@@ -85,85 +92,42 @@ class Session:
         """Take the session's lease, for a run or a call; `SessionBusy` if another process or handle holds it."""
         return await acquire_lease(self.talk, f"{socket.gethostname()}:{os.getpid()}:{self._handle}")
 
+    # The producer of this process; `Producer` describes the methods.
+
     async def remind(self, body: str, **options: Unpack[RemindOptions]) -> Accepted:
         """Accept a reminder into the inbox; the next seam that drains its mode makes it live.
 
         A wrong or unknown option raises `ReminderError`.
         """
-        limits = self.talk.limits
-        draft = parse({"body": body, **options}, Surface.SESSION, limits=limits)
-        self._admit()
-        new_id = self.talk.new_id()
-        return await self._commit(
-            lambda state: accept.accept(
-                state, draft, IN_PROCESS, new_id=new_id, limits=limits, source=Source.IN_PIPELINE
-            )
-        )
+        return await self._producer.remind({"body": body, **options})
 
     async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
         """Accept a user message and return its id. `steer` reaches the running turn, `queue` starts the next one."""
-        limits = self.talk.limits
-        blocks = read_content(as_blocks(content), limits)
-        wanted = read_inject_mode(mode)
-        self._admit()
-        new_id = self.talk.new_id()
-        return await self._commit(
-            lambda state: accept.accept_message(state, blocks, wanted, IN_PROCESS, new_id=new_id, limits=limits)
-        )
+        return await self._producer.inject(content, mode=mode)
 
     async def prompt(self, content: str | Sequence[Mapping[str, Any]]) -> str:
         """Queue the user's next message and return its id; it starts a turn when the session is idle."""
-        return await self.inject(content, mode=InjectMode.QUEUE)
+        return await self._producer.inject(content, mode=InjectMode.QUEUE)
 
     async def pending(self) -> tuple[Pending, ...]:
         """Every queued and every live reminder."""
-        return await self._read(pending)
+        return await self._producer.pending()
 
     async def waiting(self) -> tuple[Waiting, ...]:
         """The inbox in acceptance order: reminders and user messages that no seam has drained."""
-        return await self._read(waiting)
-
-    async def _read(self, look: Callable[[SessionState], ValueT]) -> ValueT:
-        """Read the newest committed state, including what other processes committed."""
-        return await self._decide(lambda state: Decided((), look(state)))
+        return await self._producer.waiting()
 
     async def revoke(self, item_id: str) -> RevokeStatus:
         """Withdraw a queued reminder or message; `AlreadyDelivered` if it was drained."""
-        return await self._decide(lambda state: accept.revoke(state, item_id, IN_PROCESS))
+        return await self._producer.revoke(item_id)
 
-    async def replace(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
+    async def replace_reminder(self, reminder_id: str, body: str) -> None:
+        """Replace the body of a queued reminder; its id, mode and position stay."""
+        await self._producer.replace_reminder(reminder_id, body)
+
+    async def replace_message(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
         """Replace the content of a queued message; its id, mode and position stay."""
-        blocks = read_content(as_blocks(content), self.talk.limits)
-        self._admit()
-        await self._commit(lambda state: accept.replace_message(state, message_id, blocks, IN_PROCESS))
-
-    def _admit(self) -> None:
-        """Raise `RateLimited` if this process sends faster than its configured rate."""
-        if self._throttle is not None:
-            self._throttle.admit(IN_PROCESS, now=asyncio.get_running_loop().time())
-
-    async def _decide(self, decide: Decision[ValueT]) -> ValueT:
-        """Commit a decision; it needs no lease, because a producer may send while another process runs the session."""
-        return await self.talk.journal.commit(self.id, decide)
-
-    def _commit(self, decide: Decision[ValueT]) -> Awaitable[ValueT]:
-        """Commit a decision; with a throttle, together with a record of what it has refused since the last commit."""
-        if self._throttle is None:
-            return self.talk.journal.commit(self.id, decide)
-        return self._commit_with_refusals(self._throttle, decide)
-
-    async def _commit_with_refusals(self, throttle: Throttle, decide: Decision[ValueT]) -> ValueT:
-        refused = throttle.take_refusals(self.talk.new_id)
-
-        def with_refused(state: SessionState) -> Decided[ValueT]:
-            events, value = decide(state)
-            return Decided(events if state.closed else (*refused, *events), value)
-
-        try:
-            return await self._decide(with_refused)
-        except Exception:
-            throttle.restore_refusals(refused)
-            raise
+        await self._producer.replace_message(message_id, content)
 
     async def clear(
         self,
@@ -172,9 +136,35 @@ class Session:
         tag: str | None = None,
         dedupe_key: str | None = None,
     ) -> int:
-        """End every live reminder that matches all given selectors; return how many."""
-        selector = Selector(id=id, tag=tag, dedupe_key=dedupe_key)
-        return await self._decide(lambda state: accept.clear(state, selector, IN_PROCESS))
+        """End every queued and live reminder that matches all given selectors; return how many.
+
+        An `audit_only` reminder is selected by its id only.
+        """
+        return await self._producer.clear(id=id, tag=tag, dedupe_key=dedupe_key)
+
+    # What only the operator may do.
+
+    async def grant(
+        self, principal: str, *, trust: str, field: str, value: str | int | bool | None, until: int | None = None
+    ) -> None:
+        """Raise the ceiling of one field for one producer, by its name and its level (`peer` or `server`).
+
+        `value=None` is a grant of any TTL. `until` is the end of the grant in milliseconds since the epoch; None never
+        ends.
+        """
+        grant = Grant(
+            trust=_read_level(trust), principal=principal, field=cast("GrantField", field), value=value, until=until
+        )
+        await self.talk.commit_freely(lambda state: accept.issue_grant(state, grant, IN_PROCESS))
+
+    async def record(self, records: Mapping[str, Any]) -> None:
+        """Set named records of the session; None removes one.
+
+        The store lists them with the session and finds sessions by them. `agent` and `task_id` appear in published
+        events, and a session with `owner` is unknown to every peer of another name.
+        """
+        kept = storable_records(records)
+        await self.talk.commit_freely(lambda state: turn.record(state, kept))
 
     async def cancel(self) -> bool:
         """End the turn that runs on this handle; the inbox stays as it is. Return False if nothing runs.
@@ -184,7 +174,10 @@ class Session:
         """
         run = self.run
         if run is None or run.over:
-            if not self._calling and await self._read(lambda state: state.running and state.attended):
+            if (
+                not self._calling
+                and (await self.talk.journal.read(self.id, lambda state: state.running and state.attended)).value
+            ):
                 raise SessionBusy(
                     f"session {shown(self.id)} is held by another process or another handle on it, or by a run that "
                     "could not give it back; cancel it there, or wait for the lease to lapse",
@@ -206,7 +199,7 @@ class Session:
 
     async def transcript(self) -> Transcript:
         """The conversation and its reminders as they stand now."""
-        return await self._read(_transcript)
+        return (await self.talk.journal.read(self.id, _transcript)).value
 
     async def close(self) -> tuple[Problem, ...]:
         """End the session and everything it still has; return the problems of hooks on `session_end`.
@@ -219,7 +212,8 @@ class Session:
             if not self.talk.state.closed:
                 await self._end_hooks(problems).notify(SessionEvent.SESSION_END, {})
                 await self.talk.write_notes()
-            await self._commit(turn.close)
+            await self.intake.write()
+            await self.talk.commit_freely(turn.close)
         return tuple(problems)
 
     def _end_hooks(self, problems: list[Problem]) -> HookRunner:
@@ -228,6 +222,30 @@ class Session:
             return HookRunner(self.talk, HOOKS, problems.append)
         self.run.hooks.report = problems.append
         return self.run.hooks
+
+
+def _read_level(trust: object) -> Trust:
+    levels = {level.name.lower(): level for level in (Trust.PEER, Trust.SERVER)}
+    if not isinstance(trust, str) or trust not in levels:
+        raise InvalidOption(f"trust must be 'peer' or 'server', not {shown(trust)}", field="trust", value=trust)
+    return levels[trust]
+
+
+def storable_records(records: Mapping[str, object]) -> dict[str, Any]:
+    """Copies of named records, as the journal returns them; a value that is not JSON is refused."""
+    kept: dict[str, Any] = {}
+    for name, value in records.items():
+        if not str(name).strip():
+            raise InvalidOption("the name of a record must not be blank", field="name", value=name)
+        try:
+            kept[str(name)] = msgspec.json.decode(msgspec.json.encode(value))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidOption(
+                f"the record {shown(name)} must be a value that can be written as JSON: {error}",
+                field="value",
+                value=value,
+            ) from None
+    return kept
 
 
 def _transcript(state: SessionState) -> Transcript:

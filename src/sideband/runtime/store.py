@@ -7,9 +7,10 @@ from typing import Any, Final, Self, TypeAlias, TypedDict, Unpack
 
 from sideband.core.errors import InvalidOption, StoreClosed, StoreRefused, shown
 from sideband.core.limits import DEFAULT_LIMITS, Bound, Limits
-from sideband.ports import Journal
+from sideband.ports import Clock, Journal
+from sideband.runtime.producer import Intake
 from sideband.runtime.session import Session
-from sideband.runtime.system import new_id
+from sideband.runtime.system import SystemClock, new_id
 from sideband.store.cache import AT_HAND, SessionCache
 from sideband.store.codec import check_name
 from sideband.store.memory import MemoryStore
@@ -81,9 +82,11 @@ class Store:
         opening: Opening | None = None,
         limits: Limits = DEFAULT_LIMITS,
         new_id: Callable[[], str] = new_id,
+        clock: Clock | None = None,
         sessions_at_hand: int = AT_HAND,
     ) -> None:
         self.limits = limits
+        self._intake = Intake(limits, clock or SystemClock())
         self.new_id = new_id
         self._journal = journal
         self._opening = opening
@@ -110,6 +113,7 @@ class Store:
 
     async def close(self) -> None:
         """Close files and connections; the sessions can be opened again. A store in memory is not affected."""
+        await self._intake.close()
         if self._opening is None or self._journal is None:
             return
         journal, self._journal = self._journal, None
@@ -127,7 +131,7 @@ class Store:
             # Another task may have opened the session meanwhile.
             session = self._sessions.get(name)
             if session is None:
-                session = Session(journal, name, new_id=self.new_id, limits=self.limits)
+                session = Session(journal, name, new_id=self.new_id, limits=self.limits, intake=self._intake)
                 session.talk.hold = hold
                 self._sessions.add(name, session)
         return session

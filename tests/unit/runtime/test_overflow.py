@@ -15,7 +15,6 @@ from sideband.core.errors import (
     RateLimited,
     ReminderError,
     TooManyPending,
-    UnknownMessage,
 )
 from sideband.core.events import Dropped, DropReason, Started
 from sideband.core.limits import DEFAULT_LIMITS, Limits, Rate, Throttle
@@ -35,7 +34,7 @@ def remind(body: str = "x", **options: Unpack[RemindOptions]) -> Callable[[Sessi
 
 
 async def exchange(session: Session) -> None:
-    await session.replace(await session.prompt("x"), "x" * 90)
+    await session.replace_message(await session.prompt("x"), "x" * 90)
 
 
 async def crowd(session: Session) -> None:
@@ -158,23 +157,22 @@ SLOWLY: Final = Limits(accept_rate={Trust.OPERATOR: Rate(per_second=1, burst=2)}
 @pytest.mark.parametrize(
     "send",
     [
-        pytest.param(lambda session, _: session.remind("x"), id="remind"),
-        pytest.param(lambda session, _: session.inject("x", mode="queue"), id="inject"),
-        pytest.param(lambda session, _: session.prompt("x"), id="prompt"),
-        pytest.param(lambda session, message: session.replace(message, "x"), id="replace"),
+        pytest.param(lambda session: session.remind("x"), id="remind"),
+        pytest.param(lambda session: session.inject("x", mode="queue"), id="inject"),
+        pytest.param(lambda session: session.prompt("x"), id="prompt"),
     ],
 )
 def test_a_source_over_its_rate_may_send_again_after_retry_after(
-    send: Callable[[Session, str], Coroutine[Any, Any, object]],
+    send: Callable[[Session], Coroutine[Any, Any, object]],
 ) -> None:
     async def story() -> None:
         session = await open_store(limits=SLOWLY).session()
-        message = await session.prompt("the first of the burst")
-        await send(session, message)
+        await session.prompt("the first of the burst")
+        await send(session)
         with pytest.raises(RateLimited) as refused:
-            await send(session, message)
+            await send(session)
         await asyncio.sleep(refused.value.retry_after_ms / 1_000)
-        await send(session, message)
+        await send(session)
 
     run_schedule(1, story)
 
@@ -196,27 +194,36 @@ async def dropped(session: Session) -> list[int]:
     return [event.count for event in told if event.reason is DropReason.RATE_LIMITED]
 
 
-def test_rate_limited_items_are_counted_once_by_the_next_commit_that_succeeds() -> None:
+def test_rate_limited_items_are_recorded_once_a_second_as_one_event() -> None:
     async def story() -> None:
         session = await open_store(limits=SLOWLY).session()
         await fill(session, 2)
-        await refused_sendings(session, 3)
-        await asyncio.sleep(1)
-        with pytest.raises(UnknownMessage):
-            await session.replace("no such message", "x")
+        await refused_sendings(session, 5)
+        assert await dropped(session) == []
+        await asyncio.sleep(1.5)
+        assert await dropped(session) == [5]
+        await session.remind("the token of the first second")
         await refused_sendings(session, 2)
-        assert await dropped(session) == [], "a refused commit has told nothing"
-        await asyncio.sleep(1)
-        await session.remind("in time")
-        assert await dropped(session) == [5]
-        await asyncio.sleep(1)
-        await session.prompt("in time")
-        assert await dropped(session) == [5]
+        await asyncio.sleep(1.5)
+        assert await dropped(session) == [5, 2]
 
     run_schedule(1, story)
 
 
-def test_items_rate_limited_right_before_closing_are_counted_by_the_closing_commit() -> None:
+def test_closing_the_store_records_what_was_rate_limited_and_leaves_no_task() -> None:
+    async def story() -> None:
+        store = open_store(limits=SLOWLY)
+        session = await store.session()
+        await fill(session, 2)
+        await refused_sendings(session, 3)
+        await store.close()
+        assert await dropped(session) == [3]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_schedule(1, story)
+
+
+def test_items_rate_limited_right_before_closing_are_recorded_before_the_end() -> None:
     async def story() -> None:
         session = await open_store(limits=SLOWLY).session()
         await fill(session, 2)
@@ -279,10 +286,7 @@ def test_ten_thousand_rate_limited_accepts_leave_less_than_a_mebibyte() -> None:
         refused = 0
         for number in range(10_000):
             for sender in (CLIENT, PEER):
-                try:
-                    throttle.admit(sender, now=number / 1_000)
-                except RateLimited:
-                    refused += 1
+                refused += throttle.reserve("s", sender, now=number / 1_000) is not None
         grown = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

@@ -154,7 +154,7 @@ def test_blank_or_unstorable_content_is_refused(content: Any, hint: str) -> None
 
     async def main() -> None:
         message_id = await session.prompt("the first")
-        for refused in (session.prompt(content), session.replace(message_id, content)):
+        for refused in (session.prompt(content), session.replace_message(message_id, content)):
             with pytest.raises(InvalidOption, match=hint) as error:
                 await refused
             assert error.value.field == "content"
@@ -247,16 +247,16 @@ def test_a_message_that_waits_can_be_exchanged() -> None:
     async def main() -> None:
         first = await scene.session.prompt("first draft")
         await scene.session.prompt("second")
-        await scene.session.replace(first, "final version")
+        await scene.session.replace_message(first, "final version")
         await scene.play(None)
         with pytest.raises(AlreadyDelivered):
-            await scene.session.replace(first, "too late")
+            await scene.session.replace_message(first, "too late")
         with pytest.raises(UnknownMessage):
-            await scene.session.replace("unheard of", "x")
+            await scene.session.replace_message("unheard of", "x")
         gone = await scene.session.prompt("gone")
         await scene.session.revoke(gone)
         with pytest.raises(AlreadyRevoked):
-            await scene.session.replace(gone, "x")
+            await scene.session.replace_message(gone, "x")
 
     asyncio.run(main())
     assert (scene.requests_with("first draft"), scene.requests_with("final version")) == ([], [1, 2])
