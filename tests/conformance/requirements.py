@@ -13,6 +13,7 @@ from tests.conformance.areas import (
     a2a,
     acp,
     diagnostics,
+    door,
     events,
     examples,
     hooks,
@@ -37,6 +38,7 @@ AREAS: Final[Mapping[str, str]] = MappingProxyType(
         "parse": "Validation",
         "inbox": "Inbox, modes and seams",
         "promises": "Promises",
+        "door": "The door",
         "trust": "Trust",
         "propagation": "Sub-agents",
         "events": "Events",
@@ -60,6 +62,7 @@ AREAS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 BUILT: Final[Rules] = (
+    *door.DOOR,
     *record.RECORD,
     *record.WIRE,
     *record.SOURCE_WORDS,

@@ -288,8 +288,7 @@ class Producer:
     # Commits.
 
     def _reserve(self) -> RateLimited | None:
-        now = asyncio.get_running_loop().time()
-        return self._intake.throttle.reserve(self._talk.session_id, self.provenance, now=now)
+        return self._intake.throttle.reserve(self._talk.session_id, self.provenance, now=self._intake.clock.monotonic())
 
     async def _spend(
         self,

@@ -19,8 +19,10 @@ _UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]
 
 
 class SystemClock:
+    """The clock of the machine; `monotonic` is the time of the running event loop, by which `sleep` is measured too."""
+
     def monotonic(self) -> float:
-        return time.monotonic()
+        return asyncio.get_running_loop().time()
 
     def now_ms(self) -> int:
         return now_ms()

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from sideband.core.accept import accept, check_body_size
 from sideband.core.apply import fold
 from sideband.core.errors import InvalidOption, RateLimited
-from sideband.core.events import Dropped, DropReason
-from sideband.core.limits import DEFAULT_LIMITS, MOST_SOURCES, Bucket, Limits, Rate, Throttle, take
+from sideband.core.limits import DEFAULT_LIMITS, MOST_SENDERS, Bucket, Limits, Rate, Throttle, take
 from sideband.core.state import SessionState
-from sideband.core.topic import Correlation, publish
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
-from tests.builders import a_draft, counting_ids
+from tests.builders import a_draft
 from tests.sessions import CLIENT, PEER, SERVER
 
 rates = st.builds(Rate, per_second=st.floats(0.01, 1000), burst=st.integers(1, 100))
@@ -86,7 +84,7 @@ def test_there_is_a_largest_body_for_every_level_that_may_inject(level: Trust) -
 
 def test_a_level_without_an_entry_is_bounded_by_the_session_alone() -> None:
     limits = Limits(body_bytes={Trust.PEER: 1}, pending_per_source={})
-    check_body_size(a_draft(body="x" * 10**5), Trust.CONTROLLER, limits)
+    check_body_size(a_draft(body="x" * 10**5).body, Trust.CONTROLLER, limits)
     state = SessionState()
     for number in range(65):
         fold(accept(state, a_draft(), CLIENT, new_id=f"id-{number}", limits=limits).events, state)
@@ -159,14 +157,7 @@ def test_an_invalid_rate_is_refused(field: str, value: float, wanted: str) -> No
 
 def admitted(throttle: Throttle, sender: Provenance, times: int, *, now: float = 0.0) -> int:
     """Try to send `times` items; return how many were admitted."""
-    count = 0
-    for _ in range(times):
-        try:
-            throttle.admit(sender, now=now)
-        except RateLimited:
-            continue
-        count += 1
-    return count
+    return sum(throttle.reserve("s", sender, now=now) is None for _ in range(times))
 
 
 @pytest.mark.parametrize(
@@ -187,9 +178,25 @@ def test_each_level_has_its_burst_and_gets_it_back(sender: Provenance, burst: in
 def test_a_refusal_says_when_to_try_again_and_that_is_true() -> None:
     throttle = Throttle()
     admitted(throttle, PEER, 4)
-    with pytest.raises(RateLimited, match="try again in 10001 ms") as refused:
-        throttle.admit(PEER, now=0.0)
-    throttle.admit(PEER, now=refused.value.retry_after_ms / 1_000)
+    refused = throttle.reserve("s", PEER, now=0.0)
+    assert refused is not None
+    assert str(refused).endswith("try again in 10001 ms")
+    assert throttle.reserve("s", PEER, now=refused.retry_after_ms / 1_000) is None
+
+
+def test_a_token_that_was_not_needed_is_given_back() -> None:
+    throttle = Throttle()
+    admitted(throttle, PEER, 4)
+    throttle.give_back("s", PEER)
+    throttle.give_back("another session", PEER)
+    throttle.give_back("s", IN_PROCESS)
+    assert admitted(throttle, PEER, 9) == 1
+
+
+def test_a_source_has_a_rate_of_its_own_in_each_session() -> None:
+    throttle = Throttle()
+    assert admitted(throttle, PEER, 9) == 4
+    assert throttle.reserve("another session", PEER, now=0.0) is None
 
 
 def test_sources_do_not_use_up_what_others_may_send() -> None:
@@ -205,63 +212,6 @@ def test_the_same_source_is_one_however_it_is_connected() -> None:
     assert (admitted(throttle, PEER, 3), admitted(throttle, again, 3)) == (3, 1)
 
 
-def test_all_refusals_of_a_source_are_one_event() -> None:
-    throttle, new_id = Throttle(), counting_ids()
-    assert throttle.take_refusals(new_id) == ()
-    admitted(throttle, PEER, 104)
-    admitted(throttle, SERVER, 5)
-    admitted(throttle, CLIENT, 5)
-    first, second = throttle.take_refusals(new_id)
-    assert first == Dropped(
-        reminder_id="id-1", reason=DropReason.RATE_LIMITED, at_the_door=True, count=100, provenance=PEER
-    )
-    assert (second.count, second.provenance) == (1, SERVER)
-    assert throttle.take_refusals(new_id) == ()
-    admitted(throttle, PEER, 2)
-    (later,) = throttle.take_refusals(new_id)
-    assert later.count == 2
-
-
-def test_the_event_changes_no_state_and_names_the_sender_and_the_count() -> None:
-    throttle = Throttle()
-    admitted(throttle, PEER, 7)
-    (event,) = throttle.take_refusals(counting_ids())
-    state = fold((event,), SessionState())
-    assert (len(state.inbox), len(state.live)) == (0, 0)
-    published = publish(event, Correlation())
-    assert published is not None
-    assert published.payload == {
-        "session_id": None,
-        "task_id": None,
-        "agent_id": None,
-        "reminder_id": "id-1",
-        "reason": "rate_limited",
-        "at_the_door": True,
-        "count": 3,
-        "trust": "peer",
-        "principal": "planner",
-    }
-
-
-def test_restored_refusals_are_reported_later_with_the_newer_ones() -> None:
-    throttle = Throttle()
-    admitted(throttle, PEER, 7)
-    told = throttle.take_refusals(counting_ids())
-    admitted(throttle, PEER, 2)
-    throttle.restore_refusals(told)
-    assert [event.count for event in throttle.take_refusals(counting_ids())] == [5]
-    assert throttle.take_refusals(counting_ids()) == ()
-
-
-def test_the_refusals_of_a_forgotten_source_are_forgotten_too() -> None:
-    throttle = Throttle(most_sources=1)
-    admitted(throttle, PEER, 7)
-    told = throttle.take_refusals(counting_ids())
-    admitted(throttle, Provenance(trust=Trust.PEER, principal="another", via="a2a"), 1)
-    throttle.restore_refusals(told)
-    assert throttle.take_refusals(counting_ids()) == ()
-
-
 def test_a_rate_is_configuration() -> None:
     limits = Limits(accept_rate={Trust.OPERATOR: Rate(per_second=1, burst=2)})
     throttle = Throttle(limits)
@@ -269,7 +219,7 @@ def test_a_rate_is_configuration() -> None:
 
 
 def test_the_least_recently_active_source_is_forgotten_first() -> None:
-    throttle = Throttle(most_sources=2)
+    throttle = Throttle(most_senders=2)
     one, two, three = (Provenance(trust=Trust.PEER, principal=name, via="a2a") for name in "abc")
     admitted(throttle, one, 4)
     admitted(throttle, two, 4)
@@ -281,18 +231,9 @@ def test_the_least_recently_active_source_is_forgotten_first() -> None:
 
 def test_the_number_of_remembered_sources_is_bounded() -> None:
     throttle = Throttle()
-    for number in range(3 * MOST_SOURCES):
-        admitted(throttle, Provenance(trust=Trust.PEER, principal=f"p{number}", via="a2a"), 5)
-    assert len(throttle.take_refusals(counting_ids())) == MOST_SOURCES
-
-
-@given(st.lists(st.tuples(st.sampled_from([CLIENT, PEER, SERVER]), st.floats(0, 30)), max_size=200))
-def test_every_refusal_is_reported_exactly_once(sendings: list[tuple[Provenance, float]]) -> None:
-    throttle, refused, told, now = Throttle(DEFAULT_LIMITS), 0, 0, 0.0
-    for place, (sender, pause) in enumerate(sendings):
-        now += pause if place % 3 == 0 else 0.0
-        refused += 1 - admitted(throttle, sender, 1, now=now)
-        if place % 7 == 0:
-            told += sum(event.count for event in throttle.take_refusals(counting_ids()))
-    told += sum(event.count for event in throttle.take_refusals(counting_ids()))
-    assert told == refused
+    first, *others = (Provenance(trust=Trust.PEER, principal=f"p{number}") for number in range(MOST_SENDERS + 1))
+    admitted(throttle, first, 4)
+    for sender in others:
+        admitted(throttle, sender, 4)
+    assert admitted(throttle, others[1], 1) == 0
+    assert admitted(throttle, first, 9) == 4, "it was forgotten and has a full burst again"
