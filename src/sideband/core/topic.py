@@ -64,6 +64,22 @@ class Correlation(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
 
 
+# The named records of a session that say which task and which agent it belongs to.
+TASK_RECORD: Final = "task_id"
+AGENT_RECORD: Final = "agent"
+
+
+def correlation_of(session_id: str, records: Mapping[str, Any]) -> Correlation:
+    """The session, and the task and the agent that its named records give."""
+    return Correlation(
+        session_id=session_id, task_id=_name(records.get(TASK_RECORD)), agent_id=_name(records.get(AGENT_RECORD))
+    )
+
+
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 class Published(msgspec.Struct, frozen=True, kw_only=True):
     """One record of the topic."""
 

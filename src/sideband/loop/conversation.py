@@ -1,7 +1,10 @@
 """A session as its loop uses it: each method commits one decision of the core."""
 
-from collections.abc import Callable, Container, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Sequence
+from contextvars import ContextVar
 from functools import partial
+from typing import Final, Generic, NamedTuple, TypeAlias
 
 from sideband.core import accept, drain, lifecycle, turn
 from sideband.core.events import Event, PermissionAsked, QueuedMessage
@@ -20,11 +23,25 @@ from sideband.core.messages import (
 from sideband.core.reminder import Draft, ReminderId, Source
 from sideband.core.seams import InjectMode, Seam
 from sideband.core.state import Decided, Decision, SessionState, ValueT
+from sideband.core.topic import Correlation, correlation_of
 from sideband.core.trust import IN_PROCESS, Provenance
 from sideband.core.turn import NotOpened, OpenedTurn
 from sideband.loop.cancel import Ended
 from sideband.ports import Journal, Lease
 from sideband.render.plan import Plan
+
+Observer: TypeAlias = Callable[[Sequence[Event], Correlation], None]
+
+# Gets the events of every commit that the current task makes; None if no event log is active.
+OBSERVER: Final[ContextVar[Observer | None]] = ContextVar("sideband_observer", default=None)
+
+
+class _Observed(NamedTuple, Generic[ValueT]):
+    """The value of a decision together with the events that it committed."""
+
+    value: ValueT
+    events: Sequence[Event]
+    correlation: Correlation
 
 
 class Conversation:
@@ -50,11 +67,43 @@ class Conversation:
         """The committed state, to be read; only commits change it."""
         return self.journal.state(self.session_id)
 
+    def write(
+        self, decide: Decision[ValueT], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> Awaitable[ValueT]:
+        """Commit a decision as `Journal.commit` does, and report its events to the active event log.
+
+        Every commit of a session goes through this method. Without a lease the decision belongs to no run: a producer may
+        send while another process runs the session.
+        """
+        observer = OBSERVER.get()
+        if observer is None:
+            return self.journal.commit(self.session_id, decide, lease=lease, receipts=receipts)
+        return self._write_observed(observer, decide, lease, receipts)
+
+    async def _write_observed(
+        self, observer: Observer, decide: Decision[ValueT], lease: Lease | None, receipts: Sequence[str]
+    ) -> ValueT:
+        def observed(state: SessionState) -> Decided[_Observed[ValueT]]:
+            decided, value = decide(state)
+            events = tuple(decided)
+            return Decided(events, _Observed(value, events, correlation_of(self.session_id, state.records)))
+
+        def report(done: "asyncio.Future[_Observed[ValueT]]") -> None:
+            if not done.cancelled() and done.exception() is None:
+                observer(done.result().events, done.result().correlation)
+
+        # Cancelling the caller does not undo its commit, so the commit is a task of its own and is still reported.
+        committing = asyncio.ensure_future(
+            self.journal.commit(self.session_id, observed, lease=lease, receipts=receipts)
+        )
+        committing.add_done_callback(report)
+        return (await asyncio.shield(committing)).value
+
     async def commit(self, decide: Decision[ValueT]) -> ValueT:
         """Commit a decision of a run, after the notes that were taken before it; return the decision's value."""
         notes = self._notes
         if not notes:
-            return await self.journal.commit(self.session_id, decide, lease=self.lease)
+            return await self.write(decide, lease=self.lease)
 
         def with_notes(state: SessionState) -> Decided[ValueT]:
             events, value = decide(state)
@@ -63,15 +112,11 @@ class Conversation:
 
         self._notes = []
         try:
-            return await self.journal.commit(self.session_id, with_notes, lease=self.lease)
+            return await self.write(with_notes, lease=self.lease)
         except Exception:
             # A refused commit has written nothing, so the notes are still to be written.
             self._notes = [*notes, *self._notes]
             raise
-
-    async def commit_freely(self, decide: Decision[ValueT], *, receipts: Sequence[str] = ()) -> ValueT:
-        """Commit a decision that belongs to no run, so it needs no lease: a producer may send while another process runs."""
-        return await self.journal.commit(self.session_id, decide, receipts=receipts)
 
     # Seams.
 
@@ -213,4 +258,4 @@ class Conversation:
         """Write the notes now, without a lease, because no other commit may follow."""
         if self._notes:
             notes, self._notes = self._notes, []
-            await self.journal.commit(self.session_id, lambda state: Decided(() if state.closed else notes, None))
+            await self.write(lambda state: Decided(() if state.closed else notes, None))

@@ -107,7 +107,7 @@ class Intake:
         for (_, _, reason), entry in refused.items():
             # A store that fails now has other commits to report it; the count is only a notice.
             with contextlib.suppress(StoreError):
-                await entry.talk.commit_freely(_dropped(entry, reason))
+                await entry.talk.write(_dropped(entry, reason))
 
 
 def _dropped(entry: _Refusals, reason: DropReason) -> Decision[None]:
@@ -328,7 +328,7 @@ class Producer:
             except ReminderError as error:
                 return Decided((), _Refused(error))
 
-        value = await self._talk.commit_freely(refusing, receipts=receipts)
+        value = await self._talk.write(refusing, receipts=receipts)
         if isinstance(value, _Refused):
             raise value.error
         return value

@@ -155,7 +155,7 @@ class Session:
         grant = Grant(
             trust=_read_level(trust), principal=principal, field=cast("GrantField", field), value=value, until=until
         )
-        await self.talk.commit_freely(lambda state: accept.issue_grant(state, grant, IN_PROCESS))
+        await self.talk.write(lambda state: accept.issue_grant(state, grant, IN_PROCESS))
 
     async def record(self, records: Mapping[str, Any]) -> None:
         """Set named records of the session; None removes one.
@@ -164,7 +164,7 @@ class Session:
         events, and a session with `owner` is unknown to every peer of another name.
         """
         kept = storable_records(records)
-        await self.talk.commit_freely(lambda state: turn.record(state, kept))
+        await self.talk.write(lambda state: turn.record(state, kept))
 
     async def cancel(self) -> bool:
         """End the turn that runs on this handle; the inbox stays as it is. Return False if nothing runs.
@@ -213,7 +213,7 @@ class Session:
                 await self._end_hooks(problems).notify(SessionEvent.SESSION_END, {})
                 await self.talk.write_notes()
             await self.intake.write()
-            await self.talk.commit_freely(turn.close)
+            await self.talk.write(turn.close)
         return tuple(problems)
 
     def _end_hooks(self, problems: list[Problem]) -> HookRunner:
