@@ -125,7 +125,7 @@ def accept(
     ceiling = ceiling_for(provenance, grants=state.grants, policy=policy, now=now)
     check_body_size(draft.body, provenance.trust, limits)
     effective, requested = (draft, {}) if ceiling is UNLIMITED else clamp(draft, ceiling)
-    version = 1 if earlier is None else earlier.version + 1
+    version = 1 if earlier is None else _next_version(state, caller_id, earlier)
     item = QueuedReminder(
         reminder=mint(effective, reminder_id=_id(caller_id, version, new_id), source=source),
         mode=effective.mode,
@@ -134,7 +134,6 @@ def accept(
         fingerprint=mark,
         accepted_at=now,
         version=version,
-        supersedes=None if earlier is None else _superseded(state, earlier),
     )
     displaced = _displaced(state.inbox, item, earlier)
     if rate is not None and not displaced:
@@ -158,13 +157,14 @@ def accept(
 def _receipt(state: SessionState, caller_id: str, provenance: Provenance) -> Receipt | None:
     """The receipt of this id; a conflict if the id belongs to another sender or was chosen by the session."""
     receipt = state.receipts[caller_id]
-    if receipt is None:
-        inbox = state.inbox
-        if inbox.get(caller_id) or inbox.tombstone(caller_id) or caller_id in state.live:
-            raise IdempotencyConflict(caller_id)
-    elif receipt.sender != provenance.sender:
+    if _is_taken(state, caller_id) if receipt is None else receipt.sender != provenance.sender:
         raise IdempotencyConflict(caller_id)
     return receipt
+
+
+def _is_taken(state: SessionState, item_id: str) -> bool:
+    inbox = state.inbox
+    return inbox.get(item_id) is not None or inbox.tombstone(item_id) is not None or item_id in state.live
 
 
 def _repeated(receipt: Receipt) -> Accepted:
@@ -179,19 +179,22 @@ def _repeated(receipt: Receipt) -> Accepted:
     )
 
 
+# A caller's id cannot contain this, so the id of a later version is never one that a caller supplies.
+_VERSION: Final = "~"
+
+
 def _id(caller_id: str | None, version: int, new_id: str) -> ReminderId:
     if caller_id is None:
         return ReminderId(new_id)
-    # A caller's id cannot contain "~", so the id of a later version is never one that a caller supplies.
-    return ReminderId(caller_id if version == 1 else f"{caller_id}~{version}")
+    return ReminderId(caller_id if version == 1 else f"{caller_id}{_VERSION}{version}")
 
 
-def _superseded(state: SessionState, earlier: Receipt) -> str | None:
-    """The live reminder of an earlier version; the last version may still wait and itself supersede it."""
-    waiting = state.inbox.get(earlier.reminder_id)
-    if isinstance(waiting, QueuedReminder):
-        return waiting.supersedes
-    return earlier.reminder_id if earlier.reminder_id in state.live else None
+def _next_version(state: SessionState, caller_id: str | None, earlier: Receipt) -> int:
+    version = earlier.version + 1
+    # A copy inherited from another session may have the id of a version.
+    while _is_taken(state, _id(caller_id, version, "")):
+        version += 1
+    return version
 
 
 def _displaced(inbox: Inbox, item: QueuedReminder, earlier: Receipt | None) -> list[QueuedReminder]:
@@ -286,7 +289,8 @@ def check_capacity(
     most = limits.pending_per_session + reserve
     live = 0
     if quota is Quota.REMINDERS and isinstance(item, QueuedReminder):
-        live = _live_beside(state.live, item.reminder.dedupe_key, item.provenance)
+        ended = ended_by(state.live, item.reminder.dedupe_key, item.provenance, versions_of=versioned_id(item))
+        live = len(state.live) - len(ended)
     pending = state.inbox.count_in(quota) - len(displaced) + live
     if pending >= most:
         raise TooManyPending(pending, most, scope="session", remedy=_remedy(quota, pending, live))
@@ -301,15 +305,23 @@ def check_capacity(
 
 def has_capacity(state: SessionState, draft: Draft, provenance: Provenance, limits: Limits, *, beside: int) -> bool:
     """Whether a reminder of this process can become live together with `beside` others."""
-    live = _live_beside(state.live, draft.dedupe_key, provenance)
+    live = len(state.live) - len(ended_by(state.live, draft.dedupe_key, provenance))
     return live + state.inbox.count_in(Quota.REMINDERS) + beside < limits.pending_per_session
 
 
-def _live_beside(live: LiveIndex, dedupe_key: str | None, provenance: Provenance) -> int:
-    """The number of live reminders without the one that a new reminder of this key replaces."""
-    if dedupe_key is None:
-        return len(live)
-    return len(live) - any(item.provenance.namespace == provenance.namespace for item in live.with_key(dedupe_key))
+def versioned_id(item: QueuedReminder) -> str | None:
+    """The caller's id if the reminder is a later version of what the caller sent under it."""
+    return item.caller_id if item.version > 1 else None
+
+
+def ended_by(
+    live: LiveIndex, dedupe_key: str | None, provenance: Provenance, *, versions_of: str | None = None
+) -> list[LiveItem]:
+    """The live reminders that a new one ends when it goes live: the one of its key, and its own earlier version."""
+    found = [] if dedupe_key is None else [*live.with_key(dedupe_key)]
+    if versions_of is not None:
+        found += [item for item in live if item.id.partition(_VERSION)[0] == versions_of and item not in found]
+    return [item for item in found if item.provenance.namespace == provenance.namespace]
 
 
 def _remedy(quota: Quota, pending: int, live: int) -> str:

@@ -1,13 +1,14 @@
 """Drain the inbox at a seam, and start a turn from it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from sideband.core.accept import refuse_closed
+from sideband.core.accept import refuse_closed, versioned_id
 from sideband.core.events import (
     AuditRecorded,
     Checkpoint,
+    Deduped,
     Event,
     Idled,
     InboxItem,
@@ -49,8 +50,7 @@ def drain(
     if skipped:
         # Results come before the drained items: nothing may stand between a call and its result.
         events.extend(_interrupted(calls, taken))
-    for item in taken:
-        events.extend(_delivered(state, item, seam))
+    events.extend(_replaced_once(event for item in taken for event in _delivered(state, item, seam)))
     ids = tuple(item.id for item in taken)
     events.append(Checkpoint(turn=state.live.turn, seam=seam, ids=ids, dispatch_skipped=skipped))
     return Decided(events, ids)
@@ -102,7 +102,21 @@ def _delivered(state: SessionState, item: InboxItem, seam: Seam) -> Sequence[Eve
     if audit_only:
         return (AuditRecorded(reminder=item.reminder, provenance=item.provenance, turn=state.live.turn),)
     reminder = msgspec.structs.replace(item.reminder, fired_at_turn=state.next_turn)
-    return go_live(state, reminder, item.provenance, seam=seam, supersedes=item.supersedes)
+    return go_live(state, reminder, item.provenance, seam=seam, versions_of=versioned_id(item))
+
+
+def _replaced_once(events: Iterable[Event]) -> Iterator[Event]:
+    """The events without a second end of one reminder.
+
+    Two items of a drain may replace the same live reminder: one of its key, and a newer version of it with another key.
+    """
+    ended: set[str] = set()
+    for event in events:
+        if isinstance(event, Deduped):
+            if event.replaced_id in ended:
+                continue
+            ended.add(event.replaced_id)
+        yield event
 
 
 def delivered(message: QueuedMessage, *, audit_only: bool = False) -> InjectDelivered:

@@ -33,9 +33,8 @@ class QueuedReminder(
 ):
     """A reminder in the inbox. `caller_id` and `fingerprint` recognise an idempotent repeat of the request.
 
-    `version` counts the payloads that the caller has sent under one `caller_id`, and `supersedes` is the id of the live
-    reminder of an earlier version, which this one ends when it is drained (None: there is none). `accepted_at` is in
-    milliseconds since the epoch; 0 in records of earlier versions of Sideband.
+    `version` counts the payloads that the caller has sent under one `caller_id`. `accepted_at` is in milliseconds since
+    the epoch; 0 in records of earlier versions of Sideband.
     """
 
     reminder: Reminder
@@ -46,7 +45,6 @@ class QueuedReminder(
     deduped_count: int = 0
     accepted_at: int = 0
     version: int = 1
-    supersedes: str | None = None
 
     @property
     def id(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sideband.core.accept import check_body_size, check_capacity, expired, refuse_closed
+from sideband.core.accept import check_body_size, check_capacity, ended_by, expired, refuse_closed
 from sideband.core.events import (
     Boundary,
     Compacted,
@@ -31,14 +31,15 @@ def go_live(
     provenance: Provenance,
     *,
     seam: Seam | None = None,
-    supersedes: str | None = None,
+    versions_of: str | None = None,
 ) -> tuple[Event, ...]:
-    """The reminder becomes live and replaces the live reminder of its namespace and key, and the one it `supersedes`.
+    """The reminder becomes live and replaces the live reminder of its namespace and key, and its own earlier version.
 
-    This checks no capacity, because a drained reminder was counted when it was accepted. `inject` checks it.
+    `versions_of` is the caller's id if there may be an earlier version. This checks no capacity, because a drained
+    reminder was counted when it was accepted. `inject` checks it.
     """
     injected = Injected(reminder=reminder, provenance=provenance, seam=seam)
-    return (*_replaced_by(state.live, reminder, provenance, supersedes), injected)
+    return (*_replaced_by(state.live, reminder, provenance, versions_of), injected)
 
 
 def inherit(state: SessionState, reminder: Reminder, provenance: Provenance, *, sub_agent_id: str) -> tuple[Event, ...]:
@@ -48,16 +49,17 @@ def inherit(state: SessionState, reminder: Reminder, provenance: Provenance, *, 
 
 
 def _replaced_by(
-    live: LiveIndex, reminder: Reminder, provenance: Provenance, supersedes: str | None = None
+    live: LiveIndex, reminder: Reminder, provenance: Provenance, versions_of: str | None = None
 ) -> list[Event]:
     key = reminder.dedupe_key
-    if key is None:
-        return []
-    ended = [item.id for item in live.with_key(key) if item.provenance.namespace == provenance.namespace]
-    if supersedes is not None and supersedes in live and supersedes not in ended:
-        ended.append(supersedes)
     return [
-        Deduped(replaced_id=gone, replacing_id=reminder.id, dedupe_key=key, provenance=provenance) for gone in ended
+        Deduped(
+            replaced_id=item.id,
+            replacing_id=reminder.id,
+            dedupe_key=key or item.reminder.dedupe_key or "",
+            provenance=provenance,
+        )
+        for item in ended_by(live, key, provenance, versions_of=versions_of)
     ]
 
 

@@ -7,8 +7,7 @@ commits its events, and `sideband.core.apply` is the only code that changes a st
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -76,9 +75,6 @@ class Basis(NamedTuple):
     route: str
 
 
-_NO_RECEIPTS: Final[Mapping[str, Receipt | None]] = MappingProxyType({})
-
-
 class SessionState:
     """What a session knows. Every field except `attended` and `receipts` is rebuilt by folding the session's events.
 
@@ -92,7 +88,7 @@ class SessionState:
 
     def __init__(self) -> None:
         self.attended = False
-        self.receipts: Mapping[str, Receipt | None] = _NO_RECEIPTS
+        self.receipts: Mapping[str, Receipt | None] = {}
         self.exists = False
         self.deleted = False
         self.records: dict[str, Any] = {}
