@@ -22,6 +22,7 @@ from sideband.core.errors import (
     ReminderError,
     ReplaceNotSupported,
     SessionBusy,
+    TaskFinished,
     TooManyPending,
     TooManyProviders,
     UnknownMessage,
@@ -63,6 +64,7 @@ ERRORS: Final = (
     NoRunningTurn("steer"),
     ReplaceNotSupported("x"),
     SessionBusy("x"),
+    TaskFinished("x"),
     TooManyPending(8, 8, scope="source"),
     RateLimited(10),
 )
@@ -143,6 +145,9 @@ def refused(act: Callable[[], object]) -> ReminderError:
         ),
         pytest.param(
             SessionBusy("x"), Refusal(-32010, -32004, 409), marks=pytest.mark.requirement("wire:error:wrong-state")
+        ),
+        pytest.param(
+            TaskFinished("x"), Refusal(-32010, -32004, 409), marks=pytest.mark.requirement("wire:error:wrong-state")
         ),
         pytest.param(
             TooManyPending(8, 8, scope="source"),

@@ -640,6 +640,7 @@ export interface ErrorData {
     | "no_running_turn"
     | "replace_not_supported"
     | "session_busy"
+    | "task_finished"
     | "too_many_pending"
     | "rate_limited"
     | "body_too_large"

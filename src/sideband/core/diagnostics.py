@@ -440,6 +440,11 @@ _REASONS: Final = (
         "Wait until it ends, or cancel it. If its process died, wait until the lease lapses.",
     ),
     Reason(
+        "task_finished",
+        "The task of the session has ended, and the session with it.",
+        "Begin a new task, and send it there.",
+    ),
+    Reason(
         "too_many_pending",
         "The session, or one sender in it, has as many pending reminders, messages or audit records as its limit "
         "allows. Live reminders count as pending.",

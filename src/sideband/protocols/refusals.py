@@ -41,6 +41,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = MappingProxyType(
         "no_running_turn": _TOO_LATE,
         "replace_not_supported": _TOO_LATE,
         "session_busy": _TOO_LATE,
+        "task_finished": _TOO_LATE,
         "too_many_pending": _TOO_MUCH,
         "rate_limited": _TOO_MUCH,
         "body_too_large": _TOO_MUCH._replace(http=413),

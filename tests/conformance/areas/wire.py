@@ -23,7 +23,7 @@ ERRORS: Final[Rules] = (
         Source.RFD_ERRORS,
         {
             "wire:error:not-found": "An unknown session, reminder id or message id is -32002 on ACP, -32001 on A2A and 404 on HTTP.",
-            "wire:error:wrong-state": "`already_delivered`, `already_revoked`, `no_running_turn`, `replace_not_supported` and `session_busy` are -32010 on ACP, -32004 on A2A and 409 on HTTP.",
+            "wire:error:wrong-state": "`already_delivered`, `already_revoked`, `no_running_turn`, `replace_not_supported`, `session_busy` and `task_finished` are -32010 on ACP, -32004 on A2A and 409 on HTTP.",
         },
     ),
     *divergence(
