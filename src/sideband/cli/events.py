@@ -11,7 +11,8 @@ from cyclopts import Parameter
 
 from sideband.cli.app import REFUSALS, refuse
 from sideband.core.errors import InvalidOption
-from sideband.inspect.events import HEADING, EventLine, EventQuery, as_json, as_row, check_filter, read_lines
+from sideband.core.topic import TopicRecord
+from sideband.inspect.events import HEADING, EventQuery, as_json, as_row, check_filter, read_topic
 from sideband.inspect.report import private_file
 
 OK: Final = 0
@@ -68,14 +69,14 @@ def events(
 
 
 async def _show(store_url: str, wanted: EventQuery, *, json: bool) -> None:
-    shape: Callable[[EventLine], str] = as_json if json else as_row
-    async with aclosing(read_lines(store_url, wanted, notify=_say)) as lines:
+    shape: Callable[[TopicRecord], str] = as_json if json else as_row
+    async with aclosing(read_topic(store_url, wanted, notify=_say)) as records:
         is_first = True
-        async for line in lines:
+        async for record in records:
             if is_first and not json:
                 print(HEADING)
             is_first = False
-            print(shape(line), flush=wanted.follow)
+            print(shape(record), flush=wanted.follow)
     if is_first and wanted.after:
         is_all = wanted.session is None and not wanted.kind
         _say(f"there are no {'' if is_all else 'matching '}events after {wanted.after} yet")
@@ -84,10 +85,10 @@ async def _show(store_url: str, wanted: EventQuery, *, json: bool) -> None:
 async def _export(store_url: str, wanted: EventQuery, path: Path) -> None:
     _refuse_store(path, store_url)
     count = 0
-    async with aclosing(read_lines(store_url, wanted, notify=_say)) as lines:
+    async with aclosing(read_topic(store_url, wanted, notify=_say)) as records:
         with private_file(path) as file:
-            async for line in lines:
-                file.write(f"{as_json(line)}\n")
+            async for record in records:
+                file.write(f"{as_json(record)}\n")
                 count += 1
                 if count % PROGRESS_EVENTS == 0:
                     _say(f"{count:,} events ...")

@@ -386,6 +386,9 @@ class CursorExpired(StoreError):
     reason = "cursor_expired"
 
     def __init__(self, after: int, oldest: int) -> None:
-        super().__init__(f"events after {after} are no longer all kept; subscribe again with after={oldest}")
+        super().__init__(
+            f"events after {after} are no longer all kept; synchronise again: read the state of the session, then "
+            f"subscribe after its cursor (after={oldest} continues with a gap)"
+        )
         self.after = after
         self.oldest = oldest

@@ -186,6 +186,7 @@ class Deferred(Record, frozen=True, kw_only=True):
 
     reminder_id: str
     turn: int
+    provenance: Provenance | None = None
 
 
 class Deduped(Record, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -9,8 +10,10 @@ import msgspec
 
 from sideband.core.events import (
     AuditRecorded,
+    Begun,
     Deduped,
     Deferred,
+    Deleted,
     Dropped,
     Event,
     Expired,
@@ -23,6 +26,7 @@ from sideband.core.events import (
     InjectRevoked,
     ProviderEvaluated,
     Queued,
+    Recorded,
     Replaced,
     Revoked,
 )
@@ -67,9 +71,10 @@ class Correlation(msgspec.Struct, frozen=True, kw_only=True):
 # The named records of a session that say which task and which agent it belongs to.
 TASK_RECORD: Final = "task_id"
 AGENT_RECORD: Final = "agent"
+_CORRELATED: Final = {TASK_RECORD: "task_id", AGENT_RECORD: "agent_id"}
 
 
-def correlation_of(session_id: str, records: Mapping[str, Any]) -> Correlation:
+def correlation_of(session_id: str | None, records: Mapping[str, Any]) -> Correlation:
     """The session, and the task and the agent that its named records give."""
     return Correlation(
         session_id=session_id, task_id=_name(records.get(TASK_RECORD)), agent_id=_name(records.get(AGENT_RECORD))
@@ -80,15 +85,38 @@ def _name(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of the topic."""
+def correlated(before: Correlation, event: Event) -> Correlation:
+    """The correlation after this event, which may set the records that task and agent come from."""
+    match event:
+        case Begun(attributes=records):
+            return correlation_of(before.session_id, records)
+        case Recorded(name=name, value=value) if name in _CORRELATED:
+            return msgspec.structs.replace(before, **{_CORRELATED[name]: _name(value)})
+        case Deleted():
+            return Correlation(session_id=before.session_id)
+        case _:
+            return before
 
+
+class TopicRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of the topic; `seq` counts the events of its store or log.
+
+    `time` is in RFC 3339, in UTC with milliseconds (None: an earlier version of Sideband wrote the event). `session_id` is
+    None for a transcript that belongs to no session.
+    """
+
+    seq: int
+    time: str | None
     kind: str
+    session_id: str | None
     payload: dict[str, Any]
 
 
-def publish(event: Event, correlation: Correlation) -> Published | None:
-    """The topic's record of this event; None for an event that the topic does not have."""
+def publish(event: Event, correlation: Correlation, *, seq: int = 0, time: int = 0) -> TopicRecord | None:
+    """The topic's record of this event; None for an event that the topic does not have.
+
+    `time` is in milliseconds since the epoch; 0 if it was not recorded.
+    """
     kind = KINDS.get(type(event))
     if kind is None:
         return None
@@ -98,7 +126,19 @@ def publish(event: Event, correlation: Correlation) -> Published | None:
         "agent_id": correlation.agent_id,
         **mask(_PAYLOADS[type(event)](event)),
     }
-    return Published(kind=kind, payload=payload)
+    return TopicRecord(
+        seq=seq, time=moment(time) if time else None, kind=kind, session_id=correlation.session_id, payload=payload
+    )
+
+
+# The end of the year 9999, the last moment that `datetime` can represent.
+LATEST_MS: Final = 253_402_300_799_999
+
+
+def moment(ms: int, *, timespec: str = "milliseconds") -> str:
+    """Format milliseconds since the epoch as RFC 3339."""
+    found = datetime.fromtimestamp(max(0, min(ms, LATEST_MS)) / 1_000, UTC)
+    return found.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def _lifecycle(reminder: Reminder) -> dict[str, Any]:

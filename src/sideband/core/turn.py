@@ -118,7 +118,7 @@ def open_request(
         ),
         *(_unusable(state, entry) for entry in planned.unusable),
         *(_fired(state, entry, turn) for entry in planned.shown),
-        *(Deferred(reminder_id=reminder_id, turn=turn) for reminder_id in planned.left_out),
+        *(_deferred(state, reminder_id, turn) for reminder_id in planned.left_out),
     )
     return Decided(events, OpenedTurn(turn, 1, reply_id))
 
@@ -145,6 +145,11 @@ def _fired(state: SessionState, entry: Shown, turn: int) -> Event:
         reminder=None if item is None else state.live.current(item),
         provenance=None if item is None else item.provenance,
     )
+
+
+def _deferred(state: SessionState, reminder_id: str, turn: int) -> Event:
+    item = state.live.get(reminder_id)
+    return Deferred(reminder_id=reminder_id, turn=turn, provenance=None if item is None else item.provenance)
 
 
 def repeat_request(state: SessionState, turn: int, *, attempt: int) -> Decided[bool]:

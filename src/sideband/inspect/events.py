@@ -6,75 +6,35 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from sideband.core.errors import CursorExpired, CursorLost, InvalidOption, shown
-from sideband.core.events import Event, InjectAccepted, Injected, Queued
-from sideband.core.topic import KINDS, Correlation, publish
-from sideband.inspect.report import moment, printable
+from sideband.core.errors import CursorExpired, InvalidOption, shown
+from sideband.core.topic import KINDS, TopicRecord
+from sideband.inspect.report import printable
 from sideband.inspect.sessions import inspect_store, stored_session
-from sideband.ports import Journal, Logged
-from sideband.runtime.system import uuid7_ms
+from sideband.ports import Journal
+from sideband.runtime.updates import topic
 from sideband.store.inspector import Inspector
 
 PREFIX: Final = "transcript."
 """Every kind of published event begins with this."""
 
 HEADING: Final = f"{'sequence':>9}  {'time':<24}  {'session':<20}  {'kind':<27}  about"
-# Payload fields that are left out of a row: the session has its own column, the others are always empty here.
-_OMITTED: Final = ("session_id", "task_id", "agent_id")
 
 
-class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One published event; `time` is in RFC 3339 (None: the journal does not record it)."""
-
-    sequence: int
-    session: str
-    kind: str
-    time: str | None = None
-    payload: dict[str, Any]
+def as_json(record: TopicRecord) -> str:
+    return msgspec.json.encode(record).decode()
 
 
-def line_of(logged: Logged) -> EventLine | None:
-    """The published form of an event, without bodies and with secrets masked; None for events that are not published."""
-    published = publish(logged.event, Correlation(session_id=logged.session_id))
-    if published is None:
-        return None
-    return EventLine(
-        sequence=logged.sequence,
-        session=logged.session_id,
-        kind=published.kind,
-        time=_time(logged.event),
-        payload=published.payload,
-    )
-
-
-def _time(event: Event) -> str | None:
-    """The time of acceptance, which is part of an id that Sideband minted; ids chosen by a caller do not hold it."""
-    match event:
-        case Queued(item=item) if item.caller_id is None:
-            minted = uuid7_ms(item.id)
-        case InjectAccepted(item=message):
-            minted = uuid7_ms(message.message_id)
-        case Injected(reminder=reminder, seam=None):
-            minted = uuid7_ms(reminder.id)
-        case _:
-            minted = None
-    return None if minted is None else moment(minted)
-
-
-def as_json(line: EventLine) -> str:
-    return msgspec.json.encode(line).decode()
-
-
-def as_row(line: EventLine) -> str:
+def as_row(record: TopicRecord) -> str:
     """A row of the table under `HEADING`, with control characters escaped."""
-    session, about = printable(line.session), printable(" ".join(_about(line.payload)))
-    kind = line.kind.removeprefix(PREFIX)
-    return f"{line.sequence:>9}  {line.time or '':<24}  {session:<20}  {kind:<27}  {about}"
+    session, about = printable(record.session_id or ""), printable(" ".join(_about(record.payload)))
+    kind = record.kind.removeprefix(PREFIX)
+    return f"{record.seq:>9}  {record.time or '':<24}  {session:<20}  {kind:<27}  {about}"
 
 
 def _about(payload: dict[str, Any]) -> Iterator[str]:
     for name, value in payload.items():
-        if name not in _OMITTED and value not in (None, [], {}):
+        # The session has a column of its own.
+        if name != "session_id" and value not in (None, [], {}):
             yield f"{name}={value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
 
 
@@ -96,9 +56,9 @@ def check_filter(wanted: EventQuery) -> None:
         raise InvalidOption(f"after must be a sequence number, not {wanted.after}", field="after", value=wanted.after)
 
 
-async def read_lines(
+async def read_topic(
     store_url: str, wanted: EventQuery, *, notify: Callable[[str], None]
-) -> AsyncGenerator[EventLine, None]:
+) -> AsyncGenerator[TopicRecord, None]:
     """Yield the events that match; `notify` is called with remarks for the user."""
     from sideband.runtime.store import open_store  # noqa: PLC0415 - the help of a command does not need it
 
@@ -106,11 +66,9 @@ async def read_lines(
     with inspect_store(store_url) as found:
         if wanted.session is not None:
             _require_session(found, wanted.session, follow=wanted.follow, notify=notify)
-    async with open_store(store_url) as store, aclosing(_entries(store.journal, wanted, notify)) as entries:
-        async for logged in entries:
-            line = line_of(logged)
-            if line is not None:
-                yield line
+    async with open_store(store_url) as store, aclosing(_records(store.journal, wanted, notify)) as records:
+        async for record in records:
+            yield record
 
 
 def _require_session(store: Inspector, session: str, *, follow: bool, notify: Callable[[str], None]) -> None:
@@ -126,18 +84,19 @@ def _require_session(store: Inspector, session: str, *, follow: bool, notify: Ca
         notify(f"there is no session {shown(session)} yet")
 
 
-async def _entries(journal: Journal, wanted: EventQuery, notify: Callable[[str], None]) -> AsyncGenerator[Logged, None]:
-    read = journal.subscribe if wanted.follow else journal.history
-    kind_prefix, after = wanted.kind or PREFIX, wanted.after
+async def _records(
+    journal: Journal, wanted: EventQuery, notify: Callable[[str], None]
+) -> AsyncGenerator[TopicRecord, None]:
+    after = wanted.after
     while True:
+        found = topic(
+            journal, session_id=wanted.session, kind_prefix=wanted.kind, after=after or 0, follow=wanted.follow
+        )
         try:
-            async with aclosing(read(session_id=wanted.session, kind_prefix=kind_prefix, after=after or 0)) as source:
-                async for logged in source:
-                    after = logged.sequence
-                    yield logged
-        except CursorLost as lost:
-            # This reader fell behind the writers and its buffer overflowed; the journal still has the events.
-            after = lost.seen
+            async with aclosing(found):
+                async for record in found:
+                    after = record.seq
+                    yield record
         except CursorExpired as expired:
             if after is not None:
                 raise

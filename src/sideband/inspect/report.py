@@ -1,16 +1,13 @@
-"""What the other modules of this package share: printable text and times, check results, and private files."""
+"""What the other modules of this package share: printable text, check results, and private files."""
 
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
 OWNER_ONLY: Final = 0o600
-# The end of the year 9999, the last moment that `datetime` can represent.
-LATEST_MS: Final = 253_402_300_799_999
 
 
 class CheckResult(NamedTuple):
@@ -25,12 +22,6 @@ class CheckResult(NamedTuple):
 def printable(text: str) -> str:
     """The text on one line, with control characters and other unprintable characters escaped."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def moment(ms: int, *, timespec: str = "milliseconds") -> str:
-    """Format milliseconds since the epoch as RFC 3339."""
-    found = datetime.fromtimestamp(max(0, min(ms, LATEST_MS)) / 1_000, UTC)
-    return found.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 @contextmanager

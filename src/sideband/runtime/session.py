@@ -4,7 +4,7 @@ import itertools
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import msgspec
@@ -18,17 +18,20 @@ from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode
 from sideband.core.state import Pending, SessionState, Waiting
 from sideband.core.surfaces import Surface
+from sideband.core.topic import TopicRecord
 from sideband.core.transcript import Transcript, Visibility, reminder_event
 from sideband.core.trust import IN_PROCESS, Grant, GrantField, Trust
+from sideband.core.updates import OPERATOR, Update, Viewer
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem
 from sideband.loop.hooks import HookRunner
 from sideband.loop.lease import HeldLease, acquire_lease
-from sideband.ports import Journal, Logged
+from sideband.ports import Journal
 from sideband.runtime.producer import Intake, Producer
 from sideband.runtime.registries import HOOKS
 from sideband.runtime.system import SystemClock
 from sideband.runtime.transcripts import ReminderOptions
+from sideband.runtime.updates import Sync, topic, updates, view
 
 if TYPE_CHECKING:
     from sideband.loop.agent import AgentRun
@@ -190,12 +193,17 @@ class Session:
             await run.finish()
         return True
 
-    async def events(self, *, kind_prefix: str = "", after: int = 0) -> AsyncGenerator[Logged, None]:
-        """The events of this session after a sequence number, past and future."""
-        logged = self.talk.journal.subscribe(session_id=self.id, kind_prefix=kind_prefix, after=after)
-        async with aclosing(logged):
-            async for entry in logged:
-                yield entry
+    def events(self, *, kind_prefix: str = "", after: int = 0) -> AsyncGenerator[TopicRecord, None]:
+        """The records of the topic of this session after a sequence number, past and future."""
+        return topic(self.talk.journal, session_id=self.id, kind_prefix=kind_prefix, after=after)
+
+    def updates(self, viewer: Viewer = OPERATOR, *, after: int = 0) -> AsyncGenerator[Update, None]:
+        """One update per event of this session after a cursor, past and future; see `sideband.runtime.updates`."""
+        return updates(self, viewer, after=after)
+
+    async def view(self, viewer: Viewer = OPERATOR) -> Sync:
+        """What the viewer may see of this session now, and the cursor that `updates` continue from."""
+        return await view(self, viewer)
 
     async def transcript(self) -> Transcript:
         """The conversation and its reminders as they stand now."""

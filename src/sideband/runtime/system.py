@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Callable
 from threading import Lock
@@ -13,7 +12,6 @@ _RANDOM_MASK: Final = (1 << _RANDOM_BITS) - 1
 _LOW_BITS: Final = 62
 _LOW_MASK: Final = (1 << _LOW_BITS) - 1
 _MS_MASK: Final = (1 << 48) - 1
-_UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 # The clock.
 
@@ -65,11 +63,6 @@ class Uuid7:
         ms, low = self._ms & _MS_MASK, self._tail & _LOW_MASK
         high = self._tail >> _LOW_BITS
         return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7{high:03x}-{0x8000 | low >> 48:04x}-{low & _MS_MASK:012x}"
-
-
-def uuid7_ms(identifier: str) -> int | None:
-    """The time of a UUIDv7, in milliseconds since the epoch; None for any other identifier."""
-    return int(identifier[:13].replace("-", ""), 16) if _UUID7.fullmatch(identifier) else None
 
 
 def random_bits(count: int) -> int:

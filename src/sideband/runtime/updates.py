@@ -1,0 +1,88 @@
+"""What a program is told of a session: its updates, the view that they continue, and the records of the topic."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from sideband.core import updates as core
+from sideband.core.errors import CursorLost
+from sideband.core.topic import Correlation, TopicRecord, correlated, correlation_of, publish
+from sideband.core.updates import OPERATOR, Update, UpdateKind, View, Viewer
+from sideband.ports import Journal, Logged
+
+if TYPE_CHECKING:
+    from sideband.runtime.session import Session
+
+
+class Sync(NamedTuple):
+    """What a viewer may see of a session, and the cursor that its updates continue from: state and cursor of one commit."""
+
+    view: View
+    cursor: int
+
+
+async def view(session: "Session", viewer: Viewer = OPERATOR) -> Sync:
+    """What the viewer may see now; `updates(session, viewer, after=sync.cursor)` continues it without gap or repeat."""
+    found = await session.talk.journal.read(session.id, partial(core.view, viewer=viewer))
+    return Sync(found.value, found.at)
+
+
+async def updates(session: "Session", viewer: Viewer = OPERATOR, *, after: int = 0) -> AsyncGenerator[Update, None]:
+    """The updates after a cursor that the viewer may see, past and future, from every process.
+
+    `CursorExpired` if the events after the cursor were pruned: ask for the `view` again and continue from its cursor.
+    """
+    held: Update | None = None
+    async with aclosing(_rows(session.talk.journal, session.id, after)) as rows:
+        async for row in rows:
+            update = core.update_of(row.event, viewer, cursor=row.sequence, time=row.time)
+            if held is not None:
+                # One reminder that replaces several has an event for each, and one update for all.
+                merged = core.joined(held, update)
+                if merged is None:
+                    yield held
+                held, update = None, merged or update
+            if update is not None and update.kind is UpdateKind.REMINDER_DEDUPED:
+                held = update
+            elif update is not None:
+                yield update
+    if held is not None:
+        yield held
+
+
+async def topic(
+    journal: Journal, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0, follow: bool = True
+) -> AsyncGenerator[TopicRecord, None]:
+    """The records of the topic after a sequence number, of one session or of all; with `follow`, the future ones too.
+
+    Task and agent come from the named records of each session.
+    """
+    known: dict[str, Correlation] = {}
+    # Events of all kinds are read, because those that set a named record are not part of the topic.
+    async with aclosing(_rows(journal, session_id, after, follow=follow)) as rows:
+        async for row in rows:
+            correlation = known.get(row.session_id)
+            if correlation is None:
+                entry = await journal.entry(row.session_id)
+                correlation = correlation_of(row.session_id, {} if entry is None else entry.records)
+            known[row.session_id] = correlation = correlated(correlation, row.event)
+            record = publish(row.event, correlation, seq=row.sequence, time=row.time)
+            if record is not None and record.kind.startswith(kind_prefix):
+                yield record
+
+
+async def _rows(
+    journal: Journal, session_id: str | None, after: int, *, follow: bool = True
+) -> AsyncGenerator[Logged, None]:
+    """The rows of the journal after a sequence; a reader that was too slow for the writers continues where it was."""
+    seen, read = after, journal.subscribe if follow else journal.history
+    while True:
+        try:
+            async with aclosing(read(session_id=session_id, after=seen)) as rows:
+                async for row in rows:
+                    seen = row.sequence
+                    yield row
+        except CursorLost:
+            continue
+        return
