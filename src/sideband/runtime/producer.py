@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from sideband.loop.conversation import Conversation
     from sideband.runtime.session import Session
 
+# Protocols import the replies from here, because they may not import the decisions.
+__all__ = ["RECORD_SECONDS", "Accepted", "Intake", "Producer", "RevokeStatus"]
+
 # The refusals of one sender in one session are recorded at most once in this time, as one event with their count.
 RECORD_SECONDS: Final = 1.0
 

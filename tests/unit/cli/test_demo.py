@@ -99,10 +99,11 @@ def test_every_kind_of_ending_that_a_reminder_can_choose_is_shown(lifecycle: str
 def test_a_receipt_names_the_turns_whose_requests_show_the_reminder(lifecycle: str) -> None:
     requests = [part.split("└")[0] for part in lifecycle.split("┌ request of turn ")[1:]]
     bodies = {
-        "newer file change": "src/auth.py changed again; re-read it.",
+        "newer file change": "auth.py changed again; re-read it.",
         "build status": "cargo check failed after the last edit.",
         "policy": "This repository blocks force-pushes to main.",
-        "interrupt": "src/auth.py is being edited by the user; do not write it now.",
+        "interrupt": "auth.py is being edited by the user; do not write it now.",
+        "loose remark": "The linter is slow today.",
     }
     shown = {row[0]: row[1] for row in receipts(lifecycle)}
     for label, body in bodies.items():
