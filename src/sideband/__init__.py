@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from sideband.core.reminder import Source as Source
     from sideband.core.seams import Mode as Mode
     from sideband.core.seams import Seam as Seam
+    from sideband.core.surfaces import Surface as Surface
     from sideband.core.transcript import Transcript as Transcript
     from sideband.core.transcript import TranscriptEvent as TranscriptEvent
+    from sideband.core.trust import Provenance as Provenance
+    from sideband.core.trust import Trust as Trust
     from sideband.loop.agent import AgentRun as AgentRun
     from sideband.loop.receipts import with_audit_log as with_audit_log
     from sideband.loop.run import LoopEvent as LoopEvent
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from sideband.runtime.agents import spawn as spawn
     from sideband.runtime.eventlog import EventLog as EventLog
     from sideband.runtime.facts import store_fact as store_fact
+    from sideband.runtime.producer import Accepted as Accepted
+    from sideband.runtime.producer import Producer as Producer
     from sideband.runtime.registries import clear_hooks as clear_hooks
     from sideband.runtime.registries import clear_reminder_providers as clear_reminder_providers
     from sideband.runtime.registries import register_persona_hook as register_persona_hook
@@ -66,6 +71,7 @@ if TYPE_CHECKING:
     from sideband.tools.workspace import workspace_tools as workspace_tools
 
 _HOMES = {
+    "Accepted": "sideband.runtime.producer",
     "AgentRun": "sideband.loop.agent",
     "EventLog": "sideband.runtime.eventlog",
     "Fact": "sideband.recall.facts",
@@ -78,7 +84,9 @@ _HOMES = {
     "Mode": "sideband.core.seams",
     "ModelError": "sideband.ports",
     "MountedRoot": "sideband.providers.context",
+    "Producer": "sideband.runtime.producer",
     "Propagate": "sideband.core.reminder",
+    "Provenance": "sideband.core.trust",
     "ProviderContext": "sideband.providers.context",
     "Reminder": "sideband.core.reminder",
     "ReminderError": "sideband.core.errors",
@@ -90,11 +98,13 @@ _HOMES = {
     "Source": "sideband.core.reminder",
     "Store": "sideband.runtime.store",
     "StoreOptions": "sideband.runtime.store",
+    "Surface": "sideband.core.surfaces",
     "ToolCall": "sideband.core.messages",
     "ToolOutput": "sideband.ports",
     "ToolStatus": "sideband.core.messages",
     "Transcript": "sideband.core.transcript",
     "TranscriptEvent": "sideband.core.transcript",
+    "Trust": "sideband.core.trust",
     "Usage": "sideband.core.events",
     "Worker": "sideband.loop.subagent",
     "WorkspaceAnchor": "sideband.providers.context",
