@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sideband.loop.subagent import Resumption as Resumption
     from sideband.loop.subagent import Worker as Worker
     from sideband.ports import ModelError as ModelError
+    from sideband.ports import SessionEntry as SessionEntry
     from sideband.ports import ToolOutput as ToolOutput
     from sideband.providers.context import MountedRoot as MountedRoot
     from sideband.providers.context import ProviderContext as ProviderContext
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from sideband.runtime.registries import register_step_hook as register_step_hook
     from sideband.runtime.registries import register_tool_hook as register_tool_hook
     from sideband.runtime.session import Session as Session
+    from sideband.runtime.store import SessionPage as SessionPage
     from sideband.runtime.store import Store as Store
     from sideband.runtime.store import StoreOptions as StoreOptions
     from sideband.runtime.store import open_store as open_store
@@ -95,6 +97,8 @@ _HOMES = {
     "RoleHint": "sideband.core.reminder",
     "Seam": "sideband.core.seams",
     "Session": "sideband.runtime.session",
+    "SessionEntry": "sideband.ports",
+    "SessionPage": "sideband.runtime.store",
     "Source": "sideband.core.reminder",
     "Store": "sideband.runtime.store",
     "StoreOptions": "sideband.runtime.store",

@@ -1,18 +1,24 @@
-"""Stores by URL: `open_store`, its options, and the `Store` that holds sessions by name."""
+"""Stores by URL: `open_store`, its options, and the `Store`, in which sessions are begun, found, listed and deleted."""
 
 import asyncio
-from collections.abc import Callable, Container, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, TypeAlias, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
-from sideband.core.errors import InvalidOption, StoreClosed, StoreRefused, shown
+import msgspec
+
+from sideband.core import turn
+from sideband.core.errors import InvalidOption, NotStorable, SessionBusy, StoreClosed, StoreRefused, shown
 from sideband.core.limits import DEFAULT_LIMITS, Bound, Limits
-from sideband.ports import Clock, Journal
+from sideband.core.messages import Message
+from sideband.core.state import Decided, SessionState
+from sideband.ports import NO_RECORDS, Clock, Journal, SessionEntry
 from sideband.runtime.producer import Intake
 from sideband.runtime.session import Session
 from sideband.runtime.system import SystemClock, new_id
 from sideband.store.cache import AT_HAND, SessionCache
-from sideband.store.codec import check_name
+from sideband.store.codec import check_name, check_record_name
 from sideband.store.memory import MemoryStore
 
 
@@ -65,6 +71,16 @@ def read_options(options: StoreOptions) -> Mapping[str, Any]:
 Opening: TypeAlias = Callable[[], Coroutine[Any, Any, Journal]]
 
 NEEDS_PSYCOPG: Final = "a PostgreSQL store needs psycopg, which is not installed: pip install 'sideband[postgres]'"
+
+
+class SessionPage(NamedTuple):
+    """Sessions of a store, newest first.
+
+    Pass `next_before` to `Store.sessions` as `before` to get the page after this one; None if this is the last page.
+    """
+
+    sessions: tuple[SessionEntry, ...]
+    next_before: int | None
 
 
 class Store:
@@ -120,27 +136,174 @@ class Store:
         self._sessions.clear()
         await journal.close()
 
+    # Sessions.
+
     async def session(self, session_id: str | None = None) -> Session:
-        """The session with this name, created if there is none; without a name, a new session."""
-        name = session_id or self.new_id()
+        """The session with this name, created if there is none; without a name, a new session.
+
+        A session that has no event yet is not listed. One that was deleted is begun again.
+        """
+        session = await self._hold(session_id or self.new_id())
+        if session.talk.state.deleted:
+            await session.talk.write(partial(turn.begin, attributes={}))
+        return session
+
+    async def begin(
+        self,
+        session_id: str | None = None,
+        *,
+        attributes: Mapping[str, Any] = MappingProxyType({}),
+        messages: Sequence[Mapping[str, Any]] = (),
+    ) -> Session:
+        """Begin a session with these named records and messages; `InvalidOption` if there is one of this name.
+
+        The session is durable and listed when this returns. A record with the value None is left out, and a message
+        without an `id` gets one.
+        """
+        begun = partial(turn.begin, attributes=_read_attributes(attributes), messages=self._read_messages(messages))
+        session = await self._hold(session_id or self.new_id())
+        if not await session.talk.write(begun):
+            raise InvalidOption(
+                f"there is a session {shown(session.id)} already; choose another id, or get it with find()",
+                field="session_id",
+                value=session.id,
+            )
+        return session
+
+    async def find(self, session_id: str) -> Session | None:
+        """The session with this name; None if there is none. This creates nothing."""
+        check_name(session_id)
+        journal = await self._opened()
+        return None if await journal.entry(session_id) is None else await self._hold(session_id)
+
+    async def sessions(
+        self, *, records: Mapping[str, str] = NO_RECORDS, before: int | None = None, limit: int = 100
+    ) -> SessionPage:
+        """One page of the sessions, those that were begun last first.
+
+        With `records`, only sessions that have all these named records with these values. `before` is `next_before` of
+        the page before (None: the first page), and `limit` the number of sessions on a page.
+        """
+        _check_records(records)
+        Bound(1, optional=True).check("before", before)
+        Bound(1).check("limit", limit)
+        journal = await self._opened()
+        # One more than the page has, to know whether there is a next page.
+        found = await journal.sessions(records=records, before=before, limit=limit + 1)
+        page = tuple(found[:limit])
+        return SessionPage(page, page[-1].begun if len(found) > limit else None)
+
+    async def delete(self, session_id: str) -> bool:
+        """End a session and delete all its content; return False if there is no such session.
+
+        `SessionBusy` if a process runs the session.
+        """
+        check_name(session_id)
+        journal = await self._opened()
+        session = await self.find(session_id)
+        was_there = session is not None and await session.talk.write(partial(_delete, session_id))
+        # Even if it was deleted before, because the process that did so may have died before it pruned the journal.
+        await journal.prune(session_id)
+        if was_there:
+            self._sessions.discard(session_id)
+        return was_there
+
+    async def _hold(self, name: str) -> Session:
+        """The handle of a session, which is loaded if it is not in memory."""
         check_name(name)
+        journal = await self._opened()
+        hold = await journal.open(name)
         session = self._sessions.get(name)
         if session is None:
-            journal = await self._opened()
-            hold = await journal.open(name)
-            # Another task may have opened the session meanwhile.
-            session = self._sessions.get(name)
-            if session is None:
-                session = Session(journal, name, new_id=self.new_id, limits=self.limits, intake=self._intake)
-                session.talk.hold = hold
-                self._sessions.add(name, session)
+            session = Session(journal, name, new_id=self.new_id, limits=self.limits, intake=self._intake)
+            session.talk.hold = hold
+            self._sessions.add(name, session)
         return session
+
+    def _read_messages(self, messages: object) -> tuple[Message, ...]:
+        """The messages as the journal returns them, each with an id."""
+        if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+            raise InvalidOption(
+                f"messages must be a list of messages, not {shown(messages)}", field="messages", value=messages
+            )
+        read = [_read_message(place, message) for place, message in enumerate(messages)]
+        return tuple(message if "id" in message else {**message, "id": self.new_id()} for message in read)
 
     async def _opened(self) -> Journal:
         async with self._lock:
             if self._journal is None and self._opening is not None:
                 self._journal = await self._opening()
         return self.journal
+
+
+def _delete(session_id: str, state: SessionState) -> Decided[bool]:
+    if state.attended:
+        raise SessionBusy(
+            f"session {shown(session_id)} is being run; cancel the run and wait for its end before you delete it",
+            field="session",
+            value=session_id,
+        )
+    return turn.delete(state)
+
+
+# Values that the caller chooses: refused before anything is committed, with the name of what is wrong.
+
+
+def _as_json(value: object, what: str, field: str) -> Any:  # noqa: ANN401 - JSON
+    """The value as the journal returns it."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidOption(f"{what} cannot be written as JSON: {error}", field=field, value=value) from None
+
+
+def _read_attributes(attributes: object) -> dict[str, Any]:
+    if not isinstance(attributes, Mapping):
+        raise InvalidOption(
+            f"attributes must be a mapping of names to values, not {shown(attributes)}",
+            field="attributes",
+            value=attributes,
+        )
+    for name in attributes:
+        _check_record_name(name, "attributes")
+    read = {name: _as_json(value, f"the attribute {shown(name)}", "attributes") for name, value in attributes.items()}
+    return {name: value for name, value in read.items() if value is not None}
+
+
+def _check_record_name(name: object, field: str) -> None:
+    try:
+        check_record_name(name)
+    except NotStorable as error:
+        raise InvalidOption(str(error), field=field, value=name) from None
+
+
+def _check_records(records: object) -> None:
+    if not isinstance(records, Mapping):
+        raise InvalidOption(
+            f"records must be a mapping of names to strings, not {shown(records)}", field="records", value=records
+        )
+    for name, value in records.items():
+        _check_record_name(name, "records")
+        if not isinstance(value, str):
+            raise InvalidOption(
+                f"sessions are looked up by strings; the record {shown(name)} cannot be {shown(value)}",
+                field="records",
+                value=value,
+            )
+
+
+def _read_message(place: int, message: object) -> Message:
+    what = f"message {place}"
+    read = _as_json(message, what, "messages")
+    if not isinstance(read, dict) or not isinstance(read.get("role"), str) or "content" not in read:
+        raise InvalidOption(
+            f"{what} must be an object with 'role' and 'content', not {shown(message)}", field="messages", value=message
+        )
+    if not isinstance(read.get("id", ""), str):
+        raise InvalidOption(
+            f"the id of {what} must be a string, not {shown(read['id'])}", field="messages", value=message
+        )
+    return read
 
 
 def open_store(url: str = "memory:", *, limits: Limits = DEFAULT_LIMITS, **options: Unpack[StoreOptions]) -> Store:

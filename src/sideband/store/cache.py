@@ -48,6 +48,11 @@ class SessionCache(Generic[_Item]):
         self._keep(name, item)
         return item
 
+    def discard(self, name: str) -> None:
+        """Remove the item of this name, if there is one; references to it stay valid."""
+        self._kept.pop(name, None)
+        self._known.pop(name, None)
+
     def clear(self) -> None:
         self._kept.clear()
         self._known.clear()

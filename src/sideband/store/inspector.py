@@ -10,11 +10,12 @@ import msgspec
 
 from sideband.core import snapshot
 from sideband.core.apply import fold
-from sideband.core.errors import StoreError
-from sideband.core.events import Event
+from sideband.core.errors import StoreError, shown
+from sideband.core.events import Deleted, Event, Queued
+from sideband.core.inbox import Receipt, receipt_of
 from sideband.core.snapshot import UnknownSnapshot
 from sideband.core.state import SessionState
-from sideband.store.codec import WORDS, decode_event
+from sideband.store.codec import WORDS, decode_event, decode_receipt, encode_value, indexed
 from sideband.store.replica import MISFITS
 
 
@@ -36,9 +37,15 @@ class LeaseRow(NamedTuple):
 
 
 class StoredSession(NamedTuple):
-    """What the store holds of one session; `snapshot_at` is 0 without a snapshot, `lease` None without a lease."""
+    """What the store holds of one session; `snapshot_at` is 0 without a snapshot, `lease` None without a lease.
+
+    `begun` is the sequence of its first event in the list of sessions, and `begun_at` the time of that event; both are 0
+    if the session is not listed, because it has no event or was deleted.
+    """
 
     session_id: str
+    begun: int = 0
+    begun_at: int = 0
     events: int = 0
     last: int = 0
     last_word: str = ""
@@ -52,6 +59,21 @@ class JournalEntry(NamedTuple):
 
     sequence: int
     word: str
+    body: bytes
+    is_whole: bool
+    time: int = 0
+
+
+class KeptRecord(NamedTuple):
+    """A named record: its value as JSON, and the key by which its session can be looked up (None: it cannot)."""
+
+    value: str
+    key: str | None
+
+
+class KeptReceipt(NamedTuple):
+    """A receipt; `is_whole` says whether its checksum is right."""
+
     body: bytes
     is_whole: bool
 
@@ -95,6 +117,12 @@ class Inspector(Protocol):
 
     def entries(self, session_id: str, *, after: int = 0) -> Iterator[JournalEntry]:
         """The rows of a session after a sequence."""
+
+    def records(self, session_id: str) -> Mapping[str, KeptRecord]:
+        """The rows of its named records, by their names."""
+
+    def receipts(self, session_id: str) -> Mapping[str, KeptReceipt]:
+        """The rows of its receipts, by the ids that the callers chose."""
 
     def close(self) -> None: ...
 
@@ -156,15 +184,70 @@ def _differences(store: Inspector, stored: StoredSession, *, from_start: bool) -
     states = [(SessionState(), 0)] if from_start else []
     if kept is not None:
         states.append((_decoded(kept), kept.sequence))
+    tables = _ExpectedTables()
     for entry in store.entries(stored.session_id):
+        event = _event(entry)
         for state, after in states:
             if entry.sequence > after:
-                _add(state, entry)
+                _change(state, entry, event)
+        tables.add(entry, event)
     # If the journal was pruned, snapshot and tail are all there is, and there is nothing to compare them with.
     known = [_known(state) for state, _ in states]
     for other in known[1:]:
         if wrong := [name for name, value in other.items() if value != known[0][name]]:
             yield f"its snapshot at {stored.snapshot_at} is not what its journal says: {', '.join(wrong)} differ"
+    yield from tables.differences(store, stored, states[0][0] if states else SessionState(), from_start=from_start)
+
+
+class _ExpectedTables:
+    """What the rows of a journal say about the other tables."""
+
+    def __init__(self) -> None:
+        self._begun = self._begun_at = 0
+        self._receipts: dict[str, Receipt] = {}
+
+    def add(self, entry: JournalEntry, event: Event) -> None:
+        if isinstance(event, Deleted):
+            self._begun = self._begun_at = 0
+            self._receipts = {}
+            return
+        if not self._begun:
+            self._begun, self._begun_at = entry.sequence, entry.time
+        if isinstance(event, Queued) and event.item.caller_id is not None:
+            receipt = receipt_of(event.item)
+            if receipt is not None:
+                self._receipts[event.item.caller_id] = receipt
+
+    def differences(
+        self, store: Inspector, stored: StoredSession, state: SessionState, *, from_start: bool
+    ) -> Iterator[str]:
+        """The rows of the session that are not as expected; the first events and receipts of a pruned one are unknown."""
+        if state.exists != bool(stored.begun):
+            yield (
+                "it is not in the list of sessions"
+                if state.exists
+                else "it is in the list of sessions without an event"
+            )
+        elif from_start and (stored.begun, stored.begun_at) != (self._begun, self._begun_at):
+            yield f"the list of sessions says that it was begun at {stored.begun}, and its first row is {self._begun}"
+        records = store.records(stored.session_id)
+        expected = {name: KeptRecord(encode_value(value), indexed(value)) for name, value in state.records.items()}
+        if wrong := sorted(name for name in {*records, *expected} if records.get(name) != expected.get(name)):
+            yield f"its records are not what its journal says: {', '.join(map(shown, wrong))} differ"
+        yield from self._wrong_receipts(store.receipts(stored.session_id), from_start=from_start)
+
+    def _wrong_receipts(self, kept: Mapping[str, KeptReceipt], *, from_start: bool) -> Iterator[str]:
+        for caller_id, receipt in kept.items():
+            if not receipt.is_whole:
+                yield f"its receipt {shown(caller_id)} was changed"
+            elif caller_id not in self._receipts and from_start:
+                yield f"its receipt {shown(caller_id)} is of no row of its journal"
+        for caller_id, expected in self._receipts.items():
+            found = kept.get(caller_id)
+            if found is None:
+                yield f"its receipt {shown(caller_id)} is missing"
+            elif found.is_whole and decode_receipt(found.body) != expected:
+                yield f"its receipt {shown(caller_id)} is not what its journal says"
 
 
 def _decoded(kept: KeptSnapshot) -> SessionState:
@@ -218,12 +301,22 @@ def stored_sessions(
     snapshots: Mapping[str, int],
     pruned: Mapping[str, int],
     leases: Mapping[str, LeaseRow],
+    begun: Mapping[str, tuple[int, int]],
 ) -> list[StoredSession]:
-    """Every session that has rows, a snapshot, pruned rows or a lease."""
-    logged = {name: StoredSession(name, events, last, word) for name, events, last, word in counted}
-    return [
-        logged.get(name, StoredSession(name))._replace(
-            snapshot_at=snapshots.get(name, 0), pruned_through=pruned.get(name, 0), lease=leases.get(name)
+    """Every session that has rows, a snapshot, pruned rows or a lease, or is in the list."""
+    logged = {
+        name: StoredSession(name, events=events, last=last, last_word=word) for name, events, last, word in counted
+    }
+    stored = []
+    for name in sorted({*logged, *snapshots, *pruned, *leases, *begun}):
+        first, first_at = begun.get(name, (0, 0))
+        stored.append(
+            logged.get(name, StoredSession(name))._replace(
+                begun=first,
+                begun_at=first_at,
+                snapshot_at=snapshots.get(name, 0),
+                pruned_through=pruned.get(name, 0),
+                lease=leases.get(name),
+            )
         )
-        for name in sorted({*logged, *snapshots, *pruned, *leases})
-    ]
+    return stored

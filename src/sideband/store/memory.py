@@ -16,7 +16,7 @@ import msgspec
 from sideband.core import snapshot
 from sideband.core.apply import fold
 from sideband.core.errors import CursorExpired, LeaseLost, SessionBusy, shown
-from sideband.core.events import Event, Queued
+from sideband.core.events import Deleted, Queued
 from sideband.core.inbox import Receipt, receipt_of
 from sideband.core.state import Decision, SessionState, ValueT
 from sideband.ports import NO_RECORDS, AsOf, Lease, Logged, SessionEntry
@@ -114,9 +114,7 @@ class MemoryStore:
     ) -> ValueT:
         """Run the decision and apply its events, all or nothing; see `Journal.commit`."""
         state = self.state(session_id)
-        if receipts:
-            known = self._receipts.get(session_id, {})
-            state.receipts = {caller_id: known.get(caller_id) for caller_id in receipts}
+        state.receipts = self._named(session_id, receipts) if receipts else {}
         if lease is not None and self._leases.get(session_id) is lease:
             state.attended = True
         elif lease is not None or self._leases:
@@ -134,26 +132,29 @@ class MemoryStore:
             journal, start, now = self.journal, len(self.journal), self._now_ms()
             for sequence, event in enumerate(events, start + self._gone + 1):
                 journal.append(Logged(sequence=sequence, session_id=session_id, event=event, time=now))
-            self._list(session_id, journal[start], exists=state.exists)
-            if receipts:
-                self._keep_receipts(session_id, events)
+            self._tabulate(session_id, journal[start:])
             self._feed.pass_on(journal[start:])
             if len(journal) > self._tidy_at:
                 self._tidy()
         return value
 
-    def _list(self, session_id: str, first: Logged, *, exists: bool) -> None:
-        listing = self._listed.get(session_id)
-        if not exists:
-            self._listed.pop(session_id, None)
-            self._receipts.pop(session_id, None)
-        elif listing is None:
-            self._listed[session_id] = _Listing(first.sequence, first.time, first.time)
-        else:
-            listing.changed_at = first.time
+    def _named(self, session_id: str, caller_ids: Sequence[str]) -> dict[str, Receipt | None]:
+        known = self._receipts.get(session_id, {})
+        return {caller_id: known.get(caller_id) for caller_id in caller_ids}
 
-    def _keep_receipts(self, session_id: str, events: Iterable[Event]) -> None:
-        for event in events:
+    def _tabulate(self, session_id: str, entries: Iterable[Logged]) -> None:
+        """Note what these events change in the list of sessions and the receipts."""
+        for entry in entries:
+            event = entry.event
+            if isinstance(event, Deleted):
+                self._listed.pop(session_id, None)
+                self._receipts.pop(session_id, None)
+                continue
+            listing = self._listed.get(session_id)
+            if listing is None:
+                self._listed[session_id] = _Listing(entry.sequence, entry.time, entry.time)
+            else:
+                listing.changed_at = entry.time
             if isinstance(event, Queued) and event.item.caller_id is not None:
                 receipt = receipt_of(event.item)
                 if receipt is not None:

@@ -5,12 +5,13 @@ on it, so it is ahead of the journal until the commit is made. The event loop re
 commit and is never rolled back.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sideband.core import snapshot
 from sideband.core.apply import apply, fold
 from sideband.core.errors import StoreDamaged, StoreNewer
+from sideband.core.inbox import Receipt
 from sideband.core.state import Decision, SessionState, ValueT
 from sideband.ports import Logged
 from sideband.store.codec import EncodedEvent, encode_event
@@ -93,13 +94,15 @@ class Replica:
         except MISFITS:
             self.forget()
 
-    def decide(self, decide: Decision[ValueT], *, attended: bool) -> tuple[Sequence[EncodedEvent], ValueT]:
+    def decide(
+        self, decide: Decision[ValueT], *, attended: bool, receipts: Mapping[str, Receipt | None]
+    ) -> tuple[Sequence[EncodedEvent], ValueT]:
         """Run a decision and apply its events to `ahead`, inside the open transaction.
 
         If the events cannot be applied, the session has to be loaded again.
         """
         ahead = self.ahead
-        ahead.attended = attended
+        ahead.attended, ahead.receipts = attended, receipts
         events, value = decide(ahead)
         encoded = [*map(encode_event, events)]
         try:
@@ -117,6 +120,11 @@ class Replica:
         """Discard `ahead` after a failed transaction; the session has to be loaded again."""
         self._ahead, self.is_loaded = None, False
         self.at = 0
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the session never had an event, so that there is nothing to take a snapshot of."""
+        return not (self.ahead.exists or self.ahead.deleted)
 
     def snapshot(self) -> bytes:
         """The encoded state at sequence `at`."""

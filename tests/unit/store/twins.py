@@ -218,7 +218,9 @@ class Sender:
     async def send(self, draft: Draft, *, session_id: str = "s", limits: Limits = DEFAULT_LIMITS) -> Accepted:
         new_id = self.new_id()
         accepted = await self.store.commit(
-            session_id, lambda state: accept(state, draft, self.provenance, new_id=new_id, limits=limits)
+            session_id,
+            lambda state: accept(state, draft, self.provenance, new_id=new_id, limits=limits),
+            receipts=() if draft.caller_id is None else (draft.caller_id,),
         )
         self.answers.append(accepted)
         return self.answers[-1]

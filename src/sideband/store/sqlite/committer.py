@@ -10,20 +10,21 @@ from weakref import WeakValueDictionary
 import apsw
 
 from sideband.core.errors import CursorExpired, OutcomeUnknown, StoreDamaged, StoreError
-from sideband.core.state import SessionState
-from sideband.ports import Lease, Logged
+from sideband.core.inbox import Receipt
+from sideband.core.state import SessionState, ValueT
+from sideband.ports import AsOf, Lease, Logged
 from sideband.store.batch import Batch, CommitAnswer, NewRow, Order, Standing
 from sideband.store.codec import checksum
 from sideband.store.feed import Gap
 from sideband.store.replica import Loaded, Replica, RestoredSession
 from sideband.store.settings import SqliteSettings
-from sideband.store.sqlite import file, lease, schema, wal
+from sideband.store.sqlite import file, lease, schema, tables, wal
 from sideband.store.sqlite.doorbell import Doorbell
 from sideband.store.sqlite.file import connect
 from sideband.store.sqlite.lease import Term, Terms
 from sideband.store.sqlite.reader import SqliteReader
 
-_INSERT: Final = "INSERT INTO journal (sequence, session_id, word, checksum, body) VALUES (?, ?, ?, ?, ?)"
+_INSERT: Final = "INSERT INTO journal (sequence, session_id, word, checksum, body, time) VALUES (?, ?, ?, ?, ?, ?)"
 # The log is checkpointed into the file when it has this many pages.
 WAL_PAGES: Final = 1_000
 # The leases of this many sessions are cached; then the cache is emptied.
@@ -203,10 +204,13 @@ class SqliteCommitter:
             # Loading takes long, so it is done before the transaction blocks other processes.
             unreadable = self._load_all(orders)
             with self._transaction():
-                batch = Batch(self.horizon, partial(self._standing, self._now_ms()))
+                now = self._now_ms()
+                batch = Batch(self.horizon, partial(self._standing, now), self._receipts, time=now)
                 batch.run(orders, unreadable)
                 if batch.rows:
-                    self._connection.executemany(_INSERT, map(_bound, batch.rows))
+                    self._connection.executemany(_INSERT, (_bound(row, now) for row in batch.rows))
+                if batch.changes:
+                    tables.write(self._connection, batch.changes, time=now)
         except StoreError as error:
             if batch is None:
                 return SqliteRound(self.delivery([CommitAnswer(order, error=error) for order in orders]))
@@ -214,9 +218,7 @@ class SqliteCommitter:
         else:
             batch.settle()
             self.horizon = batch.last
-            self._news += tuple(
-                [Logged(sequence=row.sequence, session_id=row.session_id, event=row.record.event) for row in batch.rows]
-            )
+            self._news += tuple(batch.logged())
         return SqliteRound(self.delivery(batch.answers), batch.postponed, batch.replicas if batch.rows else ())
 
     def _load_all(self, orders: Sequence[Order]) -> Mapping[Replica, StoreError]:
@@ -241,6 +243,22 @@ class SqliteCommitter:
                 # As a StoreError it fails this order only, not the whole batch.
                 raise schema.refusal(error, self._path) from error
         return Standing(term.token, term.expires_at > now)
+
+    def _receipts(self, session_id: str, caller_ids: Sequence[str]) -> Mapping[str, Receipt]:
+        try:
+            return self._reader.receipts(session_id, caller_ids)
+        except schema.UNREADABLE as error:
+            # As a StoreError it fails this order only, not the whole batch.
+            raise schema.refusal(error, self._path) from error
+
+    def read(self, replica: Replica, look: Callable[[SessionState], ValueT]) -> AsOf[ValueT]:
+        """What `look` returns for the newest state of a session, and the sequence up to which that is complete."""
+        with self._usable():
+            self._catch_up()
+            if not replica.is_loaded:
+                self._load(replica)
+        # A session that was loaded just now may have events that are not taken in yet.
+        return AsOf(look(replica.ahead), max(self.horizon, replica.at))
 
     # Leases.
 
@@ -311,12 +329,12 @@ class SqliteCommitter:
             self._catch_up()
             if not replica.is_loaded:
                 self._load(replica)
-        return self._snap(replica, keep=keep)
+        return 0 if replica.is_blank else self._snap(replica, keep=keep)
 
 
-def _bound(row: NewRow) -> tuple[int, str, str, int, bytes]:
+def _bound(row: NewRow, time: int) -> tuple[int, str, str, int, bytes, int]:
     sequence, session_id, entry = row.sequence, row.session_id, row.record
-    return sequence, session_id, entry.word, checksum(sequence, session_id, entry.body), entry.body
+    return sequence, session_id, entry.word, checksum(sequence, session_id, entry.body, time), entry.body, time
 
 
 def _write_snapshot(connection: apsw.Connection, session_id: str, sequence: int, body: bytes) -> None:
@@ -342,6 +360,11 @@ def _delete_rows(connection: apsw.Connection, session_id: str, *, keep: int) -> 
     ).get
     if newest_to_go is None:
         return 0
+    connection.execute(
+        "UPDATE session SET changed_at = coalesce((SELECT time FROM journal WHERE session_id = ?1 AND sequence <= ?2 "
+        "ORDER BY sequence DESC LIMIT 1), changed_at) WHERE session_id = ?1",
+        (session_id, newest_to_go),
+    )
     connection.execute("DELETE FROM journal WHERE session_id = ? AND sequence <= ?", (session_id, newest_to_go))
     gone = connection.changes()
     if gone:

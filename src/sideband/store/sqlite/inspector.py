@@ -8,9 +8,11 @@ from typing import Any, Final, Self
 import apsw
 
 from sideband.core.errors import StoreRefused
-from sideband.store.codec import is_as_written
+from sideband.store.codec import is_as_written, receipt_sum
 from sideband.store.inspector import (
     JournalEntry,
+    KeptReceipt,
+    KeptRecord,
     KeptSnapshot,
     LeaseRow,
     Missing,
@@ -31,6 +33,7 @@ FROM (SELECT session_id, count(*) AS events, max(sequence) AS last FROM journal 
 JOIN journal ON journal.sequence = held.last
 """
 _SNAPSHOTS: Final = "SELECT session_id, sequence, pruned_through FROM snapshot"
+_BEGUN: Final = "SELECT session_id, begun, begun_at FROM session"
 _LEASES: Final = "SELECT session_id, holder, token, expires_at, address FROM lease"
 _GAPS: Final = """
 SELECT before + 1, sequence - 1
@@ -123,11 +126,13 @@ class SqliteInspector:
             snapshots = self._typed("snapshot", connection.execute(_SNAPSHOTS), str, int, int)
             leases = self._typed("lease", connection.execute(_LEASES), str, str, int, int, str)
             counted = self._typed("journal", connection.execute(_COUNTED), str, int, int, str)
+            begun = self._typed("session", connection.execute(_BEGUN), str, int, int)
             return stored_sessions(
                 counted,
                 {name: sequence for name, sequence, _ in snapshots},
                 {name: pruned for name, _, pruned in snapshots if pruned},
                 {name: self._lease(*lease) for name, *lease in leases if lease[0]},
+                {name: (first, first_at) for name, first, first_at in begun},
             )
 
     def _typed(self, table: str, rows: Iterable[Any], *types: type) -> list[Any]:
@@ -153,12 +158,30 @@ class SqliteInspector:
 
     def entries(self, session_id: str, *, after: int = 0) -> Iterator[JournalEntry]:
         with self._reading() as connection:
-            for sequence, word, expected, body in connection.execute(
-                "SELECT sequence, word, checksum, body FROM journal "
+            for sequence, word, expected, body, time in connection.execute(
+                "SELECT sequence, word, checksum, body, time FROM journal "
                 "WHERE session_id = ? AND sequence > ? ORDER BY sequence",
                 (session_id, after),
             ):
-                yield JournalEntry(sequence, word, body, is_whole=is_as_written(sequence, session_id, expected, body))
+                is_whole = is_as_written(sequence, session_id, expected, body, time)
+                yield JournalEntry(sequence, word, body, is_whole, time)
+
+    def records(self, session_id: str) -> Mapping[str, KeptRecord]:
+        with self._reading() as connection:
+            rows = connection.execute("SELECT name, value, key FROM record WHERE session_id = ?", (session_id,))
+            return {name: KeptRecord(value, key) for name, value, key in rows}
+
+    def receipts(self, session_id: str) -> Mapping[str, KeptReceipt]:
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT caller_id, checksum, body FROM receipt WHERE session_id = ?", (session_id,)
+            )
+            return {
+                caller_id: KeptReceipt(
+                    body, isinstance(body, bytes) and receipt_sum(session_id, caller_id, body) == expected
+                )
+                for caller_id, expected, body in rows
+            }
 
     @property
     def _log(self) -> Path:

@@ -1,19 +1,34 @@
-"""Reading a SQLite store: sessions, pages of the journal, and new events of other processes. Every row is checked."""
+"""Reading a SQLite store: sessions and their list, receipts, and pages of the journal. Every row is checked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 import apsw
 
 from sideband.core.errors import CursorExpired
-from sideband.ports import Logged
-from sideband.store.codec import decode_event, is_as_written, words_of
+from sideband.core.inbox import Receipt
+from sideband.ports import Logged, SessionEntry
+from sideband.store.codec import decode_event, decode_receipt, is_as_written, receipt_sum, words_of
 from sideband.store.feed import PAGE_EVENTS, EventFilter, Span
 from sideband.store.replica import Loaded
 from sideband.store.sqlite.schema import damaged
+from sideband.store.tables import read_entry
 
-_COLUMNS: Final = "SELECT sequence, session_id, checksum, body FROM journal"
+_COLUMNS: Final = "SELECT sequence, session_id, checksum, body, time FROM journal"
+_ENTRIES: Final = """
+SELECT session.session_id, session.begun, session.begun_at,
+    coalesce(
+        (SELECT time FROM journal WHERE journal.session_id = session.session_id ORDER BY sequence DESC LIMIT 1),
+        session.changed_at
+    ),
+    (SELECT json_group_object(name, json(value)) FROM record WHERE record.session_id = session.session_id)
+FROM session
+"""
+_WITH_RECORD: Final = """
+JOIN record AS record_{0}
+ON record_{0}.session_id = session.session_id AND record_{0}.name = ? AND record_{0}.key = ?
+"""
 # The largest integer of SQLite, as an upper bound that excludes no row.
 _END: Final = 2**63 - 1
 
@@ -121,12 +136,51 @@ class SqliteReader:
             raise damaged(self._path, "pruned_through of a snapshot was changed")
         return pruned
 
-    def _logged(self, row: tuple[int, str, int, bytes]) -> Logged:
-        sequence, session_id, expected, body = row
-        if not is_as_written(sequence, session_id, expected, body):
+    # The list of sessions, and receipts.
+
+    def entry(self, session_id: str) -> SessionEntry | None:
+        """One session of the list; None if it is not listed."""
+        row = self._connection.execute(f"{_ENTRIES} WHERE session.session_id = ?", (session_id,)).fetchone()
+        return None if row is None else self._entry(row)
+
+    def entries(self, *, records: Mapping[str, str], before: int | None, limit: int) -> Sequence[SessionEntry]:
+        """The newest sessions that were begun before a sequence (None: all) and have all these records."""
+        joins = "".join(_WITH_RECORD.format(place) for place in range(len(records)))
+        wanted = [text for pair in records.items() for text in pair]
+        rows = self._connection.execute(
+            f"{_ENTRIES} {joins} WHERE session.begun < ? ORDER BY session.begun DESC LIMIT ?",
+            (*wanted, _END if before is None else before, limit),
+        )
+        return [self._entry(row) for row in rows]
+
+    def _entry(self, row: object) -> SessionEntry:
+        try:
+            return read_entry(row)
+        except ValueError as error:
+            raise damaged(self._path, f"a row of the table session or record was changed: {error}") from error
+
+    def receipts(self, session_id: str, caller_ids: Sequence[str]) -> Mapping[str, Receipt]:
+        """The receipts of these ids; an id that was not used is left out."""
+        found = {}
+        for caller_id in caller_ids:
+            row = self._connection.execute(
+                "SELECT checksum, body FROM receipt WHERE session_id = ? AND caller_id = ?", (session_id, caller_id)
+            ).fetchone()
+            if row is not None:
+                found[caller_id] = self._receipt(session_id, caller_id, *row)
+        return found
+
+    def _receipt(self, session_id: str, caller_id: str, expected: object, body: object) -> Receipt:
+        if not isinstance(body, bytes) or receipt_sum(session_id, caller_id, body) != expected:
+            raise damaged(self._path, f"the receipt {caller_id!r} of session {session_id!r} was changed")
+        return decode_receipt(body)
+
+    def _logged(self, row: tuple[int, str, int, bytes, int]) -> Logged:
+        sequence, session_id, expected, body, time = row
+        if not is_as_written(sequence, session_id, expected, body, time):
             raise damaged(self._path, f"row {sequence} of the journal was changed")
         try:
             event = decode_event(body)
         except ValueError as error:
             raise damaged(self._path, f"row {sequence} of the journal is not an event: {error}") from error
-        return Logged(sequence=sequence, session_id=session_id, event=event)
+        return Logged(sequence=sequence, session_id=session_id, event=event, time=time)

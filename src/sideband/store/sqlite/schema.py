@@ -4,17 +4,18 @@ None of the checks depends on how much the file holds: it is complete, has its t
 commit is torn. Rows and snapshots are checked when they are read, and the whole file by `sideband doctor --verify`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import apsw
 
 from sideband.core.errors import StoreDamaged, StoreError, StoreNewer, StoreRefused, StoreUnavailable
-from sideband.store.sqlite import file
+from sideband.store.sqlite import backfill, file
 from sideband.store.sqlite.wal import has_torn_commit, logged_pages
 
 # "SBND" in the header of the file marks it as a store.
@@ -25,6 +26,10 @@ _NAMES: Final = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlit
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError)
 # What reading a file may raise; in a damaged file, text may not be valid UTF-8.
 UNREADABLE: Final = (apsw.Error, UnicodeDecodeError)
+
+
+# What is done after the script that leads to a version.
+_BACKFILLS: Final[Mapping[int, Callable[[apsw.Connection], None]]] = MappingProxyType({4: backfill.fill})
 
 
 @cache
@@ -69,9 +74,7 @@ def _fill(connection: apsw.Connection) -> None:
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("journal_mode", "wal")
         with connection:
-            for script in migrations():
-                connection.execute(script)
-            connection.pragma("user_version", latest())
+            _bring_forward(connection, 0)
     finally:
         connection.close(force=True)
 
@@ -140,13 +143,20 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
     try:
         version = connection.pragma("user_version")
         refuse_newer(version, path)
-        for script in migrations()[version:]:
-            connection.execute(script)
-        connection.pragma("user_version", latest())
+        _bring_forward(connection, version)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _bring_forward(connection: apsw.Connection, version: int) -> None:
+    """Migrate tables of this version, inside a transaction."""
+    for reached, script in enumerate(migrations()[version:], start=version + 1):
+        connection.execute(script)
+        if reached in _BACKFILLS:
+            _BACKFILLS[reached](connection)
+    connection.pragma("user_version", latest())
 
 
 def damaged(path: Path, detail: object) -> StoreDamaged:

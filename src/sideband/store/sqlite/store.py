@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -12,10 +12,10 @@ import apsw
 
 from sideband.core.errors import StoreClosed, StoreError
 from sideband.core.state import Decision, SessionState, ValueT
-from sideband.ports import Lease, Logged
+from sideband.ports import NO_RECORDS, AsOf, Lease, Logged, SessionEntry
 from sideband.store.batch import Order, resolve
 from sideband.store.cache import SessionCache
-from sideband.store.codec import check_name
+from sideband.store.codec import check_name, indexed
 from sideband.store.feed import EventFilter, Feed, Span, pages
 from sideband.store.replica import Loaded, Replica
 from sideband.store.settings import SqliteSettings, now_ms
@@ -134,14 +134,37 @@ class SqliteStore:
         """Always False, because another process may have added something."""
         return False
 
-    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
+    async def commit(
+        self,
+        session_id: str,
+        decide: Decision[ValueT],
+        *,
+        lease: Lease | None = None,
+        receipts: Sequence[str] = (),
+    ) -> ValueT:
         """Decide and commit; returns when the events are on the disk. See `Journal.commit`."""
         if self._is_closed:
             raise StoreClosed
         done: asyncio.Future[ValueT] = self._loop.create_future()
         replica = self._replicas.get(session_id) or self._replica(session_id)
-        self._writer.put(Order(replica, decide, lease, done))
+        self._writer.put(Order(replica, decide, lease, done, receipts))
         return await done
+
+    async def read(self, session_id: str, look: Callable[[SessionState], ValueT]) -> AsOf[ValueT]:
+        """Look at the newest state on the writer's thread, which has read what other processes committed."""
+        replica = self._replica(session_id)
+        return await self._ask(lambda committer: committer.read(replica, look))
+
+    async def entry(self, session_id: str) -> SessionEntry | None:
+        check_name(session_id)
+        return await self._read(lambda reader: reader.entry(session_id))
+
+    async def sessions(
+        self, *, records: Mapping[str, str] = NO_RECORDS, before: int | None = None, limit: int = 100
+    ) -> Sequence[SessionEntry]:
+        if any(indexed(value) is None for value in records.values()):
+            return ()
+        return await self._read(lambda reader: reader.entries(records=records, before=before, limit=limit))
 
     def _replica(self, session_id: str) -> Replica:
         replica = self._replicas.get(session_id)

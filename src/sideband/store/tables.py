@@ -1,0 +1,73 @@
+"""The tables besides the journal: the list of sessions, their named records, and their receipts.
+
+All of them follow from the events, and a store writes them in the same transaction. They are for what the state of one
+session cannot answer: which sessions there are, which of them have a certain record, and how a request was answered that
+is older than the snapshot.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from sideband.core.events import Begun, Deleted, Event, Queued, Recorded
+from sideband.core.inbox import Receipt, receipt_of
+from sideband.ports import SessionEntry
+
+TABLED: Final = frozenset({Begun, Recorded, Deleted, Queued})
+"""The kinds of events that change these tables. The first event of a session does so, too, whatever its kind is."""
+
+
+class SessionChanges:
+    """What a batch changes in the rows of one session.
+
+    If it `empties` them, everything that was there before is deleted first. `begun` is the sequence of the first event of
+    the session (0: the session is listed already, or is not listed afterwards). A record with the value None is removed.
+    """
+
+    def __init__(self) -> None:
+        self.empties = False
+        self.begun = 0
+        self.records: dict[str, Any] = {}
+        self.receipts: dict[str, Receipt] = {}
+
+    def add(self, event: Event, *, begun: int) -> None:
+        """Add an event; `begun` is its sequence if it is the first one of the session, else 0."""
+        if begun:
+            self.begun = begun
+        match event:
+            case Begun(attributes=attributes):
+                self.records.update(attributes)
+            case Recorded(name=name, value=value):
+                self.records[name] = value
+            case Queued(item=item) if item.caller_id is not None and (receipt := receipt_of(item)) is not None:
+                self.receipts[item.caller_id] = receipt
+            case Deleted():
+                self.empties, self.begun = True, 0
+                self.records, self.receipts = {}, {}
+            case _:
+                pass
+
+
+class EntryRow(msgspec.Struct, frozen=True, array_like=True):
+    """A row of the list as a database returns it; `records` is a JSON object."""
+
+    session_id: str
+    begun: int
+    begun_at: int
+    changed_at: int
+    records: str
+
+
+def read_entry(row: object) -> SessionEntry:
+    """Decode a row of the list; `ValueError` if it was changed."""
+    read = msgspec.convert(row, EntryRow)
+    return SessionEntry(
+        session_id=read.session_id,
+        begun=read.begun,
+        begun_at=read.begun_at,
+        changed_at=read.changed_at,
+        records=_RECORDS.decode(read.records),
+    )
+
+
+_RECORDS: Final = msgspec.json.Decoder(dict[str, Any])
