@@ -50,9 +50,9 @@ PROFILE: Final = settings()
 
 def facts(state: SessionState) -> dict[str, Any]:
     """All that a state knows, each list in its order."""
-    known = {name: value for name, value in vars(state).items() if name not in ("inbox", "live")}
+    known = {name: value for name, value in vars(state).items() if name not in ("inbox", "live", "receipts")}
     inbox, live = state.inbox, state.live
-    known |= {"queued": list(inbox.items()), "tombstones": inbox._tombstones, "receipts": inbox._receipts}
+    known |= {"queued": list(inbox.items()), "tombstones": inbox._tombstones}
     return known | {"live": list(live), "turn": live.turn, "next_place": live.next_place}
 
 

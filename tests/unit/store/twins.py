@@ -92,13 +92,15 @@ class PostgresTwin:
         self.server = the_server()
         self.name = self.server.take()
         self.url = self.server.url(self.name)
+        self.clock = FakeClock()
+        self.now_ms = self.clock.now_ms
 
     @asynccontextmanager
     async def open(
         self, settings: PostgresSettings | None = None, *, url: str | None = None
     ) -> AsyncIterator[PostgresStore]:
         """Open it at its own address, or at that of a proxy."""
-        store = await open_postgres(url or self.url, settings or PostgresSettings())
+        store = await open_postgres(url or self.url, settings or PostgresSettings(), now_ms=self.now_ms)
         try:
             yield store
         finally:

@@ -1,7 +1,8 @@
 """Commits to a PostgreSQL store: all waiting orders are decided and written in one transaction."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -43,6 +44,14 @@ WHERE session_id = %(session)s
 AND sequence <= (SELECT sequence FROM sideband.snapshot WHERE session_id = %(session)s)
 ORDER BY sequence DESC LIMIT 1 OFFSET %(keep)s
 """
+# The time of the last row to go is that of the last event, if no row stays.
+_NOTE_PRUNING: Final = """
+UPDATE sideband.session SET pruned_through = greatest(pruned_through, %(edge)s), changed_at = coalesce((
+    SELECT time FROM sideband.journal WHERE session_id = %(session)s AND sequence <= %(edge)s
+    ORDER BY sequence DESC LIMIT 1
+), changed_at)
+WHERE session_id = %(session)s
+"""
 
 
 class PostgresRound(NamedTuple):
@@ -72,8 +81,9 @@ class _Again(Exception):
 class PostgresCommitter:
     """Owns the writing connection and the `ahead` states of the replicas."""
 
-    def __init__(self, link: Link, settings: PostgresSettings, *, writer_id: str) -> None:
+    def __init__(self, link: Link, settings: PostgresSettings, *, writer_id: str, now_ms: Callable[[], int]) -> None:
         self._link = link
+        self._now_ms = now_ms
         self._place = link.address.shown
         self._settings = settings
         self._batch_id = BatchId(writer_id, 0)
@@ -121,7 +131,8 @@ class PostgresCommitter:
         readable = [replica for replica in replicas if replica not in unreadable]
         if not readable:
             return PostgresRound([CommitAnswer(order, error=unreadable[order.replica]) for order in orders])
-        locked = await journal.begin(connection, readable, self._batch_id, place=self._place)
+        named = [(order.replica.session_id, caller_id) for order in orders for caller_id in order.receipts]
+        locked = await journal.begin(connection, readable, self._batch_id, named=named, place=self._place)
         if locked is None:
             # The row of this process was deleted, because the process was silent for very long.
             self._known.clear()
@@ -130,7 +141,12 @@ class PostgresCommitter:
         await self._catch_up(connection, readable, locked)
         # Other processes may have committed while this one waited for the locks.
         last = max(locked.last, *(replica.at for replica in readable))
-        batch = Batch(0, lambda session_id: locked.standings[session_id])
+        batch = Batch(
+            0,
+            locked.standings.__getitem__,
+            functools.partial(locked.receipts_of, place=self._place),
+            time=self._now_ms(),
+        )
         batch.run(orders, unreadable)
         if batch.rows:
             base = await self._write(connection, batch)
@@ -140,10 +156,7 @@ class PostgresCommitter:
         # The batch counted from 0, because the sequences are assigned by the append.
         batch.last += base
         batch.settle()
-        written = [
-            Logged(sequence=base + row.sequence, session_id=row.session_id, event=row.record.event)
-            for row in batch.rows
-        ]
+        written = batch.logged(base)
         loaded, self._loaded = self._loaded, []
         return PostgresRound(batch.answers, batch.postponed, batch.replicas, loaded, base, written, locked.news)
 
@@ -192,7 +205,7 @@ class PostgresCommitter:
             raise NotStorable(f"a commit of {size:,} bytes is too large; {self._place} takes at most {MOST_BYTES:,}")
         self._batch_id = self._batch_id._replace(batch=self._batch_id.batch + 1)
         try:
-            return await journal.append(connection, batch.rows, self._batch_id)
+            return await journal.append(connection, batch, self._batch_id)
         except psycopg.Error as error:
             if not self._link.is_lost:
                 raise
@@ -240,7 +253,7 @@ class PostgresCommitter:
             # A separate replica: loading the one that decisions run on would skip events that were not shown yet.
             copy = Replica(session_id)
             copy.load(await load(connection, session_id, place=self._place))
-            return await self._snap(connection, copy, keep=keep)
+            return 0 if copy.is_blank else await self._snap(connection, copy, keep=keep)
 
         return await self._link.run(work)
 
@@ -270,11 +283,8 @@ async def _delete_rows(connection: Connection, session_id: str, *, keep: int) ->
         edge = await (await connection.execute(_EDGE, {"session": session_id, "keep": keep})).fetchone()
         if edge is None:
             return 0
+        await connection.execute(_NOTE_PRUNING, {"session": session_id, "edge": edge[0]})
         gone = await connection.execute(
             "DELETE FROM sideband.journal WHERE session_id = %s AND sequence <= %s", (session_id, edge[0])
-        )
-        await connection.execute(
-            "UPDATE sideband.session SET pruned_through = greatest(pruned_through, %s) WHERE session_id = %s",
-            (edge[0], session_id),
         )
     return gone.rowcount

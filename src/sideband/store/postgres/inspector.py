@@ -7,9 +7,11 @@ from typing import Any, Final
 import psycopg
 
 from sideband.core.errors import StoreError, StoreRefused, StoreUnavailable
-from sideband.store.codec import checksum
+from sideband.store.codec import checksum, receipt_sum
 from sideband.store.inspector import (
     JournalEntry,
+    KeptReceipt,
+    KeptRecord,
     KeptSnapshot,
     LeaseRow,
     Missing,
@@ -42,8 +44,9 @@ _LEASES: Final = """
 SELECT session_id, holder, token, (extract(epoch FROM expires_at) * 1000)::bigint, expires_at <= clock_timestamp()
 FROM sideband.session WHERE holder <> ''
 """
+_BEGUN: Final = "SELECT session_id, begun, begun_at FROM sideband.session WHERE begun > 0"
 _ENTRIES: Final = """
-SELECT sequence, word, checksum, body FROM sideband.journal
+SELECT sequence, word, checksum, body, time FROM sideband.journal
 WHERE session_id = %s AND sequence > %s ORDER BY sequence
 """
 
@@ -90,6 +93,7 @@ class PostgresInspector:
             dict(self._rows("SELECT session_id, sequence FROM sideband.snapshot")),
             dict(self._rows("SELECT session_id, pruned_through FROM sideband.session WHERE pruned_through > 0")),
             {row[0]: LeaseRow(*row[1:]) for row in self._rows(_LEASES)},
+            {row[0]: (row[1], row[2]) for row in self._rows(_BEGUN)},
         )
 
     def kept(self, session_id: str) -> KeptSnapshot | None:
@@ -102,8 +106,19 @@ class PostgresInspector:
         # A server-side cursor, so that a long journal is not loaded at once.
         with explained(self._address), self._connection.cursor(name="entries") as cursor:
             cursor.execute(_ENTRIES, (session_id, after))
-            for sequence, word, expected, body in cursor:
-                yield JournalEntry(sequence, word, body, is_whole=row_sum(session_id, body) == expected)
+            for sequence, word, expected, body, time in cursor:
+                yield JournalEntry(sequence, word, body, row_sum(session_id, body, time) == expected, time)
+
+    def records(self, session_id: str) -> Mapping[str, KeptRecord]:
+        rows = self._rows("SELECT name, value, key FROM sideband.record WHERE session_id = %s", session_id)
+        return {name: KeptRecord(value, key) for name, value, key in rows}
+
+    def receipts(self, session_id: str) -> Mapping[str, KeptReceipt]:
+        rows = self._rows("SELECT caller_id, checksum, body FROM sideband.receipt WHERE session_id = %s", session_id)
+        return {
+            caller_id: KeptReceipt(body, receipt_sum(session_id, caller_id, body) == expected)
+            for caller_id, expected, body in rows
+        }
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         with explained(self._address):

@@ -1,25 +1,27 @@
-"""Reading a PostgreSQL store: sessions and pages of the journal, each in one statement and so from one moment."""
+"""Reading a PostgreSQL store: sessions, their list and pages of the journal, each in one statement: from one moment."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sideband.core.errors import CursorExpired, StoreDamaged
-from sideband.ports import Logged
+from sideband.ports import Logged, SessionEntry
 from sideband.store.codec import checksum, decode_event, words_of
 from sideband.store.feed import PAGE_EVENTS, EventFilter, Span
 from sideband.store.postgres.connection import Connection
 from sideband.store.postgres.schema import damaged
 from sideband.store.replica import Loaded
+from sideband.store.tables import read_entry
 
 # The part of a row in `_LOAD`: the counter, the snapshot, or (2) an event after it.
 _COUNTER: Final = 0
 _SNAPSHOT: Final = 1
 _LOAD: Final = """
-SELECT 0 AS part, last AS sequence, NULL::bigint AS checksum, NULL::bytea AS body FROM sideband.counter
+SELECT 0 AS part, last AS sequence, NULL::bigint AS checksum, NULL::bytea AS body, 0::bigint AS time
+FROM sideband.counter
 UNION ALL
-SELECT 1, sequence, checksum, body FROM sideband.snapshot WHERE session_id = %(session)s
+SELECT 1, sequence, checksum, body, 0 FROM sideband.snapshot WHERE session_id = %(session)s
 UNION ALL
-SELECT 2, sequence, checksum, body FROM sideband.journal
+SELECT 2, sequence, checksum, body, time FROM sideband.journal
 WHERE session_id = %(session)s
 AND sequence > coalesce((SELECT sequence FROM sideband.snapshot WHERE session_id = %(session)s), 0)
 ORDER BY part, sequence
@@ -29,17 +31,34 @@ ORDER BY part, sequence
 _OF_SESSIONS: Final = "AND session_id = ANY(%(sessions)s)"
 _OF_WORDS: Final = "AND word = ANY(%(words)s)"
 _PAGE: Final = """
-SELECT counter.last, pruning.pruned_through, entry.sequence, entry.session_id, entry.checksum, entry.body
+SELECT counter.last, pruning.pruned_through,
+    entry.sequence, entry.session_id, entry.checksum, entry.body, entry.time
 FROM sideband.counter
 CROSS JOIN (
     SELECT coalesce(max(pruned_through), 0) AS pruned_through FROM sideband.session WHERE pruned_through > 0 {sessions}
 ) AS pruning
 LEFT JOIN LATERAL (
-    SELECT sequence, session_id, checksum, body FROM sideband.journal
+    SELECT sequence, session_id, checksum, body, time FROM sideband.journal
     WHERE sequence > %(after)s AND sequence <= %(until)s {sessions} {words}
     ORDER BY sequence LIMIT %(most)s
 ) AS entry ON true
 ORDER BY entry.sequence
+"""
+_ENTRIES: Final = """
+SELECT session.session_id, session.begun, session.begun_at, coalesce(newest.time, session.changed_at),
+    coalesce(
+        (SELECT json_object_agg(name, value::json) FROM sideband.record WHERE record.session_id = session.session_id),
+        '{}'
+    )::text
+FROM sideband.session
+LEFT JOIN LATERAL (
+    SELECT time FROM sideband.journal WHERE journal.session_id = session.session_id ORDER BY sequence DESC LIMIT 1
+) AS newest ON true
+WHERE session.begun > 0
+"""
+_OF_SESSION: Final = f"{_ENTRIES} AND session.session_id = %(session)s"
+_WITH_RECORD: Final = """
+AND session.session_id IN (SELECT session_id FROM sideband.record WHERE name = %(name_{0})s AND key = %(key_{0})s)
 """
 # The largest bigint, as an upper bound that excludes no row.
 _END: Final = 2**63 - 1
@@ -65,28 +84,28 @@ class DamagedRow(StoreDamaged):
         self.session_id = session_id
 
 
-def logged(sequence: int, session_id: str, expected: int, body: bytes, *, place: str) -> Logged:
+def logged(sequence: int, session_id: str, expected: int, body: bytes, time: int, *, place: str) -> Logged:
     """Check and decode a row of the journal."""
-    if row_sum(session_id, body) != expected:
+    if row_sum(session_id, body, time) != expected:
         raise DamagedRow(session_id, damaged(place, f"row {sequence} of the journal was changed"))
     try:
         event = decode_event(body)
     except ValueError as error:
         why = damaged(place, f"row {sequence} of the journal is not an event: {error}")
         raise DamagedRow(session_id, why) from error
-    return Logged(sequence=sequence, session_id=session_id, event=event)
+    return Logged(sequence=sequence, session_id=session_id, event=event, time=time)
 
 
-def row_sum(session_id: str, body: bytes) -> int:
+def row_sum(session_id: str, body: bytes, time: int = 0) -> int:
     """The checksum of a row, without its sequence, which is not known before the server has written the row."""
-    return checksum(0, session_id, body)
+    return checksum(0, session_id, body, time)
 
 
 async def load(connection: Connection, session_id: str, *, place: str) -> Loaded:
     cursor = await connection.execute(_LOAD, {"session": session_id}, binary=True)
     at, snapshot, size = 0, None, 0
     tail: list[Logged] = []
-    for part, sequence, expected, body in await cursor.fetchall():
+    for part, sequence, expected, body, time in await cursor.fetchall():
         if part == _COUNTER:
             at = sequence
         elif part == _SNAPSHOT:
@@ -95,7 +114,7 @@ async def load(connection: Connection, session_id: str, *, place: str) -> Loaded
             snapshot = body
         else:
             size += len(body)
-            tail.append(logged(sequence, session_id, expected, body, place=place))
+            tail.append(logged(sequence, session_id, expected, body, time, place=place))
     return Loaded(snapshot, tail, size, at)
 
 
@@ -133,6 +152,26 @@ async def wanted_page(connection: Connection, wanted: EventFilter, span: Span, *
     if span.after < found.pruned_through:
         raise CursorExpired(span.after, found.pruned_through)
     return found.entries
+
+
+async def entry(connection: Connection, session_id: str) -> SessionEntry | None:
+    """One session of the list; None if it is not listed."""
+    row = await (await connection.execute(_OF_SESSION, {"session": session_id}, binary=True)).fetchone()
+    return None if row is None else read_entry(row)
+
+
+async def entries(
+    connection: Connection, *, records: Mapping[str, str], before: int | None, limit: int
+) -> Sequence[SessionEntry]:
+    """The newest sessions that were begun before a sequence (None: all) and have all these records."""
+    asked: dict[str, Any] = {"before": _END if before is None else before, "limit": limit}
+    conditions = ["AND session.begun < %(before)s"]
+    for place, (name, value) in enumerate(records.items()):
+        conditions.append(_WITH_RECORD.format(place))
+        asked |= {f"name_{place}": name, f"key_{place}": value}
+    query = f"{_ENTRIES} {' '.join(conditions)} ORDER BY session.begun DESC LIMIT %(limit)s"
+    rows = await (await connection.execute(query.encode(), asked, binary=True)).fetchall()
+    return [read_entry(row) for row in rows]
 
 
 async def last_sequence(connection: Connection) -> int:

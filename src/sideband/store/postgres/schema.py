@@ -1,13 +1,15 @@
 """The schema of a PostgreSQL store, and the checks made before a database is used."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 from typing import Final
 
 from psycopg import errors
 
 from sideband.core.errors import StoreDamaged, StoreNewer, StoreRefused
+from sideband.store.postgres import backfill
 from sideband.store.postgres.connection import Connection, Link, pooled
 
 # The first version with MATERIALIZED common table expressions.
@@ -16,6 +18,10 @@ OLDEST_SERVER: Final = 120_000
 _TURN: Final = 0x53424E44
 # After so long, a process will not ask any more whether its last transaction was committed.
 FORGOTTEN_DAYS: Final = 30
+
+
+# What is done after the script that leads to a version.
+_BACKFILLS: Final[Mapping[int, Callable[[Connection], Awaitable[None]]]] = MappingProxyType({4: backfill.fill})
 
 
 @cache
@@ -76,8 +82,10 @@ async def migrate(connection: Connection, version: int) -> None:
         await _make_schema(connection)
         await connection.execute("CREATE TABLE sideband.version (version integer NOT NULL)")
         await connection.execute("INSERT INTO sideband.version VALUES (0)")
-    for script in migrations()[version:]:
+    for reached, script in enumerate(migrations()[version:], start=version + 1):
         await connection.execute(script.encode())
+        if reached in _BACKFILLS:
+            await _BACKFILLS[reached](connection)
     await connection.execute("UPDATE sideband.version SET version = %s", (latest(),))
 
 

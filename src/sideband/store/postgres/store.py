@@ -4,27 +4,27 @@ import asyncio
 import contextlib
 import functools
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from sideband.core.errors import StoreClosed, StoreError
 from sideband.core.state import Decision, SessionState, ValueT
-from sideband.ports import Lease, Logged
+from sideband.ports import NO_RECORDS, AsOf, Lease, Logged, SessionEntry
 from sideband.store.batch import Order
 from sideband.store.cache import SessionCache
-from sideband.store.codec import check_name
+from sideband.store.codec import check_name, indexed
 from sideband.store.feed import EventFilter, Feed, Gap, Span, pages
 from sideband.store.postgres import lease as leases
-from sideband.store.postgres import schema
+from sideband.store.postgres import reader, schema
 from sideband.store.postgres.committer import PostgresCommitter, PostgresRound
 from sideband.store.postgres.connection import Connection, Link, ServerAddress, address_of
 from sideband.store.postgres.listener import Interest, Listener
-from sideband.store.postgres.reader import DamagedRow, JournalPage, last_sequence, load, wanted_page
+from sideband.store.postgres.reader import DamagedRow, JournalPage, last_sequence, load, page, wanted_page
 from sideband.store.postgres.schema import refuse_pooler
 from sideband.store.postgres.writer import PostgresErrand, PostgresWriter
 from sideband.store.replica import Loaded, Replica
-from sideband.store.settings import PostgresSettings
+from sideband.store.settings import PostgresSettings, now_ms
 
 DEFAULT_SETTINGS: Final = PostgresSettings()
 
@@ -34,13 +34,17 @@ def new_writer_id() -> str:
 
 
 async def open_postgres(
-    url: str, settings: PostgresSettings = DEFAULT_SETTINGS, *, new_writer_id: Callable[[], str] = new_writer_id
+    url: str,
+    settings: PostgresSettings = DEFAULT_SETTINGS,
+    *,
+    new_writer_id: Callable[[], str] = new_writer_id,
+    now_ms: Callable[[], int] = now_ms,
 ) -> "PostgresStore":
     """Open the store of a database, which is created if it does not exist.
 
     A store that is incomplete or newer is refused; damaged rows are refused when they are read.
     """
-    store = PostgresStore(address_of(url), settings, writer_id=new_writer_id())
+    store = PostgresStore(address_of(url), settings, writer_id=new_writer_id(), now_ms=now_ms)
     await store.start()
     return store
 
@@ -48,7 +52,9 @@ async def open_postgres(
 class PostgresStore:
     """A store in a database, bound to the event loop on which it was opened; made by `open_postgres`."""
 
-    def __init__(self, address: ServerAddress, settings: PostgresSettings, *, writer_id: str) -> None:
+    def __init__(
+        self, address: ServerAddress, settings: PostgresSettings, *, writer_id: str, now_ms: Callable[[], int]
+    ) -> None:
         self.address = address
         self._settings = settings
         self._held: dict[str, Lease] = {}
@@ -68,7 +74,7 @@ class PostgresStore:
         self._reading, self._leasing, self._writing, listening = (self._link() for _ in range(4))
         self._listener = Listener(listening, self, poll_seconds=settings.poll_seconds)
         self._writer = PostgresWriter(
-            PostgresCommitter(self._writing, settings, writer_id=writer_id), deliver=self._deliver
+            PostgresCommitter(self._writing, settings, writer_id=writer_id, now_ms=now_ms), deliver=self._deliver
         )
 
     def _link(self) -> Link:
@@ -140,14 +146,50 @@ class PostgresStore:
         """Always False, because another process may have added something."""
         return False
 
-    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
+    async def commit(
+        self,
+        session_id: str,
+        decide: Decision[ValueT],
+        *,
+        lease: Lease | None = None,
+        receipts: Sequence[str] = (),
+    ) -> ValueT:
         """Decide and commit; returns when the events are on the disk of the server. See `Journal.commit`."""
         self._refuse_closed()
         replica = self._replicas.get(session_id) or self._replica(session_id)
         self._views.expect(replica)
         done: asyncio.Future[ValueT] = asyncio.get_running_loop().create_future()
-        self._writer.put(Order(replica, decide, lease, done))
+        self._writer.put(Order(replica, decide, lease, done, receipts))
         return await done
+
+    async def read(self, session_id: str, look: Callable[[SessionState], ValueT]) -> AsOf[ValueT]:
+        """Read the events since the last ones that were shown, then look at the state that is shown."""
+        replica = await self.open(session_id)
+        while True:
+            span = Span(replica.seen_at)
+            news = await self._reading.run(
+                functools.partial(page, span=span, place=self.address.shown, sessions=(session_id,))
+            )
+            if not replica.is_open or replica.seen_at < news.pruned_through:
+                await self._views.read(replica, self._reading.run)
+                continue
+            replica.show_news(news.entries)
+            if replica.is_open and not news.is_full:
+                # Commits of this process may have been shown since the page was read.
+                return AsOf(look(replica.seen), max(news.last, replica.seen_at))
+
+    async def entry(self, session_id: str) -> SessionEntry | None:
+        self._refuse_closed()
+        check_name(session_id)
+        return await self._reading.run(functools.partial(reader.entry, session_id=session_id))
+
+    async def sessions(
+        self, *, records: Mapping[str, str] = NO_RECORDS, before: int | None = None, limit: int = 100
+    ) -> Sequence[SessionEntry]:
+        self._refuse_closed()
+        if any(indexed(value) is None for value in records.values()):
+            return ()
+        return await self._reading.run(functools.partial(reader.entries, records=records, before=before, limit=limit))
 
     async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
         """Write a snapshot of a session, delete all but its last events, and return the number of deleted ones."""
