@@ -291,14 +291,16 @@ def check_capacity(
     if quota is Quota.REMINDERS and isinstance(item, QueuedReminder):
         ended = ended_by(state.live, item.reminder.dedupe_key, item.provenance, versions_of=versioned_id(item))
         live = len(state.live) - len(ended)
-    pending = state.inbox.count_in(quota) - len(displaced) + live
+    # A newer version may have another mode and then another quota.
+    leaving = [old for old in displaced if quota_of(old) is quota]
+    pending = state.inbox.count_in(quota) - len(leaving) + live
     if pending >= most:
         raise TooManyPending(pending, most, scope="session", remedy=_remedy(quota, pending, live))
     share = limits.pending_per_source.get(item.provenance.trust)
     if share is None:
         return
     sender = item.provenance.sender
-    own = state.inbox.count_from(sender, quota) - sum(old.provenance.sender == sender for old in displaced)
+    own = state.inbox.count_from(sender, quota) - sum(old.provenance.sender == sender for old in leaving)
     if own >= share + reserve:
         raise TooManyPending(own, share + reserve, scope="source", remedy=_REMEDIES[quota])
 

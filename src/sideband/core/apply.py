@@ -58,7 +58,8 @@ def fold(events: Iterable[Event], state: SessionState | None = None) -> SessionS
 
 def apply(state: SessionState, event: Event) -> None:
     """Apply one event. An event that was decided on this state and committed always applies."""
-    state.exists = True
+    # An event of a process that has not noticed the end of a deleted session does not bring it back.
+    state.exists = not state.deleted
     _HANDLERS[type(event)](state, event)
 
 
@@ -197,7 +198,7 @@ def _compact(state: SessionState, event: Compacted) -> None:
 
 
 def _begin(state: SessionState, event: Begun) -> None:
-    state.deleted = False
+    state.exists, state.deleted = True, False
     state.records = dict(event.attributes)
     state.messages = list(event.messages)
 

@@ -82,7 +82,8 @@ class SessionState:
     that is `running` but not `attended` was left behind by a process that died. `receipts` has an entry for every
     caller-supplied id that the commit named, with None for an id that was not used yet.
 
-    `exists` is true from the first event on; a session that was deleted and not begun again is `deleted`.
+    `exists` is true from the first event on. A session that was deleted and not begun again is `deleted` and does not
+    exist.
     `closed_reason` is None while the session is open.
     """
 
