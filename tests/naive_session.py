@@ -50,6 +50,25 @@ class Who(NamedTuple):
         return self.space in ("own", other.space)
 
 
+class Reply(NamedTuple):
+    """The reply to an accepted reminder; `is_free` if it costs its sender no token."""
+
+    id: str
+    deduped_count: int
+    requested: Note
+    accepted_at: int = 0
+    version: int = 1
+    is_free: bool = False
+
+
+class Receipt(NamedTuple):
+    """The newest request under a caller's id, and the reply to it."""
+
+    who: Who
+    ask: Note
+    reply: Reply
+
+
 @dataclass
 class Request:
     """An open request; `messages` is the length of the conversation it was sent with."""
@@ -75,61 +94,98 @@ class NaiveSession:
         self.calls: list[str] = []
         self.known: dict[str, Note] = {}
         self.delivered: set[str] = set()
-        self.answers: dict[str | None, tuple[object, tuple[str, int, Note]]] = {}
+        self.receipts: dict[str, Receipt] = {}
+        self.records: Note = {}
         self.fates: dict[str, str] = {}
         self.fired: list[tuple[int, str]] = []
         self.turn, self.windows, self.skipped = 0, 0, 0
         self.request: Request | None = None
-        self.running = self.held = self.asking = self.closed = False
+        self.running = self.held = self.asking = self.deleted = False
+        self.ended: str | None = None
 
     # The inbox.
 
     def accept(
-        self, ask: Note, who: Who, *, new_id: str, caller_id: str | None = None, source: str = "bridge"
-    ) -> tuple[str, int, Note]:
-        if self.closed:
+        self,
+        ask: Note,
+        who: Who,
+        *,
+        new_id: str,
+        caller_id: str | None = None,
+        source: str = "bridge",
+        versioned: bool = False,
+        now: int = 0,
+        has_token: bool = True,
+    ) -> Reply:
+        if who.level == 2 and self.records.get("owner", who.name) != who.name:
             raise Refused("unknown_session")
+        earlier = None if caller_id is None else self._earlier(caller_id, who)
+        if earlier is not None and earlier.ask == ask:
+            return earlier.reply._replace(is_free=True)
+        if earlier is not None and not versioned:
+            raise Refused("idempotency_conflict")
+        self.refuse_after_the_end()
         if len(ask["body"].encode()) > self.longest_body[who.level]:
             raise Refused("body_too_large")
-        question = (who, sorted(ask.items()))
-        if caller_id in self.answers and self.answers[caller_id][0] == question:
-            return self.answers[caller_id][1]
-        if caller_id in self.known:
-            raise Refused("idempotency_conflict")
         got = clamped(ask, who)
-        note = {**got, "kind": "reminder", "id": caller_id or new_id, "who": who, "hops": 0, "origin": None}
-        note |= {"source": source, "fired_at_turn": 0}
+        version = 1 if earlier is None else earlier.reply.version + 1
+        chosen_id = caller_id if version == 1 else f"{caller_id}~{version}"
+        note = {**got, "kind": "reminder", "id": chosen_id or new_id, "who": who, "hops": 0, "origin": None}
+        note |= {"source": source, "fired_at_turn": 0, "line": caller_id, "version": version, "accepted_at": now}
         replaced = [
             other
             for other in self.queued
             if other["kind"] == "reminder"
-            and same_key(other, note)
-            and (other["mode"] == AUDIT) == (note["mode"] == AUDIT)
+            and (
+                same_line(other, note)
+                or (same_key(other, note) and (other["mode"] == AUDIT) == (note["mode"] == AUDIT))
+            )
         ]
+        if not replaced and not has_token:
+            raise Refused("rate_limited")
         self._check_capacity(note, replaced)
         for other in replaced:
             self._withdraw(other, "deduped")
         self._take_in(note)
-        answer = (note["id"], len(replaced), {name: ask[name] for name in ask if ask[name] != got[name]})
+        requested = {name: ask[name] for name in ask if ask[name] != got[name]}
+        reply = Reply(note["id"], len(replaced), requested, now, version, is_free=bool(replaced))
         if caller_id is not None:
-            self.answers[caller_id] = (question, answer)
-        return answer
+            self.receipts[caller_id] = Receipt(who, ask, reply)
+        return reply
 
-    def accept_message(self, text: str, mode: str, who: Who, *, new_id: str) -> None:
-        if self.closed or who.level > 1:
+    def _earlier(self, caller_id: str, who: Who) -> Receipt | None:
+        """What this sender has sent under the id; the id may be taken."""
+        earlier = self.receipts.get(caller_id)
+        if caller_id in self.known if earlier is None else earlier.who != who:
+            raise Refused("idempotency_conflict")
+        return earlier
+
+    def refuse_after_the_end(self) -> None:
+        if self.ended is not None or self.deleted:
+            raise Refused("task_finished" if self.ended == "task_finished" else "unknown_session")
+
+    def accept_message(self, text: str, mode: str, who: Who, *, new_id: str, has_token: bool = True) -> None:
+        if who.level > 1:
             raise Refused("unknown_session")
-        if not self.running and mode not in (QUEUE, AUDIT):
+        self.refuse_after_the_end()
+        if not has_token:
+            raise Refused("rate_limited")
+        will_run = self.running or (self._queue() and not self.held)
+        if not will_run and mode not in (QUEUE, AUDIT):
             raise Refused("no_running_turn")
         note = {"kind": "user", "id": new_id, "who": who, "text": text, "mode": mode, "revision": 1}
         self._check_capacity(note, [])
         self._take_in(note)
         self.held = False
 
+    def _queue(self) -> list[Note]:
+        return [item for item in self.queued if item["mode"] == QUEUE]
+
     def _check_capacity(self, note: Note, leaving: list[Note]) -> None:
         """Messages, audit records and other reminders are counted separately; live reminders count as reminders."""
         staying = [item for item in self.queued if item not in leaving and quota(item) == quota(note)]
         own = [item for item in staying if item["who"] == note["who"]]
-        live = len([other for other in self.live if not same_key(other, note)]) if quota(note) == "reminders" else 0
+        live = len([other for other in self.live if not replaces(note, other)]) if quota(note) == "reminders" else 0
         more = self.for_interrupts if note["mode"] == INTERRUPT else 0
         unbounded = self.most + self.for_interrupts
         if (
@@ -158,6 +214,12 @@ class NaiveSession:
         if item is None:
             raise Refused("already_revoked")
         item["text"], item["revision"] = text, item["revision"] + 1
+
+    def replace_reminder(self, reminder_id: str, body: str, who: Who) -> None:
+        item = self._waiting(reminder_id, "reminder", who)
+        if item is None:
+            raise Refused("already_revoked")
+        item["body"] = body
 
     def _waiting(self, item_id: str, kind: str, who: Who) -> Note | None:
         item = self.known.get(item_id)
@@ -198,7 +260,7 @@ class NaiveSession:
 
     def start(self, *, even_held: bool = False) -> bool:
         """The first queued message starts a run, if there is one and the session is idle."""
-        queue = [item for item in self.queued if item["mode"] == QUEUE]
+        queue = self._queue()
         if not queue or self.running or (self.held and not even_held):
             return False
         self._deliver(queue[0])
@@ -230,7 +292,7 @@ class NaiveSession:
         return [{**note, "origin": note["origin"] or agent} for note in travels if note["hops"] < 8]
 
     def go_live(self, note: Note) -> None:
-        for other in [other for other in self.live if same_key(other, note)]:
+        for other in [other for other in self.live if replaces(note, other)]:
             self._end(other, "deduped")
         note |= {"fired_at_turn": self.turn + 1 + (self.request is not None), "seen": False, "missed": 0}
         self.live.append(note)
@@ -246,11 +308,20 @@ class NaiveSession:
             self._end(note, f"dropped:{reason}")
 
     def clear(self, selector: Mapping[str, str], who: Who) -> int:
+        """End the matching reminders, queued and live; an audit record is selected by its id only."""
         chosen = [
-            n for n in self.live if who.may_touch(n["who"]) and all(matches(n, *part) for part in selector.items())
+            note
+            for note in [*self.queued, *self.live]
+            if note["kind"] == "reminder"
+            and who.may_touch(note["who"])
+            and all(matches(note, *part) for part in selector.items())
+            and ("id" in selector or note in self.live or note["mode"] != AUDIT)
         ]
         for note in chosen:
-            self._end(note, "expired:cleared")
+            if note in self.queued:
+                self._withdraw(note, "expired:cleared")
+            else:
+                self._end(note, "expired:cleared")
         return len(chosen)
 
     # Turns and compactions.
@@ -337,12 +408,23 @@ class NaiveSession:
         if self.running:
             self.running, self.skipped = False, 0
 
-    def close(self) -> None:
+    def close(self, reason: str = "session_closed") -> None:
         for item in list(self.queued):
-            self._withdraw(item, "dropped:session_closed" if item["kind"] == "reminder" else "revoked")
+            self._withdraw(item, f"dropped:{reason}" if item["kind"] == "reminder" else "revoked")
         for note in list(self.live):
             self._end(note, "expired:cleared")
-        self.closed, self.running, self.request = True, False, None
+        self.ended, self.running, self.request = reason, False, None
+
+    # The session.
+
+    def begin_session(self, records: Note, messages: Iterable[str]) -> None:
+        self.deleted, self.records, self.messages = False, dict(records), list(messages)
+
+    def record(self, name: str, value: object) -> None:
+        self.refuse_after_the_end()
+        self.records = {**self.records, name: value}
+        if value is None:
+            del self.records[name]
 
 
 def clamped(ask: Note, who: Who) -> Note:
@@ -373,6 +455,16 @@ def same_key(one: Note, other: Note) -> bool:
         and one["dedupe_key"] == other["dedupe_key"]
         and one["who"].space == other["who"].space
     )
+
+
+def same_line(one: Note, other: Note) -> bool:
+    """Whether both are versions of what one sender has sent under one id."""
+    return one.get("line") is not None and (one["line"], one["who"]) == (other.get("line"), other["who"])
+
+
+def replaces(new: Note, old: Note) -> bool:
+    """Whether a reminder that becomes live ends this live one."""
+    return same_key(new, old) or same_line(new, old)
 
 
 def is_steer_or_interrupt(item: Note) -> bool:

@@ -34,7 +34,9 @@ def core_view(state: SessionState) -> dict[str, Any]:
         "running": state.running,
         "held": state.queue_held,
         "asking": state.permission_open,
-        "closed": state.closed,
+        "ended": state.closed_reason,
+        "deleted": state.deleted,
+        "records": state.records,
     }
 
 
@@ -42,8 +44,8 @@ def naive_view(naive: NaiveSession) -> dict[str, Any]:
     request = naive.request
     return {
         "queued": naive.queued,
-        "live": [_without_mode(note) for note in naive.live],
-        "audit": [_without_mode(note) for note in naive.audit],
+        "live": [_drained(note) for note in naive.live],
+        "audit": [_drained(note) for note in naive.audit],
         "messages": naive.messages,
         "calls": naive.calls,
         "request": None if request is None else (request.turn, request.attempt),
@@ -53,7 +55,9 @@ def naive_view(naive: NaiveSession) -> dict[str, Any]:
         "running": naive.running,
         "held": naive.held,
         "asking": naive.asking,
-        "closed": naive.closed,
+        "ended": naive.ended,
+        "deleted": naive.deleted,
+        "records": naive.records,
     }
 
 
@@ -67,7 +71,8 @@ def noted(reminder: Reminder, provenance: Provenance) -> Note:
 
 def noted_item(item: InboxItem) -> Note:
     if isinstance(item, QueuedReminder):
-        return {**noted(item.reminder, item.provenance), "mode": item.mode}
+        request = {"line": item.caller_id, "version": item.version, "accepted_at": item.accepted_at}
+        return {**noted(item.reminder, item.provenance), "mode": item.mode, **request}
     return {
         "kind": "user",
         "id": item.id,
@@ -88,6 +93,6 @@ def _message(message: dict[str, Any]) -> str:
             return f"{role} {message['content']}"
 
 
-def _without_mode(note: Note) -> Note:
-    """A reminder has no mode once it is drained."""
-    return {name: value for name, value in note.items() if name != "mode"}
+def _drained(note: Note) -> Note:
+    """A drained reminder: it has no mode any more, and the session has forgotten the request."""
+    return {name: value for name, value in note.items() if name not in ("mode", "line", "version", "accepted_at")}

@@ -12,16 +12,18 @@ from sideband.core.accept import (
     clear,
     issue_grant,
     replace_message,
+    replace_reminder,
     revoke_message,
     revoke_reminder,
 )
 from sideband.core.apply import apply
 from sideband.core.drain import drain, start_queued
 from sideband.core.errors import RateLimited
-from sideband.core.events import Checkpoint, Compacted, Dropped, DropReason, Event, InboxItem, Queued
+from sideband.core.events import Checkpoint, Compacted, Deleted, Dropped, DropReason, Event, InboxItem, Queued
 from sideband.core.inbox import Receipt, receipt_of
 from sideband.core.lifecycle import go_live, plan_compaction
-from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.messages import Message
 from sideband.core.reminder import Draft, Reminder
 from sideband.core.seams import InjectMode, Seam
 from sideband.core.state import Decided, SessionState
@@ -30,9 +32,12 @@ from sideband.core.turn import (
     OpenedTurn,
     PlannedRequest,
     Shown,
+    begin,
     close,
     close_turn,
+    delete,
     open_request,
+    record,
     repeat_request,
     void_turn,
 )
@@ -84,6 +89,8 @@ class Session:
         for event in committed:
             self.journal.append(event)
             apply(self.state, event)
+            if isinstance(event, Deleted):
+                self.receipts.clear()
             if isinstance(event, Queued) and event.item.caller_id is not None:
                 receipt = receipt_of(event.item)
                 assert receipt is not None
@@ -107,6 +114,8 @@ class Session:
         versioned: bool = False,
         now: int = 0,
         rate: RateLimited | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        new_id: str | None = None,
     ) -> Accepted:
         if draft.caller_id is not None:
             self.state.receipts = {draft.caller_id: self.receipts.get(draft.caller_id)}
@@ -115,8 +124,8 @@ class Session:
                 self.state,
                 draft,
                 provenance,
-                new_id=self.new_id(),
-                limits=DEFAULT_LIMITS,
+                new_id=new_id or self.new_id(),
+                limits=limits,
                 policy=policy,
                 versioned=versioned,
                 now=now,
@@ -147,6 +156,9 @@ class Session:
 
     def replace_message(self, message_id: str, text: str, actor: Provenance = CLIENT) -> tuple[Event, ...]:
         return self.commit(replace_message(self.state, message_id, tuple(a_text(text)), actor).events)
+
+    def replace_reminder(self, reminder_id: str, body: str, actor: Provenance = CLIENT) -> tuple[Event, ...]:
+        return self.commit(replace_reminder(self.state, reminder_id, body, actor).events)
 
     def start(self) -> tuple[Event, ...]:
         """Let the first queued message start a turn, if it may."""
@@ -192,8 +204,18 @@ class Session:
         compacted = Compacted(turn=self.state.live.turn, archived_messages=archived_messages)
         return self.commit((*plan_compaction(self.state).events, compacted))
 
-    def close(self) -> tuple[Event, ...]:
-        return self.commit(close(self.state).events)
+    def close(self, reason: DropReason = DropReason.SESSION_CLOSED) -> tuple[Event, ...]:
+        return self.commit(close(self.state, reason=reason).events)
+
+    def begin(self, messages: Iterable[Message] = (), **records: object) -> bool:
+        """Begin the session with these records and messages; return False if it exists already."""
+        return self.decide(begin(self.state, attributes=records, messages=tuple(messages)))
+
+    def record(self, **records: object) -> tuple[Event, ...]:
+        return self.commit(record(self.state, records).events)
+
+    def delete(self) -> tuple[Event, ...]:
+        return self.commit(delete(self.state).events)
 
 
 def opened(state: SessionState, planned: PlannedRequest) -> Sequence[Event]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from sideband.core.accept import Selector, accept, accept_message, replace_message, revoke_message, revoke_reminder
+from sideband.core.accept import Selector, accept_message, replace_message, revoke_message, revoke_reminder
 from sideband.core.apply import fold
-from sideband.core.errors import ReminderError
+from sideband.core.errors import RateLimited, ReminderError
 from sideband.core.events import (
     Cancelled,
     Dropped,
@@ -26,7 +26,7 @@ from sideband.core.seams import InjectMode, Seam
 from sideband.core.state import SessionState
 from sideband.core.trust import Provenance, Trust
 from tests.builders import a_draft, a_reminder
-from tests.naive_session import NaiveSession, Note, Refused, Who
+from tests.naive_session import NaiveSession, Note, Refused, Reply, Who
 from tests.naive_views import core_view, naive_view, noted
 from tests.sessions import Session
 from tests.unit.core.state_checks import check_indexes, ends, equal_states, from_json
@@ -54,10 +54,11 @@ def outcome(call: Callable[[], object]) -> object:
         return f"refused: {refused.reason}"
 
 
-def both(core: Callable[[], object], naive: Callable[[], object]) -> None:
-    """Both give the same reply or the same refusal."""
+def both(core: Callable[[], object], naive: Callable[[], object]) -> object:
+    """Both give the same reply or the same refusal; return it."""
     answer = outcome(core)
     assert answer == outcome(naive)
+    return answer
 
 
 class Pair:
@@ -76,25 +77,57 @@ class Pair:
 
     # The inbox.
 
-    def accept(self, ask: Note, who: Who, caller_id: str | None = None) -> str:
-        new_id, state = self.new_id("r"), self.core.state
+    def accept(
+        self,
+        ask: Note,
+        who: Who,
+        caller_id: str | None = None,
+        *,
+        versioned: bool = False,
+        has_token: bool = True,
+    ) -> str:
+        """Return the id that the reminder has, or would have had if it was refused."""
+        new_id, now = self.new_id("r"), next(self._numbers)
 
-        def accepted() -> tuple[str, int, dict[str, Any]]:
-            draft = a_draft(**ask, caller_id=caller_id)
-            answer = self.core.decide(accept(state, draft, provenance_of(who), new_id=new_id, limits=LIMITS))
-            return answer.reminder_id, answer.deduped_count, answer.requested
+        def accepted() -> Reply:
+            got = self.core.accept(
+                a_draft(**ask, caller_id=caller_id),
+                provenance_of(who),
+                versioned=versioned,
+                now=now,
+                rate=None if has_token else RateLimited(retry_after_ms=1),
+                limits=LIMITS,
+                new_id=new_id,
+            )
+            return Reply(
+                got.reminder_id, got.deduped_count, got.requested, got.accepted_at, got.version, is_free=got.is_free
+            )
 
-        both(accepted, lambda: self.naive.accept(ask, who, new_id=new_id, caller_id=caller_id))
-        return caller_id or new_id
+        def expected() -> Reply:
+            return self.naive.accept(
+                ask,
+                who,
+                new_id=new_id,
+                caller_id=caller_id,
+                versioned=versioned,
+                now=now,
+                has_token=has_token,
+            )
 
-    def accept_message(self, text: str, mode: InjectMode, who: Who) -> str:
+        reply = both(accepted, expected)
+        return reply.id if isinstance(reply, Reply) else caller_id or new_id
+
+    def accept_message(self, text: str, mode: InjectMode, who: Who, *, has_token: bool = True) -> str:
         new_id, state = self.new_id("m"), self.core.state
 
         def accepted() -> None:
             content = ({"type": "text", "text": text},)
-            self.core.decide(accept_message(state, content, mode, provenance_of(who), new_id=new_id, limits=LIMITS))
+            rate = None if has_token else RateLimited(retry_after_ms=1)
+            self.core.decide(
+                accept_message(state, content, mode, provenance_of(who), new_id=new_id, limits=LIMITS, rate=rate)
+            )
 
-        both(accepted, lambda: self.naive.accept_message(text, mode.value, who, new_id=new_id))
+        both(accepted, lambda: self.naive.accept_message(text, mode.value, who, new_id=new_id, has_token=has_token))
         return new_id
 
     def revoke(self, item: str, who: Who) -> None:
@@ -112,6 +145,12 @@ class Pair:
             self.core.decide(replace_message(self.core.state, item, content, provenance_of(who)))
 
         both(replaced, lambda: self.naive.replace(item, text, who))
+
+    def replace_reminder(self, item: str, body: str, who: Who) -> None:
+        def replaced() -> None:
+            self.core.replace_reminder(item, body, provenance_of(who))
+
+        both(replaced, lambda: self.naive.replace_reminder(item, body, who))
 
     def drain(self, seam: Seam, *, closing: bool = False) -> bool:
         """Return whether a batch was skipped."""
@@ -214,10 +253,44 @@ class Pair:
         self.core.commit([PermissionReplied(request_id="q") if answered else PermissionAsked(request_id="q")])
         self.naive.asking = not answered
 
-    def close(self) -> None:
+    def close(self, reason: DropReason = DropReason.SESSION_CLOSED) -> None:
         self.void_if_open()
-        self.core.close()
-        self.naive.close()
+        self.core.close(reason)
+        self.naive.close(reason.value)
+
+    # The session.
+
+    def begin_session(self, text: str, **records: object) -> None:
+        """Begin the session; this changes nothing if it exists."""
+        existed = self.core.state.exists
+        assert (
+            self.core.begin([{"role": "user", "content": [{"type": "text", "text": text}]}], **records) is not existed
+        )
+        if not existed:
+            self.naive.begin_session(records, [f"user {text}"])
+
+    def record(self, name: str, value: object) -> None:
+        both(lambda: bool(self.core.record(**{name: value})), lambda: self._naive_record(name, value))
+
+    def _naive_record(self, name: str, value: object) -> bool:
+        before = self.naive.records
+        self.naive.record(name, value)
+        return before != self.naive.records
+
+    def delete(self) -> None:
+        """Nothing is left of a deleted session, and all its items have ended."""
+        existed = self.core.state.exists
+        self.core.delete()
+        if not existed:
+            return
+        if self.naive.ended is None:
+            self.naive.close()
+        self.check_each_ended_once()
+        self.check_the_journal_tells_it_all()
+        self.core.journal.clear()
+        self._read = 0
+        self.naive = NaiveSession(LIMITS)
+        self.naive.deleted = True
 
     # What must hold.
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from sideband.core.events import DropReason
 from sideband.core.reminder import Propagate, RoleHint
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.trust import Trust
@@ -25,12 +26,16 @@ OPERATOR, EDITOR, PANEL = Who(0, None), Who(1, "editor"), Who(1, "panel")
 # A peer and a server share a name, which must not make them one sender. Operator and controllers are drawn more often.
 EVERYBODY = (OPERATOR, OPERATOR, EDITOR, EDITOR, PANEL, Who(2, "ann"), Who(2, "bob"), Who(3, "ann"))
 
+WATCHER = EVERYBODY[-1]
+
 whos = st.sampled_from(EVERYBODY)
-controllers = st.sampled_from([EDITOR, EDITOR, PANEL, OPERATOR, EVERYBODY[-1]])
+controllers = st.sampled_from([EDITOR, EDITOR, PANEL, OPERATOR, WATCHER])
 seams = st.sampled_from([*Seam, Seam.ITERATION_START, Seam.LOOP_EXIT])
 hops = st.sampled_from([Trust.OPERATOR, Trust.OPERATOR, Trust.PEER, Trust.SERVER])
 places = st.integers(0, 5)
 texts = st.sampled_from(["hi", "ho", "oh"])
+# Whether the sender has a token left.
+tokens = st.sampled_from([True, True, True, False])
 caller_ids = st.sampled_from([None, None, "c1", "c2"])
 asks = st.fixed_dictionaries(
     {
@@ -50,7 +55,8 @@ selectors = st.fixed_dictionaries(
 
 
 def is_open(machine: "SessionMachine") -> bool:
-    return not machine.session.core.state.closed
+    state = machine.session.core.state
+    return not state.closed and not state.deleted
 
 
 def is_between_requests(machine: "SessionMachine") -> bool:
@@ -83,36 +89,54 @@ class SessionMachine(RuleBasedStateMachine):
         self.session, self.parent = Pair("child"), Pair("parent")
         self.asked: dict[str, tuple[Note, Who]] = {}
 
-    @initialize(target=reminders, told=st.lists(asks, max_size=3), runs=st.booleans())
-    def begin_with(self, told: list[Note], runs: bool) -> MultipleResults[str]:  # noqa: FBT001 - drawn by name
+    @initialize(target=reminders, told=st.lists(asks, max_size=3), runs=st.booleans(), text=st.none() | texts)
+    def begin_with(self, told: list[Note], runs: bool, text: str | None) -> MultipleResults[str]:  # noqa: FBT001 - drawn by name
+        if text is not None:
+            self.session.begin_session(text, cwd="/src")
         if runs:
             self.session.begin()
         return multiple(*(self.session.inject(ask) for ask in told))
 
     # The inbox.
 
-    @rule(target=reminders, told=st.lists(st.tuples(asks, whos, caller_ids), min_size=1, max_size=3))
-    def accept(self, told: list[tuple[Note, Who, str | None]]) -> MultipleResults[str]:
+    @rule(target=reminders, told=st.lists(st.tuples(asks, whos, caller_ids, tokens), min_size=1, max_size=3))
+    def accept(self, told: list[tuple[Note, Who, str | None, bool]]) -> MultipleResults[str]:
         return multiple(*(self._accept(*each) for each in told))
 
-    def _accept(self, ask: Note, who: Who, caller_id: str | None) -> str:
+    def _accept(self, ask: Note, who: Who, caller_id: str | None, has_token: bool) -> str:  # noqa: FBT001 - drawn
         if caller_id is not None:
             self.asked.setdefault(caller_id, (ask, who))
-        return self.session.accept(ask, who, caller_id)
+        return self.session.accept(ask, who, caller_id, has_token=has_token)
 
     @rule(taken=reminders, ask=asks, who=whos, change=st.sampled_from(["all", "ask", "who", "nothing"]))
     def accept_again(self, taken: str, ask: Note, who: Who, change: str) -> None:
         """The same id again, with the same or another payload and sender."""
+        # A caller's id cannot contain the mark of a version.
+        if "~" in taken:
+            return
         old_ask, old_who = self.asked.get(taken, (ask, who))
         new_ask = ask if change in ("all", "ask") else old_ask
-        self._accept(new_ask, who if change in ("all", "who") else old_who, taken)
+        self._accept(new_ask, who if change in ("all", "who") else old_who, taken, has_token=change != "nothing")
+
+    @rule(target=reminders, told=st.lists(st.tuples(asks, tokens), min_size=1, max_size=3), drains=st.booleans())
+    def accept_versions(self, told: list[tuple[Note, bool]], drains: bool) -> MultipleResults[str]:  # noqa: FBT001 - drawn by name
+        """One server sends several payloads under one id; the first may be live when the others come."""
+        accepted = []
+        for ask, has_token in told:
+            accepted.append(self.session.accept(ask, WATCHER, "v1", versioned=True, has_token=has_token))
+            if drains:
+                self.session.drain(Seam.ITERATION_START)
+                drains = False
+        return multiple(*accepted)
 
     @rule(
         target=messages,
-        told=st.lists(st.tuples(texts, st.sampled_from(InjectMode), controllers), min_size=1, max_size=2),
+        told=st.lists(st.tuples(texts, st.sampled_from(InjectMode), controllers, tokens), min_size=1, max_size=2),
     )
-    def accept_message(self, told: list[tuple[str, InjectMode, Who]]) -> MultipleResults[str]:
-        return multiple(*(self.session.accept_message(*each) for each in told))
+    def accept_message(self, told: list[tuple[str, InjectMode, Who, bool]]) -> MultipleResults[str]:
+        return multiple(
+            *(self.session.accept_message(text, mode, who, has_token=token) for text, mode, who, token in told)
+        )
 
     @rule(item=reminders | messages, who=whos)
     def revoke(self, item: str, who: Who) -> None:
@@ -124,9 +148,11 @@ class SessionMachine(RuleBasedStateMachine):
         waiting = self.session.core.queued_ids
         self.session.revoke(waiting[place % len(waiting)], who)
 
-    @rule(item=messages, text=texts, who=controllers)
+    @rule(item=reminders | messages, text=texts, who=whos)
     def replace(self, item: str, text: str, who: Who) -> None:
+        """Replace it as a message and as a reminder; one of the two refuses."""
         self.session.replace(item, text, who)
+        self.session.replace_reminder(item, text, who)
 
     @precondition(has_something_waiting)
     @rule(seam=seams, closing=st.booleans())
@@ -169,12 +195,15 @@ class SessionMachine(RuleBasedStateMachine):
             self.parent.turn(too_much=set())
         self.session.inherit_from(self.parent, hop=hop)
 
-    @precondition(has_something_live)
-    @rule(place=st.none() | places, selector=selectors, who=whos)
-    def clear(self, place: int | None, selector: dict[str, str], who: Who) -> None:
-        ids = [*self.session.core.live_ids, "unknown"]
-        by_id = {} if place is None and selector else {"id": ids[(place or 0) % len(ids)]}
-        self.session.clear({**selector, **by_id}, who)
+    @precondition(lambda self: has_something_live(self) or has_something_waiting(self))
+    @rule(place=st.none() | places, selector=selectors, who=whos, revokes=st.booleans())
+    def clear(self, place: int | None, selector: dict[str, str], who: Who, revokes: bool) -> None:  # noqa: FBT001 - drawn by name
+        """Clear by a selector, or one item by its id, which may be revoked as well."""
+        ids = [*self.session.core.queued_ids, *self.session.core.live_ids, "unknown"]
+        chosen = ids[(place or 0) % len(ids)]
+        self.session.clear({**selector, **({} if place is None and selector else {"id": chosen})}, who)
+        if revokes:
+            self.session.revoke(chosen, who)
 
     @rule(item=reminders, at_the_door=st.booleans())
     def drop(self, item: str, at_the_door: bool) -> None:  # noqa: FBT001 - drawn by name
@@ -221,9 +250,23 @@ class SessionMachine(RuleBasedStateMachine):
             self.session.start()
 
     @precondition(lambda self: is_open(self) and len(self.session.core.journal) > 80)
-    @rule()
-    def close(self) -> None:
-        self.session.close()
+    @rule(reason=st.sampled_from([DropReason.SESSION_CLOSED, DropReason.TASK_FINISHED]))
+    def close(self, reason: DropReason) -> None:
+        self.session.close(reason)
+
+    # The session.
+
+    @rule(name=st.sampled_from(["owner", "cwd"]), value=st.sampled_from([None, "ann", "bob"]))
+    def record(self, name: str, value: str | None) -> None:
+        self.session.record(name, value)
+
+    @precondition(lambda self: len(self.session.core.journal) > 60)
+    @rule(text=texts, begins=st.booleans())
+    def delete(self, text: str, begins: bool) -> None:  # noqa: FBT001 - drawn by name
+        self.session.delete()
+        self.asked.clear()
+        if begins:
+            self.session.begin_session(text, owner="ann")
 
     # What must hold.
 

@@ -2,17 +2,21 @@
 
 from typing import Final, get_args
 
+import msgspec
 import pytest
 
 from sideband.core.apply import apply, fold
 from sideband.core.events import (
     AuditRecorded,
+    Begun,
     Cancelled,
     Checkpoint,
     Closed,
+    Closing,
     Compacted,
     Deduped,
     Deferred,
+    Deleted,
     Dropped,
     DropReason,
     Equipped,
@@ -34,6 +38,8 @@ from sideband.core.events import (
     Queued,
     QueuedMessage,
     QueuedReminder,
+    Recorded,
+    Replaced,
     RequestCommitted,
     ResultRecorded,
     Revoked,
@@ -47,6 +53,7 @@ from sideband.core.trust import IN_PROCESS, Grant, GrantField, Trust
 from tests.builders import a_reminder, a_text
 from tests.sessions import CLIENT
 
+RED: Final = a_reminder().body
 QUEUED: Final = Queued(item=QueuedReminder(reminder=a_reminder("q"), mode=Mode.AUDIT_ONLY, provenance=CLIENT))
 LIVE: Final = Injected(reminder=a_reminder("r", ttl_turns=3), provenance=IN_PROCESS)
 SAID: Final = InjectAccepted(
@@ -63,6 +70,7 @@ def summary(state: SessionState) -> dict[str, object]:
     """Every non-empty part of a state."""
     known: dict[str, object] = {
         "inbox": [item.id for item in state.inbox.items()],
+        "bodies": [item.reminder.body for item in state.inbox.items() if isinstance(item, QueuedReminder)],
         "live": [(item.id, item.first_turn, item.last_turn, item.left_out) for item in state.live],
         "audit": [entry.reminder.id for entry in state.audit],
         "messages": state.messages,
@@ -72,13 +80,16 @@ def summary(state: SessionState) -> dict[str, object]:
         "left_out": None if state.request is None else list(state.request.left_out),
         "turn": state.live.turn,
         "running": state.running,
-        "closed": state.closed,
+        "closed": state.closed_reason,
         "queue_held": state.queue_held,
         "skipped_batches": state.skipped_batches,
         "window": state.window,
         "permissions": list(state.permissions),
         "grants": state.grants,
         "equipped": state.equipped,
+        "closing": state.closing,
+        "records": state.records,
+        "deleted": state.deleted,
     }
     return {name: value for name, value in known.items() if value}
 
@@ -88,7 +99,12 @@ SHOWN = [("r", 1, 3, 0)]
 
 # The events before, the event, and what the state knows after it.
 CHANGES: Final[dict[type, tuple[tuple[Event, ...], Event, dict[str, object]]]] = {
-    Queued: ((), QUEUED, {"inbox": ["q"]}),
+    Queued: ((), QUEUED, {"inbox": ["q"], "bodies": [RED]}),
+    Replaced: (
+        (QUEUED,),
+        Replaced(item=msgspec.structs.replace(QUEUED.item, reminder=a_reminder("q", body="green"))),
+        {"inbox": ["q"], "bodies": ["green"]},
+    ),
     Injected: ((), LIVE, {"live": ONE}),
     Inherited: (
         (),
@@ -115,7 +131,7 @@ CHANGES: Final[dict[type, tuple[tuple[Event, ...], Event, dict[str, object]]]] =
     InjectDelivered: (
         (SAID,),
         InjectDelivered(message_id="m", content=tuple(a_text("one"))),
-        {"messages": [{"role": "user", "content": a_text("one")}]},
+        {"messages": [{"role": "user", "id": "m", "content": a_text("one")}]},
     ),
     InjectRevoked: ((SAID,), InjectRevoked(message_id="m"), {}),
     InjectReplaced: ((SAID,), InjectReplaced(message_id="m", content=(), revision=2), {"inbox": ["m"]}),
@@ -161,8 +177,23 @@ CHANGES: Final[dict[type, tuple[tuple[Event, ...], Event, dict[str, object]]]] =
     PermissionAsked: ((), ASKED, {"permissions": ["p"]}),
     PermissionReplied: ((ASKED,), PermissionReplied(request_id="p"), {}),
     Granted: ((), Granted(grant=GRANT), {"grants": [GRANT]}),
-    Equipped: ((), Equipped(ids=("provider mine",)), {"equipped": ("provider mine",)}),
-    Closed: ((Started(),), Closed(), {"closed": True}),
+    Begun: (
+        (),
+        Begun(attributes={"cwd": "/src"}, messages=({"role": "user", "content": "hi"},)),
+        {"records": {"cwd": "/src"}, "messages": [{"role": "user", "content": "hi"}]},
+    ),
+    Recorded: (
+        (Begun(attributes={"cwd": "/src"}),),
+        Recorded(name="title", value="t"),
+        {"records": {"cwd": "/src", "title": "t"}},
+    ),
+    Equipped: (
+        (),
+        Equipped(ids=("provider mine",), closing={"completed": Closing(ends=True)}),
+        {"equipped": ("provider mine",), "closing": {"completed": Closing(ends=True)}},
+    ),
+    Closed: ((Started(),), Closed(), {"closed": DropReason.SESSION_CLOSED}),
+    Deleted: ((Begun(attributes={"cwd": "/src"}), QUEUED, LIVE, SENT, ASKED, Closed()), Deleted(), {"deleted": True}),
 }
 
 
@@ -188,7 +219,7 @@ def test_a_new_state_is_empty() -> None:
 def test_folding_continues_from_a_given_state() -> None:
     state = fold([QUEUED])
     assert fold([LIVE], state) is state
-    assert summary(state) == {"inbox": ["q"], "live": ONE}
+    assert summary(state) == {"inbox": ["q"], "bodies": [RED], "live": ONE}
 
 
 @pytest.mark.parametrize(
@@ -240,3 +271,30 @@ def test_a_compaction_that_keeps_only_the_lifecycle_leaves_the_messages() -> Non
     said = (SAID, InjectDelivered(message_id="m", content=tuple(a_text("one"))))
     state = fold([*said, Compacted(turn=0, archived_messages=1)])
     assert state.messages == fold(said).messages
+
+
+def test_a_record_that_is_set_to_none_is_removed() -> None:
+    state = fold([Begun(attributes={"cwd": "/src"}), Recorded(name="cwd"), Recorded(name="title")])
+    assert state.records == {}
+
+
+def test_a_queued_reminder_that_expires_leaves_the_inbox() -> None:
+    state = fold([QUEUED, Expired(reminder_id="q", reason=ExpiryReason.CLEARED, turn=0)])
+    assert summary(state) == {}
+    assert state.inbox.tombstone("q") is not None
+
+
+def test_a_session_exists_from_its_first_event_until_it_is_deleted() -> None:
+    state = SessionState()
+    seen = [state.exists]
+    for event in (Started(), Deleted(), Idled(), Begun(), Started()):
+        apply(state, event)
+        seen.append(state.exists)
+    assert seen == [False, True, False, False, True, True], "a late event does not bring a deleted session back"
+
+
+def test_deleting_keeps_what_the_store_has_set() -> None:
+    state = fold([Started()])
+    state.attended, state.receipts = True, {"mine": None}
+    apply(state, Deleted())
+    assert (state.attended, state.receipts) == (True, {"mine": None})

@@ -17,9 +17,9 @@ from sideband.core.events import (
     Started,
 )
 from sideband.core.seams import InjectMode, Mode, Seam
-from sideband.core.turn import close
+from sideband.core.trust import IN_PROCESS
 from tests.builders import a_draft, a_reminder
-from tests.sessions import Session
+from tests.sessions import CLIENT, Session
 
 
 def an_asking_session() -> Session:
@@ -77,11 +77,11 @@ def test_closing_ends_every_queued_and_every_live_item(reason: DropReason) -> No
     session.inject(a_reminder("live"))
     queued = session.accept(a_draft()).reminder_id
     message = session.say("when you are done", InjectMode.QUEUE)
-    assert session.commit(close(session.state, reason=reason).events) == (
-        Dropped(reminder_id=queued, reason=reason),
-        InjectRevoked(message_id=message, reason=reason),
-        Expired(reminder_id="live", reason=ExpiryReason.CLEARED, turn=0),
-        Closed(),
+    assert session.close(reason) == (
+        Dropped(reminder_id=queued, reason=reason, provenance=CLIENT),
+        InjectRevoked(message_id=message, reason=reason, provenance=CLIENT),
+        Expired(reminder_id="live", reason=ExpiryReason.CLEARED, turn=0, provenance=IN_PROCESS),
+        Closed(reason=reason),
     )
     assert (session.queued_ids, session.live_ids, session.state.closed) == ([], [], True)
     assert session.revoke_message(message) is RevokeStatus.ALREADY_REVOKED

@@ -149,6 +149,7 @@ SAMPLES: Final[dict[type[ReminderError], Callable[[], ReminderError]]] = {
     errors.NotPermitted: lambda: errors.NotPermitted("no"),
     errors.NotInjectable: lambda: errors.NotInjectable("no"),
     errors.UnknownSession: lambda: errors.UnknownSession("no"),
+    errors.TaskFinished: lambda: errors.TaskFinished("no"),
     errors.UnknownReminder: lambda: errors.UnknownReminder("a"),
     errors.UnknownMessage: lambda: errors.UnknownMessage("a"),
     errors.AlreadyDelivered: lambda: errors.AlreadyDelivered("a"),

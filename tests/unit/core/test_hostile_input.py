@@ -97,7 +97,7 @@ def deliver(session: Session, surface: Surface, draft: Draft) -> None:
     if surface in SENDER:
         session.accept(in_name_of(draft, "srv") if surface is Surface.MCP else draft, SENDER[surface])
     else:
-        check_body_size(draft, Trust.OPERATOR, DEFAULT_LIMITS)
+        check_body_size(draft.body, Trust.OPERATOR, DEFAULT_LIMITS)
         session.inject(mint(draft, reminder_id=ReminderId("new"), source=Source.IN_PIPELINE))
 
 

@@ -2,12 +2,13 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
-from sideband.core.inbox import Fate, Inbox, Quota, Slot, Tombstone, quota_of
+from sideband.core.inbox import Fate, Inbox, Quota, Receipt, Slot, Tombstone, quota_of, receipt_of
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.trust import IN_PROCESS, Provenance
 from tests.builders import a_reminder, a_text
@@ -86,7 +87,9 @@ def test_every_index_agrees_with_the_items(
             case "remove" if chosen is not None:
                 inbox.remove(chosen.id, Fate.WITHDRAWN)
                 items.remove(chosen)
-                assert inbox.tombstone(chosen.id) == Tombstone(type(chosen), Fate.WITHDRAWN, chosen.provenance)
+                assert inbox.tombstone(chosen.id) == Tombstone(
+                    type(chosen), Fate.WITHDRAWN, chosen.provenance.namespace
+                )
             case "exchange" if isinstance(chosen, QueuedMessage):
                 newer = QueuedMessage(
                     message_id=chosen.message_id,
@@ -101,14 +104,14 @@ def test_every_index_agrees_with_the_items(
 
 def test_an_id_that_was_never_queued_is_unknown() -> None:
     inbox = Inbox()
-    assert (inbox.get("r1"), inbox.tombstone("r1"), inbox.receipt("r1")) == (None, None, None)
+    assert (inbox.get("r1"), inbox.tombstone("r1")) == (None, None)
 
 
 def test_a_queued_reminder_that_becomes_live_leaves_a_tombstone() -> None:
     inbox = Inbox()
     inbox.add(QueuedReminder(reminder=a_reminder("r1"), mode=Mode.FINISH_STEP, provenance=PEER))
     inbox.deliver("r1", PEER)
-    assert inbox.tombstone("r1") == Tombstone(QueuedReminder, Fate.DELIVERED, PEER)
+    assert inbox.tombstone("r1") == Tombstone(QueuedReminder, Fate.DELIVERED, PEER.namespace)
     check(inbox, [])
 
 
@@ -116,7 +119,7 @@ def test_a_reminder_that_becomes_live_without_being_queued_leaves_a_tombstone() 
     inbox = Inbox()
     inbox.add(a_queued_message())
     inbox.deliver("r1", IN_PROCESS)
-    assert inbox.tombstone("r1") == Tombstone(QueuedReminder, Fate.DELIVERED, IN_PROCESS)
+    assert inbox.tombstone("r1") == Tombstone(QueuedReminder, Fate.DELIVERED, "own")
     check(inbox, [a_queued_message()])
 
 
@@ -132,29 +135,47 @@ def test_a_slot_belongs_to_the_newer_reminder_even_if_the_older_one_leaves_later
     assert inbox.in_slot(Slot("own", "k", audit_only=False)) == newer
 
 
-@pytest.mark.parametrize("fate", Fate)
-def test_a_receipt_outlives_its_item(fate: Fate) -> None:
+def test_the_inbox_remembers_the_newest_of_the_items_that_left_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sideband.core.inbox.MAX_TOMBSTONES", 2)
     inbox = Inbox()
-    inbox.add(
-        QueuedReminder(
-            reminder=a_reminder("mine"),
-            mode=Mode.FINISH_STEP,
-            provenance=PEER,
-            caller_id="mine",
-            fingerprint="f",
-            deduped_count=1,
-        )
+    for name in ("first", "second", "third"):
+        inbox.deliver(name, PEER)
+    assert [inbox.tombstone(name) is not None for name in ("first", "second", "third")] == [False, True, True]
+    loaded = Inbox()
+    monkeypatch.setattr("sideband.core.inbox.MAX_TOMBSTONES", 1)
+    loaded.load(inbox.dump())
+    assert [loaded.tombstone(name) is not None for name in ("second", "third")] == [False, True]
+
+
+# Receipts.
+
+
+def test_the_receipt_of_a_reminder_repeats_the_reply_to_its_sender() -> None:
+    provenance = msgspec.structs.replace(PEER, requested={"ttl_turns": 9, "mode": "interrupt_immediate"})
+    item = QueuedReminder(
+        reminder=a_reminder("mine~2", ttl_turns=3),
+        mode=Mode.FINISH_STEP,
+        provenance=provenance,
+        caller_id="mine",
+        fingerprint="f",
+        deduped_count=1,
+        accepted_at=7,
+        version=2,
     )
-    before = inbox.receipt("mine")
-    inbox.remove("mine", fate)
-    assert before is not None
-    assert (before.sender, before.fingerprint, before.reminder_id, before.deduped_count) == (
-        PEER.sender,
-        "f",
-        "mine",
-        1,
+    assert receipt_of(item) == Receipt(
+        sender=PEER.sender,
+        fingerprint="f",
+        reminder_id="mine~2",
+        deduped_count=1,
+        requested={"ttl_turns": 9, "mode": "interrupt_immediate"},
+        effective={"ttl_turns": 3, "mode": Mode.FINISH_STEP},
+        accepted_at=7,
+        version=2,
     )
-    assert inbox.receipt("mine") == before
+
+
+def test_a_reminder_whose_id_the_session_chose_has_no_receipt() -> None:
+    assert receipt_of(a_waiting(Mode.FINISH_STEP)) is None
 
 
 # Quotas.

@@ -41,7 +41,7 @@ def test_the_fingerprint_ignores_the_id_and_unknown_fields() -> None:
 
 
 def test_the_name_of_a_server_is_put_in_front_of_the_id_it_chose() -> None:
-    assert in_name_of(a_draft(caller_id="r1"), "ci") == a_draft(caller_id="ci:r1")
+    assert in_name_of(a_draft(caller_id="r1", dedupe_key="k"), "ci") == a_draft(caller_id="ci:r1", dedupe_key="k")
     assert in_name_of(a_draft(), "ci") == a_draft()
 
 

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from sideband.core import accept, lifecycle
-from sideband.core.events import Deduped, Event, InboxItem
-from sideband.core.inbox import Inbox
+from sideband.core import accept, drain, lifecycle
+from sideband.core.accept import Accepted, Selector
+from sideband.core.events import Deduped, Event, InboxItem, QueuedReminder
+from sideband.core.inbox import Inbox, Receipt
 from sideband.core.live import LiveIndex, LiveItem
-from sideband.core.reminder import Propagate, Reminder, RoleHint
+from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.trust import Provenance, Trust
 from tests.naive_session import Note, Who
@@ -22,7 +23,9 @@ TestSession = SessionMachine.TestCase
 TestSession.settings = settings(stateful_step_count=2 * PROFILE.stateful_step_count)
 
 
-def dedupe_across_namespaces(live: LiveIndex, reminder: Reminder, _provenance: Provenance) -> Iterable[Event]:
+def dedupe_across_namespaces(
+    live: LiveIndex, reminder: Reminder, _provenance: Provenance, _versions_of: str | None = None
+) -> Iterable[Event]:
     key = str(reminder.dedupe_key)
     return [Deduped(replaced_id=item.id, replacing_id=reminder.id, dedupe_key=key) for item in live.with_key(key)]
 
@@ -31,12 +34,24 @@ def age_what_was_left_out(_live: LiveIndex, item: LiveItem) -> None:
     item.left_out += 1
 
 
-def every_sender_may(_actor: Provenance, _owner: Provenance) -> bool:
+def every_sender_may(_actor: Provenance, _owner: str) -> bool:
     return True
 
 
 def newest_first(self: Inbox, mode: Mode | None) -> list[InboxItem]:
     return [item for item in reversed([*self.items()]) if item.waits_in is mode]
+
+
+def forget_earlier_versions(_item: QueuedReminder) -> None:
+    return None
+
+
+def clear_what_is_live(_inbox: Inbox, _selector: Selector) -> list[QueuedReminder]:
+    return []
+
+
+def every_repeat_is_new(receipt: Receipt) -> Accepted:
+    return Accepted(ReminderId(receipt.reminder_id), receipt.deduped_count, receipt.requested, receipt.effective)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +61,9 @@ def newest_first(self: Inbox, mode: Mode | None) -> list[InboxItem]:
         pytest.param(LiveIndex, "leave_out", age_what_was_left_out, id="a-turn-that-left-it-out-counts"),
         pytest.param(accept, "may_touch", every_sender_may, id="every-sender-may-revoke-everything"),
         pytest.param(Inbox, "waiting", newest_first, id="a-drain-takes-the-newest-first"),
+        pytest.param(drain, "versioned_id", forget_earlier_versions, id="a-newer-version-leaves-the-live-one"),
+        pytest.param(accept, "_queued", clear_what_is_live, id="a-clear-leaves-the-inbox-alone"),
+        pytest.param(accept, "_repeated", every_repeat_is_new, id="a-repeat-gets-a-reply-without-its-time"),
     ],
 )
 def test_a_planted_bug_is_found(
@@ -114,6 +132,32 @@ def two_keys_that_a_hop_makes_one(pair: Pair) -> None:
     pair.inherit_from(parent, hop=Trust.SERVER)
 
 
+def a_newer_version_that_is_an_audit_record(pair: Pair) -> None:
+    """It displaces what waits, and the capacity for audit records is counted without that."""
+    server = Who(3, "ann")
+    pair.accept({**PLAIN, "mode": Mode.AUDIT_ONLY}, server)
+    pair.accept(PLAIN, server, "v1", versioned=True)
+    pair.accept({**PLAIN, "mode": Mode.AUDIT_ONLY}, server, "v1", versioned=True)
+
+
+def one_drain_of_two_that_replace_the_same_live_reminder(pair: Pair) -> None:
+    pair.accept({**PLAIN, "dedupe_key": "k1"}, ANN, "v1", versioned=True)
+    pair.drain(Seam.ITERATION_START)
+    pair.accept({**PLAIN, "dedupe_key": "k2"}, ANN, "v1", versioned=True)
+    pair.accept({**PLAIN, "dedupe_key": "k1"}, ANN)
+    pair.drain(Seam.ITERATION_START)
+
+
+def a_newer_version_after_a_queued_one_was_revoked(pair: Pair) -> None:
+    """The live reminder is then two versions older."""
+    pair.accept({**PLAIN, "dedupe_key": "k1"}, ANN, "v1", versioned=True)
+    pair.drain(Seam.ITERATION_START)
+    pair.revoke(pair.accept({**PLAIN, "dedupe_key": "k2"}, ANN, "v1", versioned=True), ANN)
+    pair.accept({**PLAIN, "dedupe_key": None}, ANN, "v1", versioned=True)
+    pair.drain(Seam.ITERATION_START)
+    assert pair.core.live_ids == ["v1~3"]
+
+
 def an_audit_message_at_the_end_of_a_run_that_asks(pair: Pair) -> None:
     pair.begin()
     pair.accept_message("hi", InjectMode.AUDIT_ONLY, EDITOR)
@@ -130,6 +174,9 @@ def an_audit_message_at_the_end_of_a_run_that_asks(pair: Pair) -> None:
         a_handoff_repeated_after_its_copies_have_ended,
         a_handoff_of_what_already_waits,
         two_keys_that_a_hop_makes_one,
+        a_newer_version_that_is_an_audit_record,
+        one_drain_of_two_that_replace_the_same_live_reminder,
+        a_newer_version_after_a_queued_one_was_revoked,
         an_audit_message_at_the_end_of_a_run_that_asks,
     ],
     ids=lambda history: history.__name__.replace("_", "-"),

@@ -29,9 +29,9 @@ def add_a_message(session: Session) -> None:
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [
-        pytest.param(lambda _: None, OpenedTurn(1, 1), id="no-change"),
-        pytest.param(lambda session: session.accept(a_draft(), CLIENT), OpenedTurn(1, 1), id="an-accept"),
-        pytest.param(lambda session: session.revoke(session.queued_ids[0]), OpenedTurn(1, 1), id="a-revoke"),
+        pytest.param(lambda _: None, OpenedTurn(1, 1, "reply"), id="no-change"),
+        pytest.param(lambda session: session.accept(a_draft(), CLIENT), OpenedTurn(1, 1, "reply"), id="an-accept"),
+        pytest.param(lambda session: session.revoke(session.queued_ids[0]), OpenedTurn(1, 1, "reply"), id="a-revoke"),
         pytest.param(lambda session: session.clear(Selector(tag="t")), NotOpened.STALE, id="a-clear"),
         pytest.param(lambda session: session.inject(a_reminder("new")), NotOpened.STALE, id="a-new-live-reminder"),
         pytest.param(lambda session: session.drain(), NotOpened.STALE, id="a-drain"),
@@ -49,7 +49,7 @@ def test_a_request_is_recorded_if_its_session_has_the_basis_of_the_plan(
     session = a_running_session()
     basis = session.state.basis
     change(session)
-    decided = open_request(session.state, basis, PlannedRequest(), repeats=False)
+    decided = open_request(session.state, basis, PlannedRequest(), repeats=False, reply_id="reply")
     assert decided.value == outcome
     assert bool(decided.events) is isinstance(outcome, OpenedTurn)
 
