@@ -85,11 +85,14 @@ def test_a_forked_process_does_not_repeat_the_ids_of_its_parent() -> None:
 # The clock.
 
 
-def test_the_clock_gives_the_time_of_this_machine() -> None:
-    clock = SystemClock()
-    earlier, before = time.monotonic(), time.time_ns() // 1_000_000
-    assert earlier <= clock.monotonic() <= time.monotonic()
-    assert before <= clock.now_ms() <= time.time_ns() // 1_000_000
+def test_the_clock_gives_the_time_of_the_machine_and_of_the_event_loop() -> None:
+    async def story() -> None:
+        clock, loop = SystemClock(), asyncio.get_running_loop()
+        earlier, before = loop.time(), time.time_ns() // 1_000_000
+        assert earlier <= clock.monotonic() <= loop.time()
+        assert before <= clock.now_ms() <= time.time_ns() // 1_000_000
+
+    asyncio.run(story())
 
 
 def test_a_sleep_of_zero_seconds_lets_other_tasks_run() -> None:
