@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks import codec, door, durable, durable_postgres, engine, loops, rendering, startup
+from benchmarks import codec, door, durable, durable_postgres, engine, loops, rendering, startup, updates
 from benchmarks.effort import FULL, QUICK, Effort, Progress
 from benchmarks.report import Report, Results, Target, target_lines
 
@@ -27,6 +27,7 @@ PARTS: Final[Mapping[str, Measure]] = MappingProxyType(
         durable_postgres.PART: durable_postgres.measure,
         codec.PART: codec.measure,
         door.PART: door.measure,
+        updates.PART: updates.measure,
         engine.PART: engine.measure,
         rendering.PART: rendering.measure,
     }

@@ -117,8 +117,12 @@ def error(ratio: float) -> str:
     return f"{ratio:.1e}"
 
 
+def rate(per_second: float) -> str:
+    return f"{per_second:,.0f}/s"
+
+
 _WRITTEN: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
-    {"x": times, "ns": duration, "bytes": size, "cost": cost, "error": error}
+    {"x": times, "ns": duration, "bytes": size, "cost": cost, "error": error, "/s": rate}
 )
 
 

@@ -42,6 +42,8 @@ ROWS: Final = (
     "A2A, 12 fields: dict, validate",
     "ACP, lines of other text: JSON to record to JSON",
     "ACP, with an envelope: JSON to record to JSON",
+    "replayed, operator",
+    "followed, peer",
     "inject, new key",
     "inject, colliding key",
     "accept, new key",
@@ -55,6 +57,8 @@ ROWS: Final = (
 )
 TARGETS: Final = (
     ("sideband --help, beside python -c pass", 4.0),
+    ("accept of a controller / accept in process", 1.3),
+    ("updates replayed to the operator", 50_000.0),
     ("inject, colliding key at 50 pending, beside 10", 8.0),
     ("TTL pass, nothing due at 50 pending, beside 10", 2.0),
 )
