@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from sideband.core.seams import Mode as Mode
     from sideband.core.seams import Seam as Seam
     from sideband.core.surfaces import Surface as Surface
+    from sideband.core.topic import TopicRecord as TopicRecord
     from sideband.core.transcript import Transcript as Transcript
     from sideband.core.transcript import TranscriptEvent as TranscriptEvent
     from sideband.core.trust import Provenance as Provenance
     from sideband.core.trust import Trust as Trust
+    from sideband.core.updates import UpdateKind as UpdateKind
+    from sideband.core.updates import Viewer as Viewer
     from sideband.loop.agent import AgentRun as AgentRun
     from sideband.loop.receipts import with_audit_log as with_audit_log
     from sideband.loop.run import LoopEvent as LoopEvent
@@ -106,10 +109,13 @@ _HOMES = {
     "ToolCall": "sideband.core.messages",
     "ToolOutput": "sideband.ports",
     "ToolStatus": "sideband.core.messages",
+    "TopicRecord": "sideband.core.topic",
     "Transcript": "sideband.core.transcript",
     "TranscriptEvent": "sideband.core.transcript",
     "Trust": "sideband.core.trust",
+    "UpdateKind": "sideband.core.updates",
     "Usage": "sideband.core.events",
+    "Viewer": "sideband.core.updates",
     "Worker": "sideband.loop.subagent",
     "WorkspaceAnchor": "sideband.providers.context",
     "agent_loop": "sideband.runtime.agents",
