@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sideband.core.accept import Selector
 from sideband.core.events import (
     AuditRecorded,
+    Begun,
     Boundary,
     Cancelled,
     Checkpoint,
@@ -18,6 +19,7 @@ from sideband.core.events import (
     Compacted,
     Deduped,
     Deferred,
+    Deleted,
     Dropped,
     DropReason,
     Equipped,
@@ -39,6 +41,8 @@ from sideband.core.events import (
     Queued,
     QueuedMessage,
     QueuedReminder,
+    Recorded,
+    Replaced,
     RequestCommitted,
     ResultRecorded,
     Revoked,
@@ -101,10 +105,11 @@ QUEUED = QueuedReminder(
 
 PUBLISHED: tuple[Event, ...] = (
     Queued(item=QUEUED),
+    Replaced(item=QUEUED),
     Injected(reminder=REMINDER, provenance=PEER, seam=Seam.ITERATION_START),
     Inherited(reminder=REMINDER, provenance=PEER, sub_agent_id="child"),
     Fired(reminder_id="r1", turn=4, rendered_role="user", carried=True),
-    Deferred(reminder_id="r1", turn=4),
+    Deferred(reminder_id="r1", turn=4, provenance=PEER),
     Deduped(replaced_id="r1", replacing_id="r2", dedupe_key="ci:status", boundary=Boundary.PRE_COMPACT),
     Expired(reminder_id="r1", reason=ExpiryReason.COMPACTION, turn=4, boundary=Boundary.PRE_COMPACT),
     Revoked(reminder_id="r1"),
@@ -125,14 +130,17 @@ PRIVATE: tuple[Event, ...] = (
     Compacted(turn=4, archived_messages=12, messages=({"role": "system", "content": "In short."},)),
     ResultRecorded(call_id="c1", status="ok", message={"role": "tool", "content": "done"}),
     Checkpoint(turn=4, seam=Seam.PRE_TOOL_DISPATCH, ids=("r1", "m1"), dispatch_skipped=True),
+    Begun(attributes={"cwd": "/srv"}, messages=({"role": "user", "content": "Go on."},)),
+    Recorded(name="title", value="A title"),
     Started(),
-    Idled(),
+    Idled(status="completed"),
     Cancelled(hold_queue=False),
     PermissionAsked(request_id="p1"),
     PermissionReplied(request_id="p1"),
     Granted(grant=Grant(trust=Trust.SERVER, principal="ci", field=GrantField.TTL_TURNS, value=5, until=60)),
     Equipped(ids=("provider mine",)),
-    Closed(),
+    Closed(reason=DropReason.TASK_FINISHED),
+    Deleted(),
 )
 
 
@@ -168,6 +176,18 @@ def test_every_payload_says_which_run_it_belongs_to(event: Event) -> None:
     run = ("session_id", "task_id", "agent_id")
     assert [known.payload[name] for name in run] == ["s", "t", "a"]
     assert [unknown.payload[name] for name in run] == [None, None, None]
+
+
+@pytest.mark.requirement("events:record:fields")
+def test_a_record_has_its_number_its_time_its_kind_its_session_and_its_payload() -> None:
+    record = publish(Revoked(reminder_id="r1"), Correlation(session_id="s"), seq=7, time="2024-07-11T12:09:25.716Z")
+    assert msgspec.to_builtins(record) == {
+        "seq": 7,
+        "time": "2024-07-11T12:09:25.716Z",
+        "kind": "transcript.reminder.revoked",
+        "session_id": "s",
+        "payload": {"session_id": "s", "task_id": None, "agent_id": None, "reminder_id": "r1"},
+    }
 
 
 @pytest.mark.parametrize(
@@ -266,6 +286,12 @@ def test_every_payload_says_which_run_it_belongs_to(event: Event) -> None:
             {**LIFECYCLE, "mode": "finish_step", **ORIGIN},
             id="queued",
             marks=pytest.mark.requirement("events:queued:payload"),
+        ),
+        pytest.param(
+            Replaced(item=QUEUED),
+            {**LIFECYCLE, "mode": "finish_step", **ORIGIN},
+            id="replaced",
+            marks=pytest.mark.requirement("events:replaced:payload"),
         ),
         pytest.param(
             Revoked(reminder_id="r1"),

@@ -87,7 +87,7 @@ async def test_a_tool_starts_once_its_turn_is_committed() -> None:
 @awaited
 async def test_each_result_is_committed_when_its_tool_has_finished() -> None:
     async def waits_for_the_others_result(*_: object) -> str:
-        async for logged in agent.session.events():
+        async for logged in agent.session.talk.journal.subscribe(session_id=agent.session.id):
             if isinstance(logged.event, ResultRecorded):
                 return f"{logged.event.call_id} is on record"
         raise AssertionError
@@ -149,7 +149,7 @@ async def killed() -> AnAgent:
 async def journal_until(agent: AnAgent, kind: type[Event]) -> list[Event]:
     """What a process has on record that is killed as soon as such an event is."""
     run = asyncio.ensure_future(agent.play())
-    async for logged in agent.session.events():
+    async for logged in agent.session.talk.journal.subscribe(session_id=agent.session.id):
         if isinstance(logged.event, kind):
             break
     run.cancel()

@@ -4,6 +4,8 @@ import ast
 import asyncio
 import json
 import stat
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,17 +17,18 @@ import sideband as sb
 from sideband.core.accept import accept
 from sideband.core.apply import fold
 from sideband.core.errors import CursorExpired, CursorLost, ReminderError
-from sideband.core.events import Event, Injected, Queued
+from sideband.core.events import Begun, Deleted, Dropped, DropReason, Event, Injected, Queued, Recorded
 from sideband.core.lifecycle import go_live
 from sideband.core.limits import DEFAULT_LIMITS
-from sideband.core.topic import KINDS
+from sideband.core.topic import KINDS, TopicRecord
 from sideband.core.trust import IN_PROCESS
+from sideband.runtime.system import moment
 from sideband.store.feed import SUBSCRIBER_EVENTS
 from sideband.store.postgres import PostgresSettings
 from sideband.store.sqlite import SqliteSettings
-from sideband.testing import ScriptedModel
+from sideband.testing import MemoryStore, ScriptedModel
 from tests.builders import a_draft, a_reminder
-from tests.decisions import deciding, whole
+from tests.decisions import deciding, saying, whole
 from tests.programs import ROOT, run_sideband
 from tests.sessions import CLIENT
 from tests.stored_agents import a_session, address, run
@@ -43,9 +46,11 @@ from tests.unit.store.twins import (
     took,
     written_at,
 )
+from tests.waiting import until
 
 # Put together here, so that no scanner takes this file for a leak.
 SECRET: Final = "ghp_" + "a1B2" * 8
+REFUSED: Final = (Dropped(reminder_id="r", reason=DropReason.RATE_LIMITED, at_the_door=True),)
 
 
 # Subscribing.
@@ -168,6 +173,140 @@ def test_a_session_without_subscribers_behaves_like_one_with_subscribers(twin: T
             await source.aclose()
             alone, followed = (store.state(name).inbox.items() for name in ("alone", "followed"))
             assert [item.waits_in for item in alone] == [item.waits_in for item in followed]
+
+    played(story)
+
+
+# The topic of sessions.
+
+
+async def taken(source: AsyncGenerator[TopicRecord, None], count: int) -> list[TopicRecord]:
+    async with aclosing(source):
+        return [await anext(source) for _ in range(count)]
+
+
+@pytest.mark.requirement("events:session:topic-records", "events:payload:session-task-agent", "events:record:fields")
+def test_a_session_yields_records_of_its_topic_with_task_agent_and_time(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            session = await a_session(store)
+            await store.commit("s", saying(Recorded(name="task_id", value="t"), Recorded(name="agent", value="mender")))
+            await session.remind("a fact", ttl_turns=1)
+            await run(session)
+            public = [entry for entry in await told(store) if type(entry.event) in KINDS]
+            records = await taken(session.events(), len(public))
+            assert [(record.seq, record.kind) for record in records] == [
+                (entry.sequence, KINDS[type(entry.event)]) for entry in public
+            ]
+            for record, entry in zip(records, public, strict=True):
+                assert (record.session_id, record.time) == ("s", moment(entry.time))
+                assert (record.payload["task_id"], record.payload["agent_id"]) == ("t", "mender")
+            (fired,) = await taken(session.events(kind_prefix="transcript.reminder.fired"), 1)
+            assert fired in records
+            (expired,) = await taken(session.events(after=fired.seq), 1)
+            assert expired.kind == "transcript.reminder.expired"
+
+    played(story)
+
+
+@pytest.mark.requirement("events:record:fields")
+def test_the_time_of_a_row_of_an_earlier_version_is_null() -> None:
+    async def story() -> None:
+        session = await a_session(MemoryStore(now_ms=lambda: 0))
+        await session.remind("a fact")
+        (record,) = await taken(session.events(), 1)
+        assert record.time is None
+
+    played(story)
+
+
+@pytest.mark.requirement("events:payload:session-task-agent")
+def test_records_follow_what_a_session_records_of_its_agent(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            session = await a_session(store)
+            source = session.events()
+            agents = []
+            changes = (
+                Begun(attributes={"agent": "first"}),
+                Recorded(name="agent", value="second"),
+                Recorded(name="title", value="third"),
+                Recorded(name="agent"),
+                Recorded(name="agent", value="fourth"),
+                Deleted(),
+            )
+            for change in changes:
+                await store.commit("s", saying(change, *REFUSED))
+                agents.append((await anext(source)).payload["agent_id"])
+            await source.aclose()
+            assert agents == ["first", "second", "second", None, "fourth", None]
+
+    played(story)
+
+
+@pytest.mark.requirement("events:log:sessions")
+def test_an_active_log_gets_what_its_task_does_to_a_session_and_nothing_else(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            session, other = await a_session(store), await a_session(store, "other")
+            await store.commit("s", saying(Recorded(name="agent", value="mender")))
+            await session.remind("before")
+            after = len(await told(store))
+            with sb.EventLog(task_id="t", now_ms=lambda: 1_000) as log:
+                reminder_id = (await session.remind("a fact", ttl_turns=1)).reminder_id
+                await session.revoke(reminder_id)
+                await run(session, "Done.")
+                await session.close()
+                sb.inject_reminder(sb.Transcript(), body="of no session")
+            await other.remind("afterwards")
+            entries = await told(store, session_id="s", after=after)
+            expected = [KINDS[type(entry.event)] for entry in entries if type(entry.event) in KINDS]
+            *of_session, pure = log.records()
+            assert [record.kind for record in of_session] == expected
+            assert {"transcript.reminder.queued", "transcript.reminder.fired", "transcript.inject.delivered"} <= {
+                *expected
+            }
+            for record in of_session:
+                assert (record.session_id, record.time) == ("s", "1970-01-01T00:00:01.000Z")
+                assert (record.payload["task_id"], record.payload["agent_id"]) == ("t", "mender")
+            assert (pure.kind, pure.session_id, pure.payload["task_id"]) == ("transcript.reminder.injected", None, "t")
+            assert [record.seq for record in log.records()] == list(range(1, len(expected) + 2))
+
+    played(story)
+
+
+@pytest.mark.requirement("events:log:sessions")
+def test_a_log_gets_what_was_committed_after_its_task_was_cancelled(twin: Twin) -> None:
+    async def story() -> None:
+        async with twin.open() as store:
+            session = await a_session(store)
+            with sb.EventLog() as log:
+                reminding = asyncio.ensure_future(session.remind("a fact"))
+                await asyncio.sleep(0)
+                reminding.cancel()
+                await asyncio.gather(reminding, return_exceptions=True)
+                await until(log.records)
+            assert len(await session.pending()) == len(log.records()) == 1
+
+    played(story)
+
+
+@pytest.mark.requirement("events:log:subscribe")
+def test_a_log_yields_past_and_future_records_by_kind_and_position() -> None:
+    async def story() -> None:
+        with sb.EventLog() as log:
+            first = sb.inject_reminder(sb.Transcript(), body="one", tags=["t"])
+            queued = log.subscribe(kind_prefix="transcript.reminder.injected")
+            rest = log.subscribe(after=1)
+            assert (await anext(queued)).seq == 1
+            following = asyncio.ensure_future(anext(queued))
+            await asyncio.sleep(0)
+            sb.clear_reminders(first.transcript, tag="t")
+            await asyncio.to_thread(sb.inject_reminder, sb.Transcript(), body="two")
+            assert (await following).seq == 3
+            assert [(await anext(rest)).seq for _ in range(2)] == [2, 3]
+            await queued.aclose()
+            await rest.aclose()
 
     played(story)
 

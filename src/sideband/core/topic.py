@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -112,11 +111,8 @@ class TopicRecord(msgspec.Struct, frozen=True, kw_only=True):
     payload: dict[str, Any]
 
 
-def publish(event: Event, correlation: Correlation, *, seq: int = 0, time: int = 0) -> TopicRecord | None:
-    """The topic's record of this event; None for an event that the topic does not have.
-
-    `time` is in milliseconds since the epoch; 0 if it was not recorded.
-    """
+def publish(event: Event, correlation: Correlation, *, seq: int = 0, time: str | None = None) -> TopicRecord | None:
+    """The topic's record of this event; None for an event that the topic does not have."""
     kind = KINDS.get(type(event))
     if kind is None:
         return None
@@ -126,19 +122,7 @@ def publish(event: Event, correlation: Correlation, *, seq: int = 0, time: int =
         "agent_id": correlation.agent_id,
         **mask(_PAYLOADS[type(event)](event)),
     }
-    return TopicRecord(
-        seq=seq, time=moment(time) if time else None, kind=kind, session_id=correlation.session_id, payload=payload
-    )
-
-
-# The end of the year 9999, the last moment that `datetime` can represent.
-LATEST_MS: Final = 253_402_300_799_999
-
-
-def moment(ms: int, *, timespec: str = "milliseconds") -> str:
-    """Format milliseconds since the epoch as RFC 3339."""
-    found = datetime.fromtimestamp(max(0, min(ms, LATEST_MS)) / 1_000, UTC)
-    return found.isoformat(timespec=timespec).replace("+00:00", "Z")
+    return TopicRecord(seq=seq, time=time, kind=kind, session_id=correlation.session_id, payload=payload)
 
 
 def _lifecycle(reminder: Reminder) -> dict[str, Any]:

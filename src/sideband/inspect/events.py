@@ -50,10 +50,19 @@ class EventQuery(NamedTuple):
 def check_filter(wanted: EventQuery) -> None:
     """Raise `InvalidOption` for a filter that cannot match any event."""
     if not any(name.startswith(wanted.kind) for name in KINDS.values()):
-        near = [name for name in KINDS.values() if wanted.kind in name] or sorted(KINDS.values())
+        near = [name for name in KINDS.values() if wanted.kind in name] or [*_every_kind()]
         raise InvalidOption(f"no kind begins with {shown(wanted.kind)}; use {', '.join(near)}", field="kind")
     if wanted.after is not None and wanted.after < 0:
         raise InvalidOption(f"after must be a sequence number, not {wanted.after}", field="after", value=wanted.after)
+
+
+def _every_kind() -> Iterator[str]:
+    """All kinds in order; those that begin like the one before are shortened to their last word."""
+    before = ""
+    for name in sorted(KINDS.values()):
+        prefix, _, word = name.rpartition(".")
+        yield f".{word}" if prefix == before else name
+        before = prefix
 
 
 async def read_topic(

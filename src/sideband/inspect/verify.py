@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from sideband.core.errors import InvalidOption, StoreDamaged, shown
-from sideband.core.topic import moment
 from sideband.inspect.report import CheckResult
 from sideband.inspect.sessions import inspect_store
+from sideband.runtime.system import moment
 from sideband.store.inspector import Inspector, StoredSession, verify
 
 

@@ -12,7 +12,7 @@ import msgspec
 from sideband.core.events import Event
 from sideband.core.topic import Correlation, TopicRecord, correlated, publish
 from sideband.loop.conversation import OBSERVER, Observer
-from sideband.runtime.system import now_ms
+from sideband.runtime.system import moment, now_ms
 
 
 class _Subscriber(NamedTuple):
@@ -76,7 +76,7 @@ class EventLog:
 
     def record(self, events: Sequence[Event], correlation: Correlation) -> None:
         """Append a record for each event that observers may see."""
-        now = self._now_ms()
+        now = moment(self._now_ms())
         with self._lock:
             for event in events:
                 correlation = correlated(correlation, event)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 
@@ -12,6 +13,9 @@ _RANDOM_MASK: Final = (1 << _RANDOM_BITS) - 1
 _LOW_BITS: Final = 62
 _LOW_MASK: Final = (1 << _LOW_BITS) - 1
 _MS_MASK: Final = (1 << 48) - 1
+
+# The end of the year 9999, the last moment that `datetime` can represent.
+_LATEST_MS: Final = 253_402_300_799_999
 
 # The clock.
 
@@ -32,6 +36,12 @@ class SystemClock:
 def now_ms() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def moment(ms: int, *, timespec: str = "milliseconds") -> str:
+    """Format milliseconds since the epoch as RFC 3339."""
+    found = datetime.fromtimestamp(max(0, min(ms, _LATEST_MS)) / 1_000, UTC)
+    return found.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 # Ids.

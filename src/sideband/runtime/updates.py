@@ -10,6 +10,7 @@ from sideband.core.errors import CursorLost
 from sideband.core.topic import Correlation, TopicRecord, correlated, correlation_of, publish
 from sideband.core.updates import OPERATOR, Update, UpdateKind, View, Viewer
 from sideband.ports import Journal, Logged
+from sideband.runtime.system import moment
 
 if TYPE_CHECKING:
     from sideband.runtime.session import Session
@@ -47,8 +48,6 @@ async def updates(session: "Session", viewer: Viewer = OPERATOR, *, after: int =
                 held = update
             elif update is not None:
                 yield update
-    if held is not None:
-        yield held
 
 
 async def topic(
@@ -67,7 +66,8 @@ async def topic(
                 entry = await journal.entry(row.session_id)
                 correlation = correlation_of(row.session_id, {} if entry is None else entry.records)
             known[row.session_id] = correlation = correlated(correlation, row.event)
-            record = publish(row.event, correlation, seq=row.sequence, time=row.time)
+            time = moment(row.time) if row.time else None
+            record = publish(row.event, correlation, seq=row.sequence, time=time)
             if record is not None and record.kind.startswith(kind_prefix):
                 yield record
 

@@ -58,7 +58,7 @@ KINDS: Final[Rules] = (
         Source.GUIDE_EVENTS,
         {
             "events:topic:name": "Lifecycle events are on the topic `transcript.reminder.lifecycle`.",
-            "events:payload:session-task-agent": "Every payload has `session_id`, `task_id` and `agent_id`, which are null when unknown.",
+            "events:payload:session-task-agent": "Every payload has `session_id`, `task_id` and `agent_id`; task and agent come from the session's records and are null when there is none.",
             "events:injected:payload": "`injected` is emitted when a reminder becomes live and has `reminder_id`, `tags`, `dedupe_key`, `source`, `role_hint`, `ttl_turns` and `propagate`.",
             "events:fired:payload": "`fired` has `reminder_id`, `turn_number` and `rendered_role`.",
             "events:deduped:payload": "`deduped` is emitted when a reminder is replaced and has `replaced_id`, `replacing_id` and `dedupe_key`.",
@@ -72,6 +72,7 @@ KINDS: Final[Rules] = (
         Source.OURS,
         {
             "events:queued:payload": "`queued` is emitted when a reminder is accepted into the inbox and has its `reminder_id` and mode.",
+            "events:replaced:payload": "`replaced` is emitted when the body of a queued reminder is replaced and has the fields of `queued`.",
             "events:revoked:payload": "`revoked` is emitted when a reminder is withdrawn from the inbox and has its `reminder_id`.",
             "events:audit_recorded:payload": "`audit_recorded` has the `reminder_id` of the reminder recorded at loop exit.",
             "events:deferred:payload": "`deferred` has the `reminder_id` of a reminder the budget left out of a turn.",
@@ -95,6 +96,10 @@ TOPIC: Final[Rules] = (
     *rules(
         Source.OURS,
         {
+            "events:record:fields": "A record of the topic has `seq`, `time` in RFC 3339 in UTC with milliseconds, `kind`, `session_id` and `payload`; the time is null if an earlier version wrote the event.",
+            "events:session:topic-records": "`Session.events` yields the records of the topic, and nothing of the journal's private events.",
+            "events:log:sessions": "An active `EventLog` gets the records of everything that its task runs: pure functions, and whatever is accepted, run and closed in sessions.",
+            "events:log:subscribe": "`EventLog.subscribe` yields past and future records after a position, by kind; positions count from 1 without gaps.",
             "events:subscribe:after": "`subscribe` with `after` begins with the first event after that position.",
             "events:subscribe:slow-subscriber": "A subscriber that has more than 1,000 unread events is disconnected with the cursor to resume from.",
             "events:subscribe:cursor-expired": "A cursor whose next events are no longer kept is refused as `cursor_expired`.",
@@ -104,4 +109,23 @@ TOPIC: Final[Rules] = (
             "events:masking:exports": "Secrets are masked in exports, logs and traces.",
         },
     ),
+)
+
+UPDATES: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "updates:kinds:one-per-event": "Every lifecycle event of a session is one update, with the whole records that it has.",
+        "updates:kinds:emitted": "A reminder that a committed request shows is `emitted`; a showing that added no bytes has no update.",
+        "updates:kinds:one-deduped-per-winner": "All reminders that one reminder replaces in one step are one update that lists their ids.",
+        "updates:kinds:phases": "An expired reminder has the phase `ttl_expired`, `cleared` or `compacted_out`.",
+        "updates:viewer:operator-and-controller-see-all": "Operator and controller are told of every reminder, message, turn and record.",
+        "updates:viewer:others-see-their-own": "A peer or server is told of its own reminders and of nothing else.",
+        "updates:viewer:emit-all": "With `sees_all` a peer or server is told of the reminders of all senders, and of nothing else.",
+        "updates:viewer:meta-is-the-senders": "Claims and `_meta` of a reminder are shown to its own sender, to operator and controller, and to no other viewer.",
+        "updates:viewer:unknown-sender": "An event of an earlier version that names no sender is not shown to a viewer that sees only its own reminders.",
+        "updates:cursor:replay-and-live": "Updates after a cursor are past and future ones, of all processes, without gap or repeat.",
+        "updates:cursor:slow-reader": "A reader that is slower than the writers misses no update.",
+        "updates:cursor:expired": "A cursor whose next events were pruned is `cursor_expired`, and the message says to synchronise again.",
+        "updates:view:state-and-cursor-of-one-commit": "`view` returns what a viewer may see and a cursor; the updates after that cursor continue it, also after pruning.",
+    },
 )

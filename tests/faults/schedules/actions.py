@@ -205,7 +205,9 @@ async def watch(world: World, *, kind_prefix: str) -> None:
         watched = Watched(after, kind_prefix, [])
         world.watched.append(watched)
         patience = world.rng.randint(1, 12)
-        async with aclosing(world.session.events(kind_prefix=kind_prefix, after=after)) as logged:
+        async with aclosing(
+            world.store.subscribe(session_id=world.session.id, kind_prefix=kind_prefix, after=after)
+        ) as logged:
             async for entry in logged:
                 watched.entries.append(entry)
                 after = entry.sequence

@@ -7,7 +7,7 @@ import pytest
 import sideband as sb
 from sideband.core.events import Expired, ExpiryReason, Injected, Started
 from sideband.core.trust import IN_PROCESS
-from sideband.runtime.eventlog import EventLog, LogRecord, emit
+from sideband.runtime.eventlog import EventLog, emit
 from tests.builders import a_reminder
 
 INJECTED = Injected(reminder=a_reminder("r1", tags=("ci",)), provenance=IN_PROCESS)
@@ -23,8 +23,7 @@ def test_an_active_log_is_told_in_order_with_numbers_without_gaps() -> None:
         emit((INJECTED, Started(), EXPIRED))
         emit((INJECTED,))
     assert kinds(log) == ["injected", "expired", "injected"]
-    assert [record.sequence for record in log.records()] == [1, 2, 3]
-    assert {record.topic for record in log.records()} == {"transcript.reminder.lifecycle"}
+    assert [record.seq for record in log.records()] == [1, 2, 3]
 
 
 def test_without_a_log_nothing_is_told_and_nothing_fails() -> None:
@@ -68,7 +67,7 @@ def test_a_log_can_be_entered_again_inside_itself_and_later() -> None:
     with log:
         emit((INJECTED,))
     assert kinds(log) == ["injected", "expired", "injected"]
-    assert [record.sequence for record in log.records()] == [1, 2, 3]
+    assert [record.seq for record in log.records()] == [1, 2, 3]
 
 
 def test_tasks_that_are_started_inside_tell_the_log_and_others_do_not() -> None:
@@ -91,9 +90,9 @@ def test_tasks_that_are_started_inside_tell_the_log_and_others_do_not() -> None:
 def test_records_are_chosen_by_their_kind_and_by_what_was_read_before() -> None:
     with EventLog() as log:
         emit((INJECTED, EXPIRED, INJECTED))
-    assert [record.sequence for record in log.records(kind_prefix="transcript.reminder.in")] == [1, 3]
-    assert [record.sequence for record in log.records(after=1)] == [2, 3]
-    assert [record.sequence for record in log.records(kind_prefix="transcript.reminder.injected", after=1)] == [3]
+    assert [record.seq for record in log.records(kind_prefix="transcript.reminder.in")] == [1, 3]
+    assert [record.seq for record in log.records(after=1)] == [2, 3]
+    assert [record.seq for record in log.records(kind_prefix="transcript.reminder.injected", after=1)] == [3]
     assert log.records(kind_prefix="transcript.inject.") == ()
     assert log.records(after=3) == ()
 
@@ -123,7 +122,6 @@ def test_what_was_read_from_a_log_does_not_grow() -> None:
         before = log.records()
         emit((EXPIRED,))
     assert len(before) == 1
-    assert isinstance(before[0], LogRecord)
 
 
 def test_every_transform_tells_the_active_log_what_it_did() -> None:
