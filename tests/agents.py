@@ -75,9 +75,11 @@ class RecordingStore(MemoryStore):
         super().__init__()
         self.commits: list[tuple[Event, ...]] = []
 
-    async def commit(self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None) -> ValueT:
+    async def commit(
+        self, session_id: str, decide: Decision[ValueT], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> ValueT:
         before = len(self.journal)
-        value = await super().commit(session_id, decide, lease=lease)
+        value = await super().commit(session_id, decide, lease=lease, receipts=receipts)
         if len(self.journal) > before:
             self.commits.append(tuple(logged.event for logged in self.journal[before:]))
         return value

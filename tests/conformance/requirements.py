@@ -104,6 +104,7 @@ BUILT: Final[Rules] = (
     *promises.TURNS,
     *trust.LEVELS,
     *trust.CEILINGS,
+    *trust.CHECKS,
     *trust.GRANTS,
     *trust.NAMESPACES,
     *events.PROPAGATION,

@@ -21,7 +21,7 @@ from sideband.core.transcript import (
     reminder_event,
     transcript_compact,
 )
-from sideband.core.trust import Provenance, Trust
+from sideband.core.trust import IN_PROCESS, Provenance, Trust
 from tests.builders import a_draft, a_reminder
 from tests.sessions import Session
 
@@ -61,7 +61,9 @@ def test_preserved_reminders_are_copied_one_turn_older() -> None:
 def test_what_has_one_turn_left_ends_there_by_ttl() -> None:
     result = compacted(a_reminder("a", ttl_turns=1, preserve_on_compact=True))
     assert left(result) == []
-    assert result.events[0] == Expired(reminder_id="a", reason=ExpiryReason.TTL, turn=0, boundary=Boundary.PRE_COMPACT)
+    assert result.events[0] == Expired(
+        reminder_id="a", reason=ExpiryReason.TTL, turn=0, boundary=Boundary.PRE_COMPACT, provenance=IN_PROCESS
+    )
 
 
 @pytest.mark.requirement("core:compaction:others-are-compacted-out")
@@ -70,7 +72,7 @@ def test_what_did_not_ask_to_be_preserved_is_compacted_out(ttl: int | None) -> N
     result = compacted(a_reminder("a", ttl_turns=ttl))
     assert left(result) == []
     assert result.events[0] == Expired(
-        reminder_id="a", reason=ExpiryReason.COMPACTION, turn=0, boundary=Boundary.PRE_COMPACT
+        reminder_id="a", reason=ExpiryReason.COMPACTION, turn=0, boundary=Boundary.PRE_COMPACT, provenance=IN_PROCESS
     )
 
 
@@ -84,8 +86,16 @@ def test_of_one_key_only_the_newest_is_left() -> None:
     )
     assert left(result) == [("other", None), ("new", None)]
     assert result.events[:2] == (
-        Deduped(replaced_id="old", replacing_id="new", dedupe_key="k", boundary=Boundary.PRE_COMPACT),
-        Deduped(replaced_id="older", replacing_id="new", dedupe_key="k", boundary=Boundary.PRE_COMPACT),
+        Deduped(
+            replaced_id="old", replacing_id="new", dedupe_key="k", boundary=Boundary.PRE_COMPACT, provenance=IN_PROCESS
+        ),
+        Deduped(
+            replaced_id="older",
+            replacing_id="new",
+            dedupe_key="k",
+            boundary=Boundary.PRE_COMPACT,
+            provenance=IN_PROCESS,
+        ),
     )
 
 

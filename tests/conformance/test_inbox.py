@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from sideband.core.accept import RevokeStatus, Selector
-from sideband.core.errors import AlreadyDelivered, TooManyPending, UnknownReminder
-from sideband.core.events import AuditRecorded, Deduped, QueuedMessage, QueuedReminder, Revoked, Started
+from sideband.core.errors import AlreadyDelivered, AlreadyRevoked, TooManyPending, UnknownReminder
+from sideband.core.events import AuditRecorded, Deduped, QueuedMessage, QueuedReminder, Replaced, Revoked, Started
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.propagation import propagate
 from sideband.core.reminder import Propagate, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode, Seam
-from sideband.core.state import AuditRecord, Waiting, waiting
+from sideband.core.state import AuditRecord, Waiting, pending, waiting
 from sideband.core.topic import Correlation, publish
 from sideband.core.transcript import (
     Strategy,
@@ -28,7 +28,7 @@ from sideband.core.trust import IN_PROCESS, Provenance
 from sideband.protocols import wire
 from sideband.protocols.acp.messages import PendingMessage, PendingReminder
 from tests.builders import a_draft, a_reminder, counting_ids
-from tests.sessions import CLIENT, Session
+from tests.sessions import CLIENT, PEER, SERVER, Session
 
 # Quota.
 
@@ -277,6 +277,14 @@ def test_each_row_says_its_kind_and_its_position_from_0() -> None:
     assert [the_row(row)["kind"] for row in rows] == [row.kind for row in rows]
 
 
+@pytest.mark.requirement("inbox:pending:kind-and-position")
+def test_each_row_says_its_mode_and_so_does_a_queued_reminder() -> None:
+    state = a_mixed_inbox().state
+    rows = waiting(state)
+    assert [row.mode for row in rows] == [row.item.mode for row in rows]
+    assert [row.mode for row in pending(state)] == [row.mode for row in rows if row.kind == "reminder"]
+
+
 @pytest.mark.requirement("inbox:pending:reminder-row")
 def test_the_row_of_a_reminder_has_its_fields() -> None:
     session = Session()
@@ -317,7 +325,7 @@ def test_a_reminder_that_waits_can_be_withdrawn() -> None:
     other = session.accept(a_draft()).reminder_id
     assert session.revoke(reminder_id) is RevokeStatus.REVOKED
     assert RevokeStatus.REVOKED.value == "revoked"
-    assert session.journal[-1] == Revoked(reminder_id=reminder_id)
+    assert session.journal[-1] == Revoked(reminder_id=reminder_id, provenance=CLIENT)
     assert session.queued_ids == [other]
 
 
@@ -360,3 +368,47 @@ def test_withdrawing_an_id_that_nobody_has_is_refused() -> None:
         with pytest.raises(UnknownReminder) as refused:
             session.revoke(unknown)
         assert (refused.value.reason, refused.value.value) == ("unknown_reminder_id", unknown)
+
+
+# Replacing the body of a reminder.
+
+
+@pytest.mark.requirement("inbox:replace:body-of-a-reminder")
+@pytest.mark.parametrize("mode", Mode)
+def test_a_replaced_body_changes_nothing_else(mode: Mode) -> None:
+    session = Session()
+    drafts = [a_draft(mode=mode, dedupe_key=f"k{number}", ttl_turns=2, tags=("t",)) for number in range(3)]
+    ids = [session.accept(draft).reminder_id for draft in drafts]
+    before = {item.id: item for item in session.state.inbox.items()}
+    (event,) = session.replace_reminder(ids[1], "The build is green.")
+    assert isinstance(event, Replaced)
+    after = {item.id: item for item in session.state.inbox.items()}
+    assert [*after] == ids
+    assert after.pop(ids[1]) == event.item
+    item = before.pop(ids[1])
+    assert isinstance(item, QueuedReminder)
+    reminder = msgspec.structs.replace(item.reminder, body="The build is green.")
+    assert event.item == msgspec.structs.replace(item, reminder=reminder)
+    assert after == before
+    published = publish(event, Correlation())
+    assert published is not None
+    assert published.kind == "transcript.reminder.replaced"
+
+
+@pytest.mark.requirement("inbox:replace:reminder-competes-with-the-drain")
+def test_the_body_of_a_reminder_is_replaced_before_its_drain_or_not_at_all() -> None:
+    session = Session()
+    drained, revoked = (session.accept(a_draft(body=body), PEER).reminder_id for body in ("one", "two"))
+    session.replace_reminder(drained, "uno", PEER)
+    session.revoke(revoked, PEER)
+    session.drain()
+    for actor in (PEER, CLIENT):
+        with pytest.raises(AlreadyDelivered):
+            session.replace_reminder(drained, "too late", actor)
+        with pytest.raises(AlreadyRevoked):
+            session.replace_reminder(revoked, "too late", actor)
+    waits = session.accept(a_draft(), PEER).reminder_id
+    for reminder_id, actor in [("nobody", CLIENT), (waits, SERVER), (drained, SERVER), (revoked, SERVER)]:
+        with pytest.raises(UnknownReminder):
+            session.replace_reminder(reminder_id, "not mine", actor)
+    assert [item.reminder.body for item in session.state.live] == ["uno"]

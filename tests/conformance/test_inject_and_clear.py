@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.accept import Selector
-from sideband.core.errors import InvalidOption
+from sideband.core.accept import RevokeStatus, Selector
+from sideband.core.errors import AlreadyDelivered, AlreadyRevoked, InvalidOption
 from sideband.core.events import Deduped, Expired, ExpiryReason, Injected, Queued
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Mode, Seam
@@ -69,8 +69,8 @@ def test_inject_replaces_every_live_reminder_of_its_key() -> None:
     result = inject_reminder(before, {"body": "x", "dedupe_key": "k"}, new_id=counting_ids())
     assert (ids(result.value.transcript), result.value.deduped_count) == (["b", "id-1"], 2)
     assert result.events[:2] == (
-        Deduped(replaced_id="a", replacing_id="id-1", dedupe_key="k"),
-        Deduped(replaced_id="c", replacing_id="id-1", dedupe_key="k"),
+        Deduped(replaced_id="a", replacing_id="id-1", dedupe_key="k", provenance=IN_PROCESS),
+        Deduped(replaced_id="c", replacing_id="id-1", dedupe_key="k", provenance=IN_PROCESS),
     )
     assert [type(event) for event in result.events] == [Deduped, Deduped, Injected]
 
@@ -163,7 +163,9 @@ def test_clear_removes_what_matches_every_selector(selector: Selector, removed: 
     result = clear_reminders(before, selector)
     assert ids(result.value.transcript) == [reminder.id for reminder in CLEARABLE if reminder.id not in removed]
     assert result.value.removed_count == len(removed)
-    assert result.events == tuple(Expired(reminder_id=gone, reason=ExpiryReason.CLEARED, turn=0) for gone in removed)
+    assert [(event.reminder_id, event.reason) for event in result.events if isinstance(event, Expired)] == [
+        (gone, ExpiryReason.CLEARED) for gone in removed
+    ]
 
 
 @pytest.mark.requirement("core:clear:by-dedupe-key")
@@ -199,15 +201,42 @@ def test_a_selector_is_text(part: str) -> None:
     assert refused.value.field == part
 
 
-@pytest.mark.requirement("core:clear:withdraws-live-reminders-of-a-session", "core:clear:each-ends-as-cleared")
-def test_clearing_a_session_ends_live_reminders_and_leaves_the_inbox_alone() -> None:
+@pytest.mark.requirement("core:clear:ends-queued-and-live-reminders-of-a-session", "core:clear:each-ends-as-cleared")
+def test_clearing_a_session_ends_queued_and_live_reminders() -> None:
     session = Session()
-    session.inject(a_reminder("a", tags=("ci",)))
+    session.inject(a_reminder("a", tags=("ci",), dedupe_key="k"))
     session.inject(a_reminder("b"))
-    queued = session.accept(a_draft(tags=("ci",))).reminder_id
+    queued, other = session.accept(a_draft(tags=("ci",))).reminder_id, session.accept(a_draft()).reminder_id
     session.turn()
-    assert session.clear(Selector(tag="ci")) == (Expired(reminder_id="a", reason=ExpiryReason.CLEARED, turn=1),)
-    assert (session.live_ids, session.queued_ids) == (["b"], [queued])
+    assert session.clear(Selector(tag="ci")) == (
+        Expired(reminder_id=queued, reason=ExpiryReason.CLEARED, turn=1, provenance=CLIENT),
+        Expired(reminder_id="a", reason=ExpiryReason.CLEARED, turn=1, dedupe_key="k", provenance=IN_PROCESS),
+    )
+    assert (session.live_ids, session.queued_ids) == (["b"], [other])
+
+
+@pytest.mark.requirement("core:clear:audit-records-only-by-id")
+def test_a_queued_audit_record_is_cleared_only_by_its_id() -> None:
+    session = Session()
+    record = session.accept(a_draft(mode=Mode.AUDIT_ONLY, tags=("ci",), dedupe_key="k")).reminder_id
+    assert session.clear(Selector(tag="ci")) == session.clear(Selector(dedupe_key="k")) == ()
+    assert len(session.clear(Selector(id=record, tag="ci"))) == 1
+    assert session.queued_ids == []
+
+
+@pytest.mark.requirement("core:clear:competes-with-the-drain")
+def test_a_clear_competes_with_the_drain_as_a_revoke_does() -> None:
+    session = Session()
+    first, second = session.accept(a_draft()).reminder_id, session.accept(a_draft()).reminder_id
+    session.clear(Selector(id=first))
+    assert session.revoke(first) is RevokeStatus.ALREADY_REVOKED
+    with pytest.raises(AlreadyRevoked):
+        session.replace_reminder(first, "The build is green.")
+    assert [item.id for item in session.drain().taken] == [second]
+    session.clear(Selector(id=second))
+    with pytest.raises(AlreadyDelivered):
+        session.revoke(second)
+    assert (session.live_ids, session.queued_ids) == ([], [])
 
 
 # Replacing in a live session.
@@ -228,7 +257,9 @@ def test_accept_displaces_what_waits_and_leaves_what_is_live() -> None:
     assert (session.live_ids, session.queued_ids) == (["live"], [second.reminder_id])
     deduped, queued = session.journal[-2:]
     assert isinstance(queued, Queued)
-    assert deduped == Deduped(replaced_id=first.reminder_id, replacing_id=second.reminder_id, dedupe_key="k")
+    assert deduped == Deduped(
+        replaced_id=first.reminder_id, replacing_id=second.reminder_id, dedupe_key="k", provenance=CLIENT
+    )
 
 
 class Sender(NamedTuple):
@@ -325,7 +356,7 @@ def test_a_live_reminder_goes_in_the_drain_that_brings_the_newer_one() -> None:
     session.inject(a_reminder("old", dedupe_key="k"))
     new = session.accept(a_draft(dedupe_key="k")).reminder_id
     drained = session.drain()
-    assert drained.events[0] == Deduped(replaced_id="old", replacing_id=new, dedupe_key="k")
+    assert drained.events[0] == Deduped(replaced_id="old", replacing_id=new, dedupe_key="k", provenance=CLIENT)
     assert isinstance(drained.events[1], Injected)
     assert session.live_ids == [new]
 

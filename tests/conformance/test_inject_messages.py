@@ -1,7 +1,6 @@
 """User messages that arrive while a turn runs: queued and steering ones, withdrawn and exchanged ones, and cancels."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -32,8 +31,9 @@ def a_running_session() -> Session:
     return session
 
 
-def a_user_message(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": a_text(text)}
+def said(session: Session) -> list[str]:
+    """The text of every message of the conversation."""
+    return [message["content"][0]["text"] for message in session.state.messages]
 
 
 def end_turn(session: Session) -> None:
@@ -85,7 +85,7 @@ def test_only_controllers_send_withdraw_and_exchange_messages(actor: Provenance)
         session.replace_message(message_id, "theirs", actor)
     assert session.queued_ids == [message_id]
     session.drain()
-    assert session.state.messages == [a_user_message("mine")]
+    assert said(session) == ["mine"]
 
 
 @pytest.mark.requirement("inbox:inject:only-controllers")
@@ -95,7 +95,7 @@ def test_any_controller_may_withdraw_and_exchange_what_another_one_sent() -> Non
     session.replace_message(first, "uno", OTHER_CLIENT)
     assert session.revoke_message(second, OTHER_CLIENT) is RevokeStatus.REVOKED
     session.drain()
-    assert session.state.messages == [a_user_message("uno")]
+    assert said(session) == ["uno"]
 
 
 # Steering.
@@ -140,6 +140,25 @@ def test_a_steer_needs_a_running_turn(mode: InjectMode) -> None:
     assert session.journal == []
 
 
+@pytest.mark.requirement("inbox:steer:may-follow-a-prompt")
+def test_a_steer_sent_right_after_a_prompt_waits_for_the_turn_of_the_prompt() -> None:
+    session = Session()
+    prompt = session.say("fix it", InjectMode.QUEUE)
+    steer = session.say("with tabs")
+    session.start()
+    assert [item.id for item in session.drain(Seam.ITERATION_START).taken] == [steer]
+    assert [message["id"] for message in session.state.messages] == [prompt, steer]
+
+
+@pytest.mark.requirement("inbox:steer:may-follow-a-prompt")
+def test_a_prompt_that_a_cancel_holds_starts_no_turn_that_a_steer_could_wait_for() -> None:
+    session = a_running_session()
+    session.say("and then that", InjectMode.QUEUE)
+    session.commit([Cancelled()])
+    with pytest.raises(NoRunningTurn):
+        session.say("this way")
+
+
 @pytest.mark.requirement("inbox:steer:outlives-its-turn")
 def test_a_steer_whose_turn_ended_before_its_drain_waits_and_starts_nothing() -> None:
     session = a_running_session()
@@ -158,7 +177,7 @@ def test_a_steer_left_over_is_delivered_at_the_first_break_of_the_next_turn() ->
     session.say("go on", InjectMode.QUEUE)
     session.start()
     assert [item.id for item in session.drain(Seam.ITERATION_START).taken] == [left_over]
-    assert session.state.messages == [a_user_message("go on"), a_user_message("this way")]
+    assert said(session) == ["go on", "this way"]
 
 
 @pytest.mark.requirement("inbox:inject:interrupt-skips-the-batch")
@@ -216,10 +235,10 @@ def test_a_queued_message_is_part_of_the_conversation_when_its_turn_runs() -> No
     session.say("and then the changelog", InjectMode.QUEUE)
     session.say("faster")
     session.drain()
-    assert session.state.messages == [a_user_message("faster")]
+    assert said(session) == ["faster"]
     end_turn(session)
     session.start()
-    assert session.state.messages == [a_user_message("faster"), a_user_message("and then the changelog")]
+    assert said(session) == ["faster", "and then the changelog"]
     assert session.state.running
 
 
@@ -267,7 +286,7 @@ def test_after_the_drain_it_is_too_late(attempt: Callable[[Session, str], object
     with pytest.raises(AlreadyDelivered) as refused:
         attempt(session, message_id)
     assert (refused.value.reason, refused.value.value) == ("already_delivered", message_id)
-    assert session.state.messages == [a_user_message("this way")]
+    assert said(session) == ["this way"]
 
 
 @pytest.mark.requirement("inbox:revoke:unknown-message")
@@ -286,12 +305,14 @@ def test_exchanging_the_content_of_a_message_that_waits() -> None:
     session = a_running_session()
     message_id = session.say("tabs")
     (event,) = session.replace_message(message_id, "spaces")
-    assert event == InjectReplaced(message_id=message_id, content=tuple(a_text("spaces")), revision=2)
+    assert event == InjectReplaced(
+        message_id=message_id, content=tuple(a_text("spaces")), revision=2, provenance=CLIENT
+    )
     published = publish(event, Correlation())
     assert published is not None
     assert published.kind == "transcript.inject.replaced"
     session.drain()
-    assert session.state.messages == [a_user_message("spaces")]
+    assert said(session) == ["spaces"]
 
 
 @pytest.mark.requirement("inbox:replace:keeps-id-mode-and-position")
@@ -334,7 +355,7 @@ def test_a_message_is_delivered_by_its_drain_and_by_nothing_after_it(deliver: Ca
     for attempt in (session.revoke_message, lambda message_id: session.replace_message(message_id, "no")):
         with pytest.raises(ReminderError, match="already delivered"):
             attempt(late)
-    assert session.state.messages == [a_user_message("last")]
+    assert said(session) == ["last"]
 
 
 @pytest.mark.requirement("inbox:order:first-in-first-out-for-each-controller")
@@ -398,4 +419,4 @@ def test_queued_messages_may_be_delivered_right_after_a_cancel() -> None:
     session.commit([Cancelled(hold_queue=False)])
     session.start()
     assert session.state.running
-    assert session.state.messages == [a_user_message("and then that")]
+    assert said(session) == ["and then that"]

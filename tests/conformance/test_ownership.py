@@ -2,11 +2,13 @@
 
 from typing import Final
 
+import msgspec
 import pytest
 
 from sideband.core.accept import RevokeStatus, Selector
-from sideband.core.errors import AlreadyDelivered, ReminderError, UnknownReminder
-from sideband.core.events import Deduped
+from sideband.core.errors import AlreadyDelivered, RateLimited, ReminderError, UnknownReminder, UnknownSession
+from sideband.core.events import Deduped, DropReason
+from sideband.core.limits import Limits
 from sideband.core.propagation import Handed, seed_child
 from sideband.core.seams import Mode, Seam
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
@@ -151,6 +153,67 @@ def test_what_is_not_theirs_is_answered_as_if_it_did_not_exist(actor: Provenance
             session.revoke(reminder_id, actor)
         answers.append(str(refused.value).replace(reminder_id, "…"))
     assert len(set(answers)) == 1
+
+
+# The order of the checks.
+
+FULL: Final = Limits(pending_per_source={Trust.PEER: 0})
+
+
+def belong_to_another_peer(session: Session) -> None:
+    session.record(owner="reviewer")
+
+
+def finish(session: Session) -> None:
+    session.close(DropReason.TASK_FINISHED)
+
+
+def nothing(_session: Session) -> None:
+    pass
+
+
+@pytest.mark.requirement("trust:checks:in-one-order")
+@pytest.mark.parametrize(
+    ("passed", "reason"),
+    [
+        (0, "unknown_session"),
+        (1, "idempotency_conflict"),
+        (2, "task_finished"),
+        (3, "rate_limited"),
+        (4, "too_many_pending"),
+    ],
+)
+def test_the_first_check_that_fails_names_the_reason(passed: int, reason: str) -> None:
+    """The request fails every check but the first `passed` ones."""
+    session = Session()
+    session.accept(a_draft(caller_id="mine"), PEER)
+    session.revoke("mine", PEER)
+    (belong_to_another_peer if passed < 1 else nothing)(session)
+    (finish if passed < 3 else nothing)(session)
+    with pytest.raises(ReminderError) as refused:
+        session.accept(
+            a_draft(body="another payload", caller_id="mine" if passed < 2 else None),
+            PEER,
+            rate=RateLimited(retry_after_ms=1) if passed < 4 else None,
+            limits=FULL,
+        )
+    assert refused.value.reason == reason
+
+
+@pytest.mark.requirement("trust:checks:repeat-comes-early")
+def test_a_repeat_gets_its_reply_whatever_has_changed_except_for_a_stranger() -> None:
+    session = Session()
+    first = session.accept(a_draft(caller_id="mine"), PEER, now=5)
+    assert not first.is_free
+    finish(session)
+    rate = RateLimited(retry_after_ms=1)
+    again = session.accept(a_draft(caller_id="mine"), PEER, now=6, rate=rate, limits=FULL)
+    assert again == msgspec.structs.replace(first, is_free=True)
+    session = Session()
+    session.accept(a_draft(caller_id="mine"), PEER)
+    belong_to_another_peer(session)
+    with pytest.raises(UnknownSession):
+        session.accept(a_draft(caller_id="mine"), PEER)
 
 
 @pytest.mark.requirement("trust:inherited:keeps-the-lower-level")

@@ -34,7 +34,7 @@ from sideband.core.reminder import ReminderId, Source, mint
 from sideband.core.seams import DRAINS, InjectMode, Mode, Seam
 from sideband.core.state import SessionState
 from sideband.core.surfaces import Surface
-from sideband.core.trust import Provenance, Trust
+from sideband.core.trust import IN_PROCESS, Provenance, Trust
 from tests.builders import a_draft, a_reminder
 from tests.sessions import CLIENT, Session
 
@@ -59,13 +59,14 @@ def turned_away(item_id: str) -> list[Event]:
             Mode.FINISH_STEP, lambda session, _: session.accept(a_draft(dedupe_key="k")), Deduped, id="deduped"
         ),
         pytest.param(Mode.FINISH_STEP, lambda session, item: session.revoke(item), Revoked, id="revoked"),
+        pytest.param(Mode.FINISH_STEP, lambda session, item: session.clear(Selector(id=item)), Expired, id="cleared"),
         pytest.param(Mode.FINISH_STEP, lambda session, _: session.close(), Dropped, id="dropped"),
         pytest.param(
             Mode.AUDIT_ONLY, lambda session, _: session.drain(Seam.LOOP_EXIT), AuditRecorded, id="audit-recorded"
         ),
     ],
 )
-def test_a_queued_item_leaves_the_inbox_by_one_of_five_events(
+def test_a_queued_item_leaves_the_inbox_by_one_of_six_events(
     mode: Mode, move: Callable[[Session, str], object], event: type[Event]
 ) -> None:
     session = Session()
@@ -81,7 +82,8 @@ def test_a_queued_item_leaves_the_inbox_by_one_of_five_events(
     [
         pytest.param(lambda session, _: session.turn(), id="a-turn"),
         pytest.param(lambda session, _: session.compact(), id="a-compaction"),
-        pytest.param(lambda session, item: session.clear(Selector(id=item)), id="clearing"),
+        pytest.param(lambda session, item: session.replace_reminder(item, "The build is green."), id="replacing"),
+        pytest.param(lambda session, _: session.clear(Selector(tag="other")), id="clearing-others"),
         pytest.param(lambda session, item: session.commit(turned_away(item)), id="refusing-another-of-its-id"),
         pytest.param(
             lambda session, _: session.inject(a_reminder("live", dedupe_key="k")), id="injecting-one-of-its-key"
@@ -114,17 +116,19 @@ def test_a_seam_moves_only_the_modes_it_drains(mode: Mode) -> None:
     [
         pytest.param(
             lambda session, _: [session.turn(), session.turn()],
-            lambda item: Expired(reminder_id=item, reason=ExpiryReason.TTL, turn=2),
+            lambda item: Expired(reminder_id=item, reason=ExpiryReason.TTL, turn=2, dedupe_key="k", provenance=CLIENT),
             id="expired",
         ),
         pytest.param(
             lambda session, item: session.clear(Selector(id=item)),
-            lambda item: Expired(reminder_id=item, reason=ExpiryReason.CLEARED, turn=0),
+            lambda item: Expired(
+                reminder_id=item, reason=ExpiryReason.CLEARED, turn=0, dedupe_key="k", provenance=CLIENT
+            ),
             id="cleared",
         ),
         pytest.param(
             lambda session, _: session.inject(a_reminder("newer", dedupe_key="k")),
-            lambda item: Deduped(replaced_id=item, replacing_id="newer", dedupe_key="k"),
+            lambda item: Deduped(replaced_id=item, replacing_id="newer", dedupe_key="k", provenance=IN_PROCESS),
             id="deduped",
         ),
         pytest.param(
@@ -196,8 +200,8 @@ def test_closing_ends_what_is_live_and_what_waits() -> None:
     session.turn()
     queued = [session.accept(a_draft(mode=mode)).reminder_id for mode in Mode]
     assert session.close() == (
-        *(Dropped(reminder_id=item, reason=DropReason.SESSION_CLOSED) for item in queued),
-        Expired(reminder_id="live", reason=ExpiryReason.CLEARED, turn=1),
+        *(Dropped(reminder_id=item, reason=DropReason.SESSION_CLOSED, provenance=CLIENT) for item in queued),
+        Expired(reminder_id="live", reason=ExpiryReason.CLEARED, turn=1, provenance=IN_PROCESS),
         Closed(),
     )
     assert (session.live_ids, session.queued_ids) == ([], [])
@@ -272,13 +276,15 @@ def test_a_repeat_gets_the_reply_of_the_first_and_adds_nothing() -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_another_payload_under_the_same_id_is_a_conflict(change: dict[str, object]) -> None:
+def test_another_payload_under_the_same_id_is_a_conflict_or_a_newer_version(change: dict[str, object]) -> None:
     session = Session()
     session.accept(a_draft(caller_id="mine"))
     with pytest.raises(IdempotencyConflict) as refused:
         session.accept(a_draft(caller_id="mine", **change))
     assert refused.value.reason == "idempotency_conflict"
     assert session.queued_ids == ["mine"]
+    session.accept(a_draft(caller_id="mine", **change), versioned=True)
+    assert session.queued_ids == ["mine~2"]
 
 
 @pytest.mark.requirement("promises:idempotency:belongs-to-a-principal")
@@ -342,8 +348,13 @@ def revoked(session: Session, number: int) -> None:
         session.revoke(item, Provenance())
 
 
+def versioned(session: Session, number: int) -> None:
+    with suppress(TooManyPending):
+        session.accept(a_draft(caller_id="versions", body=f"{number}", **choose(number)), PEER, versioned=True)
+
+
 def cleared(session: Session, number: int) -> None:
-    for item in session.live_ids[number::100]:
+    for item in (session.live_ids + session.queued_ids)[number::100]:
         session.clear(Selector(id=item))
 
 
@@ -381,6 +392,7 @@ Move = Callable[[Session, int], None]
 MOVES: tuple[Move, ...] = (
     accepted,
     named,
+    versioned,
     injected,
     inherited,
     drained,
@@ -427,8 +439,8 @@ def ends(journal: list[Event]) -> Counter[str]:
 
 
 def everything(state: SessionState) -> dict[str, object]:
-    """All that the journal of a session says, in a form that can be compared; `attended` is set by the store."""
-    known = {name: value for name, value in vars(state).items() if name != "attended"}
+    """All that the journal of a session says, in a form that can be compared; the store sets the rest."""
+    known = {name: value for name, value in vars(state).items() if name not in ("attended", "receipts")}
     return {**known, "inbox": vars(state.inbox), "live": vars(state.live)}
 
 

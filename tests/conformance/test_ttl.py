@@ -12,6 +12,7 @@ from sideband.core.events import Event, Expired, ExpiryReason, TurnCommitted
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Mode, Seam
 from sideband.core.transcript import Transcript, end_turn, reminder_event
+from sideband.core.trust import IN_PROCESS
 from tests.builders import a_draft, a_reminder
 from tests.sessions import Session
 
@@ -123,10 +124,10 @@ def test_all_whose_last_turn_it_was_end_in_transcript_order_with_the_commit() ->
     session.send_request()
     assert session.take_reply() == (
         TurnCommitted(turn=2),
-        Expired(reminder_id="first", reason=ExpiryReason.TTL, turn=2),
-        Expired(reminder_id="two", reason=ExpiryReason.TTL, turn=2),
-        Expired(reminder_id="one", reason=ExpiryReason.TTL, turn=2),
-        Expired(reminder_id="one more", reason=ExpiryReason.TTL, turn=2),
+        Expired(reminder_id="first", reason=ExpiryReason.TTL, turn=2, provenance=IN_PROCESS),
+        Expired(reminder_id="two", reason=ExpiryReason.TTL, turn=2, provenance=IN_PROCESS),
+        Expired(reminder_id="one", reason=ExpiryReason.TTL, turn=2, provenance=IN_PROCESS),
+        Expired(reminder_id="one more", reason=ExpiryReason.TTL, turn=2, provenance=IN_PROCESS),
     )
     assert session.live_ids == ["three", "ever"]
 
@@ -248,7 +249,7 @@ def test_a_pass_ages_what_had_fired_and_ends_what_had_one_turn_left() -> None:
     result = end_turn(before, 7)
     assert [(reminder.id, reminder.ttl_turns) for reminder in result.value.transcript.reminders] == [("two", 1)]
     assert result.value.expired_ids == ("one",)
-    assert result.events == (Expired(reminder_id="one", reason=ExpiryReason.TTL, turn=7),)
+    assert result.events == (Expired(reminder_id="one", reason=ExpiryReason.TTL, turn=7, provenance=IN_PROCESS),)
 
 
 @pytest.mark.requirement("core:end_turn:ages-what-had-fired")

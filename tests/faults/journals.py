@@ -1,10 +1,10 @@
 """A journal that forwards every call to another; subclasses override single methods."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from sideband.core.state import Decision, SessionState
-from sideband.ports import Journal, Lease, Logged, Wake
+from sideband.ports import NO_RECORDS, AsOf, Journal, Lease, Logged, SessionEntry, Wake
 
 _Value = TypeVar("_Value")
 
@@ -24,8 +24,21 @@ class ForwardingJournal:
     def nothing_waits(self, session_id: str) -> bool:
         return self.inner.nothing_waits(session_id)
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
-        return await self.inner.commit(session_id, decide, lease=lease)
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
+        return await self.inner.commit(session_id, decide, lease=lease, receipts=receipts)
+
+    async def read(self, session_id: str, look: Callable[[SessionState], _Value]) -> AsOf[_Value]:
+        return await self.inner.read(session_id, look)
+
+    async def entry(self, session_id: str) -> SessionEntry | None:
+        return await self.inner.entry(session_id)
+
+    async def sessions(
+        self, *, records: Mapping[str, str] = NO_RECORDS, before: int | None = None, limit: int = 100
+    ) -> Sequence[SessionEntry]:
+        return await self.inner.sessions(records=records, before=before, limit=limit)
 
     async def acquire(self, session_id: str, holder: str) -> Lease:
         return await self.inner.acquire(session_id, holder)

@@ -138,6 +138,7 @@ USER_INJECT: Final[Rules] = (
     *rules(
         Source.OURS,
         {
+            "inbox:steer:may-follow-a-prompt": "A `steer` is accepted while a queued message that may start a turn waits, and is delivered in that turn.",
             "inbox:steer:outlives-its-turn": "A `steer` whose turn ended before its drain stays pending and starts no turn.",
             "inbox:steer:goes-to-the-next-turn": "A `steer` left over from an ended turn is delivered at the first break-point of the next turn.",
             "inbox:inject:only-controllers": "Only controllers may inject, revoke and replace user messages.",
@@ -162,6 +163,8 @@ PENDING: Final[Rules] = (
         Source.OURS,
         {
             "inbox:replace:after-a-revoke-is-an-error": "Replacing a revoked message is refused as `already_revoked`.",
+            "inbox:replace:body-of-a-reminder": "Replacing the body of a queued reminder changes nothing else: its id, mode, key, TTL and place stay.",
+            "inbox:replace:reminder-competes-with-the-drain": "Replacing the body of a reminder is refused as `already_delivered` after its drain, as `already_revoked` after a revoke or a clear, and as `unknown_reminder_id` for an id that is unknown or belongs to another sender.",
             "inbox:delivery:is-the-drain": "A user message is delivered by the drain that takes it; from then on it can be neither revoked nor replaced.",
         },
     ),

@@ -29,7 +29,9 @@ INJECT: Final[Rules] = (
         {
             "core:clear:matches-exactly": "A selector of `clear_reminders` matches only the whole value, and upper and lower case differ.",
             "core:clear:no-match-is-no-error": "If nothing matches, `clear_reminders` returns the same transcript and 0.",
-            "core:clear:withdraws-live-reminders-of-a-session": "Clearing in a live session ends the live reminders that match and does not change the inbox.",
+            "core:clear:ends-queued-and-live-reminders-of-a-session": "Clearing in a live session ends the queued and the live reminders that match.",
+            "core:clear:audit-records-only-by-id": "Clearing ends a queued `audit_only` reminder only if it is selected by its id.",
+            "core:clear:competes-with-the-drain": "A queued reminder is either cleared or drained, and after it was cleared a revoke answers `already_revoked`.",
         },
     ),
     *rules(

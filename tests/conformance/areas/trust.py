@@ -53,6 +53,14 @@ CEILINGS: Final[Rules] = (
     ),
 )
 
+CHECKS: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "trust:checks:in-one-order": "A request is checked for ownership of the session, a taken id, the end of the session, rate and capacity, in this order, and the first check that fails names the reason.",
+        "trust:checks:repeat-comes-early": "A repeat of an accepted request gets its reply after the end of the session, without a token and when the inbox is full; from a peer that does not own the session it gets none.",
+    },
+)
+
 GRANTS: Final[Rules] = rules(
     Source.OURS,
     {

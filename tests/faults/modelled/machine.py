@@ -147,12 +147,16 @@ class SessionMachine(RuleBasedStateMachine):
     def _remind(self, ask: Note) -> str:
         text = f"Fact {self._count()}."
         accepted = self.house.run(self.session.remind(text, **ask))
-        reminder_id, replaced, _ = self.naive.accept(
-            {"body": text, **DEFAULTS, **ask}, THIS_PROCESS, new_id=accepted.reminder_id, source=Source.IN_PIPELINE
+        reply = self.naive.accept(
+            {"body": text, **DEFAULTS, **ask},
+            THIS_PROCESS,
+            new_id=accepted.reminder_id,
+            source=Source.IN_PIPELINE,
+            now=accepted.accepted_at,
         )
-        assert (accepted.reminder_id, accepted.deduped_count) == (reminder_id, replaced)
-        self.witness.hear("accepted", reminder_id, text)
-        return reminder_id
+        assert (accepted.reminder_id, accepted.deduped_count) == (reply.id, reply.deduped_count)
+        self.witness.hear("accepted", reply.id, text)
+        return reply.id
 
     @rule(target=messages, mode=st.sampled_from(MESSAGE_MODES))
     def inject(self, mode: InjectMode) -> str:
@@ -173,11 +177,15 @@ class SessionMachine(RuleBasedStateMachine):
             kind = self.naive.known[item_id]["kind"]
             self._check(self.session.revoke(item_id), lambda: self.naive.revoke(item_id, kind, THIS_PROCESS))
 
-    @rule(item_id=messages)
+    @rule(item_id=reminders | messages)
     def replace(self, item_id: str) -> None:
-        if item_id != NONE:
-            text = f"Version {self._count()}."
-            self._check(self.session.replace(item_id, text), lambda: self.naive.replace(item_id, text, THIS_PROCESS))
+        text = f"Version {self._count()}."
+        if item_id != NONE and self.naive.known[item_id]["kind"] == "user":
+            done = self.session.replace_message(item_id, text)
+            self._check(done, lambda: self.naive.replace(item_id, text, THIS_PROCESS))
+        elif item_id != NONE:
+            done = self.session.replace_reminder(item_id, text)
+            self._check(done, lambda: self.naive.replace_reminder(item_id, text, THIS_PROCESS))
 
     @initialize(runs=st.booleans())
     def perhaps_begin(self, runs: bool) -> None:  # noqa: FBT001 - drawn by name

@@ -1,10 +1,10 @@
 """Planted faults: stores that lose events of one kind."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from sideband.core.events import Checkpoint, Deduped, Event, Expired, InjectReplaced, Revoked
+from sideband.core.events import Checkpoint, Deduped, Event, Expired, InjectReplaced, Replaced, Revoked
 from sideband.core.state import Decided, Decision, SessionState
 from sideband.ports import Journal, Lease
 from sideband.store.memory import MemoryStore
@@ -17,6 +17,7 @@ FORGOTTEN: Final[Mapping[str, type[Event]]] = MappingProxyType(
         "displaced-reminders-stay": Deduped,
         "revoked-reminders-stay": Revoked,
         "replaced-messages-keep-their-text": InjectReplaced,
+        "replaced-reminders-keep-their-body": Replaced,
         "expired-reminders-stay": Expired,
         "drains-leave-no-checkpoint": Checkpoint,
     }
@@ -31,12 +32,14 @@ class ForgetfulJournal(ForwardingJournal):
         super().__init__(inner)
         self._forgotten = forgotten
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         def forgetting(state: SessionState) -> Decided[_Value]:
             events, value = decide(state)
             return Decided([event for event in events if not isinstance(event, self._forgotten)], value)
 
-        return await super().commit(session_id, forgetting, lease=lease)
+        return await super().commit(session_id, forgetting, lease=lease, receipts=receipts)
 
 
 class ForgetfulHome:
