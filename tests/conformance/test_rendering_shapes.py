@@ -13,6 +13,7 @@ from sideband.render.plan import Planner
 from sideband.render.profiles import Cache, Placement, Profile
 from sideband.render.seed import SeedSlot, plan_seed
 from sideband.render.shapes import shape_of
+from tests.builders import a_reminder
 from tests.planned_sessions import (
     CLAUDE,
     CLEARING,
@@ -25,7 +26,9 @@ from tests.planned_sessions import (
     carriers,
     texts,
 )
+from tests.rendering_sessions import PROFILES
 from tests.sessions import CLIENT, PEER, SERVER
+from tests.unit.render.conversations import a_result, a_user, an_answer, rendered
 
 ROUTES: Final = (CLAUDE, CLEARING, GPT, GEMINI, UNKNOWN)
 TAGGED: Final = "<system-reminder>\nThe build is red.\n</system-reminder>"
@@ -260,3 +263,25 @@ def test_a_reminder_without_a_slot_at_its_level_is_dropped(profile: Profile, sen
     assert plan_seed(profile, session.view())[0].unusable == session.ask().unusable
     assert [(event.reminder_id, event.reason) for event in session.dropped] == [("a", DropReason.CAPABILITY_MISMATCH)]
     assert session.live_ids == []
+
+
+@pytest.mark.requirement("render:request:ids-of-messages-are-not-sent")
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_wire_sends_the_id_of_a_message(profile: str) -> None:
+    native = {"anthropic": [{"type": "text", "text": "I look."}]}
+    plain = [
+        a_user(),
+        an_answer("I look.", "c1", native=native),
+        a_result("c1"),
+        a_user([{"type": "text", "text": "Go on."}]),
+        an_answer(),
+        a_user(),
+    ]
+    named = [
+        {**message, "id": f"of-message-{place}"} if message["role"] != "tool" else message
+        for place, message in enumerate(plain)
+    ]
+    reminder = a_reminder()
+    sent = rendered(profile, named, reminder).request.body
+    assert b"of-message" not in sent
+    assert sent == rendered(profile, plain, reminder).request.body

@@ -125,13 +125,11 @@ def open_request(
 
 def _unusable(state: SessionState, entry: Unusable) -> Event:
     item = state.live.get(entry.reminder_id)
-    if item is None:
-        return Dropped(reminder_id=entry.reminder_id, reason=entry.reason)
     return Dropped(
-        reminder_id=item.id,
+        reminder_id=entry.reminder_id,
         reason=entry.reason,
-        dedupe_key=item.reminder.dedupe_key,
-        provenance=item.provenance,
+        dedupe_key=None if item is None else item.reminder.dedupe_key,
+        provenance=None if item is None else item.provenance,
     )
 
 

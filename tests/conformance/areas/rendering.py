@@ -32,6 +32,12 @@ REQUEST: Final[Rules] = (
             "render:fired:role-is-that-of-the-carrier": "`rendered_role` is the role of the message that carries the reminder.",
         },
     ),
+    *rules(
+        Source.OURS,
+        {
+            "render:request:ids-of-messages-are-not-sent": "A request is the same with and without the ids of messages and replies, on every wire.",
+        },
+    ),
 )
 
 LLM_CALL: Final[Rules] = (

@@ -53,6 +53,16 @@ def test_a_reminder_that_replaces_one_of_another_sender_needs_capacity_of_its_ow
         session.accept(a_draft(dedupe_key="k"), CLIENT)
 
 
+def test_a_newer_version_passes_over_an_id_that_an_inherited_copy_has() -> None:
+    session = Session()
+    session.inject(a_reminder("mine~2"))
+    session.accept(a_draft(caller_id="mine"), SERVER, versioned=True)
+    newer = session.accept(a_draft(caller_id="mine", body="green"), SERVER, versioned=True)
+    assert (newer.reminder_id, newer.version) == ("mine~3", 3)
+    session.drain()
+    assert session.live_ids == ["mine~2", "mine~3"], "the copy belongs to another sender"
+
+
 def test_the_id_of_a_revoked_reminder_stays_taken() -> None:
     session = Session()
     session.accept(MINE, PEER)
