@@ -121,8 +121,8 @@ class Journal(Protocol):
     async def read(self, session_id: str, look: Callable[[SessionState], ValueT]) -> AsOf[ValueT]:
         """What `look` returns for the newest committed state, and the sequence of that state.
 
-        The value must hold no reference into the state. A subscription after that sequence misses nothing and repeats
-        nothing.
+        `attended` of the state is set as for a commit. The value must hold no reference into the state. A subscription
+        after that sequence misses nothing and repeats nothing.
         """
 
     async def entry(self, session_id: str) -> SessionEntry | None:

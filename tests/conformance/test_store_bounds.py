@@ -54,11 +54,11 @@ def test_how_much_is_kept_is_said_where_the_store_is_opened(twin: Twin) -> None:
     async def story() -> None:
         async with open_store(url_of(twin), kept_events=5, snapshot_events=10) as store:
             for _ in range(6):
-                await store.journal.commit("s", so_many(10))
+                await store.journal.commit("s", so_many(40))
             await store.journal.commit("other", a_start)
             with pytest.raises(CursorExpired) as expired:
                 await told(store.journal)
-            assert expired.value.oldest >= 40
+            assert expired.value.oldest >= 160
             assert len(await told(store.journal, session_id="s", after=expired.value.oldest)) >= 5
 
     played(story)

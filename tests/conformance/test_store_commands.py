@@ -37,16 +37,16 @@ def test_events_prints_the_public_form_of_every_event(durable: Twin) -> None:
     answer = run_sideband("events", address(durable), "--json")
     assert (answer.returncode, answer.stderr) == (0, "")
     lines = [json.loads(line) for line in answer.stdout.splitlines()]
-    sequences = [line["sequence"] for line in lines]
+    sequences = [line["seq"] for line in lines]
     assert sequences == sorted(set(sequences))
-    assert {line["session"] for line in lines} == {"worked", "waiting"}
-    assert all(line["payload"]["session_id"] == line["session"] for line in lines)
+    assert {line["session_id"] for line in lines} == {"worked", "waiting"}
+    assert all(line["payload"]["session_id"] == line["session_id"] for line in lines)
     for body in ("The build is red.", "Never force-push.", TASK):
         assert body not in answer.stdout
     only = run_sideband(
         "events", address(durable), "--json", "--session", "worked", "--kind", "transcript.reminder.f", "--after", "1"
     )
-    chosen = [line for line in lines if line["session"] == "worked" and line["kind"] == "transcript.reminder.fired"]
+    chosen = [line for line in lines if line["session_id"] == "worked" and line["kind"] == "transcript.reminder.fired"]
     assert [json.loads(line) for line in only.stdout.splitlines()] == chosen
     assert len(chosen) == 2
 

@@ -258,7 +258,7 @@ def test_a_damaged_store_is_refused_or_says_so_and_never_begins_empty(sqlite: Sq
         async with sqlite.open() as store:
             sender = Sender(store)
             for _ in range(40):
-                await sender.send(a_draft())
+                await sender.send(a_draft(body="The build is red. " * 50))
 
     async def look() -> int:
         async with sqlite.open() as store:

@@ -161,7 +161,9 @@ class MemoryStore:
                     self._receipts.setdefault(session_id, {})[event.item.caller_id] = receipt
 
     async def read(self, session_id: str, look: Callable[[SessionState], ValueT]) -> AsOf[ValueT]:
-        return AsOf(look(self.state(session_id)), self._last)
+        state = self.state(session_id)
+        self._attend(state, session_id, None)
+        return AsOf(look(state), self._last)
 
     # The list of sessions.
 

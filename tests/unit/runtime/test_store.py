@@ -220,10 +220,10 @@ def test_the_number_of_kept_events_is_configurable(url: str) -> None:
     async def story() -> None:
         async with open_store(url, snapshot_events=10, kept_events=5) as store:
             for _ in range(6):
-                await store.journal.commit("s", so_many(10))
+                await store.journal.commit("s", so_many(40))
             # Snapshots are written after the commits have been acknowledged.
             await store.journal.commit("other", a_start)
-            assert await oldest(store.journal) >= 40
+            assert await oldest(store.journal) >= 160
 
     played(story)
 

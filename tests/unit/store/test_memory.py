@@ -10,6 +10,7 @@ from sideband.core.apply import fold
 from sideband.core.errors import CursorExpired
 from sideband.core.events import ResultRecorded, Revoked
 from sideband.store.memory import MemoryStore
+from sideband.testing import FakeClock
 from tests.builders import a_draft
 from tests.decisions import saying
 from tests.loop_builders import others
@@ -74,8 +75,9 @@ def test_a_cancelled_waiter_is_forgotten_too() -> None:
 def test_of_every_session_the_last_events_are_kept_and_no_number_is_used_twice(
     commits: list[tuple[str, int]], kept: int, look: int
 ) -> None:
-    store = MemoryStore(kept_events=kept, snapshot_events=look)
-    whole = MemoryStore(kept_events=None)
+    clock = FakeClock()
+    store = MemoryStore(kept_events=kept, snapshot_events=look, now_ms=clock.now_ms)
+    whole = MemoryStore(kept_events=None, now_ms=clock.now_ms)
 
     async def main() -> None:
         for name, count in commits:

@@ -17,7 +17,8 @@ DAMAGED = r"'bad' do not fit together \(KeyError: 'nobody'\); run `sideband doct
 def put_in(sqlite: SqliteTwin, sequence: int) -> None:
     """A row that is whole, and tells of something that cannot have happened."""
     total = checksum(sequence, "bad", MISFIT.body)
-    change(sqlite, "INSERT INTO journal VALUES (%s, %s, %s, %s, %s)", sequence, "bad", MISFIT.word, total, MISFIT.body)
+    values = sequence, "bad", MISFIT.word, total, MISFIT.body
+    change(sqlite, "INSERT INTO journal VALUES (%s, %s, %s, %s, %s, 0)", *values)
 
 
 def test_a_session_that_cannot_be_rebuilt_fails_alone(sqlite: SqliteTwin) -> None:

@@ -228,7 +228,7 @@ async def append(connection: Connection, batch: Batch, batch_id: BatchId) -> int
     steps = {_EMPTY: emptied, _RECORD: records, _RECEIPT: receipts, _APPEND: entries, _LIST: begun}
     cursor = psycopg.AsyncClientCursor(connection)
     await cursor.execute(
-        "; ".join([*(statement for statement, rows in steps.items() if rows), "COMMIT"]),
+        ";\n".join([*(statement for statement, rows in steps.items() if rows), "COMMIT"]),
         {
             "emptied": emptied,
             "records": _as_json(records),

@@ -27,6 +27,22 @@ AND sequence > coalesce((SELECT sequence FROM sideband.snapshot WHERE session_id
 ORDER BY part, sequence
 """
 
+# The last sequence, pruning and lease of one session, and its events after a sequence.
+_SINCE: Final = """
+SELECT counter.last, coalesce(held.pruned_through, 0), coalesce(held.attended, false),
+    entry.sequence, entry.session_id, entry.checksum, entry.body, entry.time
+FROM sideband.counter
+LEFT JOIN (
+    SELECT pruned_through, expires_at > clock_timestamp() AS attended FROM sideband.session
+    WHERE session_id = %(session)s
+) AS held ON true
+LEFT JOIN LATERAL (
+    SELECT sequence, session_id, checksum, body, time FROM sideband.journal
+    WHERE session_id = %(session)s AND sequence > %(after)s
+) AS entry ON true
+ORDER BY entry.sequence
+"""
+
 # Conditions are left out if they are not needed; one that is always true would keep an index from being used.
 _OF_SESSIONS: Final = "AND session_id = ANY(%(sessions)s)"
 _OF_WORDS: Final = "AND word = ANY(%(words)s)"
@@ -74,6 +90,15 @@ class JournalPage(NamedTuple):
     @property
     def is_full(self) -> bool:
         return len(self.entries) == PAGE_EVENTS
+
+
+class SinceThen(NamedTuple):
+    """The events of one session after a sequence, with the last sequence of the store, and pruning and lease of the session."""
+
+    last: int
+    pruned_through: int
+    attended: bool
+    entries: Sequence[Logged]
 
 
 class DamagedRow(StoreDamaged):
@@ -152,6 +177,14 @@ async def wanted_page(connection: Connection, wanted: EventFilter, span: Span, *
     if span.after < found.pruned_through:
         raise CursorExpired(span.after, found.pruned_through)
     return found.entries
+
+
+async def since(connection: Connection, session_id: str, after: int, *, place: str) -> SinceThen:
+    cursor = await connection.execute(_SINCE, {"session": session_id, "after": after}, binary=True)
+    rows = await cursor.fetchall()
+    last, pruned_through, attended = rows[0][:3]
+    found = [logged(*row[3:], place=place) for row in rows if row[3] is not None]
+    return SinceThen(last, pruned_through, attended, found)
 
 
 async def entry(connection: Connection, session_id: str) -> SessionEntry | None:

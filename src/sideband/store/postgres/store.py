@@ -20,7 +20,7 @@ from sideband.store.postgres import reader, schema
 from sideband.store.postgres.committer import PostgresCommitter, PostgresRound
 from sideband.store.postgres.connection import Connection, Link, ServerAddress, address_of
 from sideband.store.postgres.listener import Interest, Listener
-from sideband.store.postgres.reader import DamagedRow, JournalPage, last_sequence, load, page, wanted_page
+from sideband.store.postgres.reader import DamagedRow, JournalPage, last_sequence, load, wanted_page
 from sideband.store.postgres.schema import refuse_pooler
 from sideband.store.postgres.writer import PostgresErrand, PostgresWriter
 from sideband.store.replica import Loaded, Replica
@@ -166,17 +166,17 @@ class PostgresStore:
         """Read the events since the last ones that were shown, then look at the state that is shown."""
         replica = await self.open(session_id)
         while True:
-            span = Span(replica.seen_at)
             news = await self._reading.run(
-                functools.partial(page, span=span, place=self.address.shown, sessions=(session_id,))
+                functools.partial(reader.since, session_id=session_id, after=replica.seen_at, place=self.address.shown)
             )
-            if not replica.is_open or replica.seen_at < news.pruned_through:
-                await self._views.read(replica, self._reading.run)
-                continue
-            replica.show_news(news.entries)
-            if replica.is_open and not news.is_full:
-                # Commits of this process may have been shown since the page was read.
+            if replica.is_open and replica.seen_at >= news.pruned_through:
+                replica.show_news(news.entries)
+            if replica.is_open and replica.seen_at >= news.pruned_through:
+                replica.seen.attended = news.attended
+                # Commits of this process may have been shown since the events were read.
                 return AsOf(look(replica.seen), max(news.last, replica.seen_at))
+            # Events were pruned before they were read here, or do not fit: load the session again, or report the damage.
+            await self._views.read(replica, self._reading.run)
 
     async def entry(self, session_id: str) -> SessionEntry | None:
         self._refuse_closed()

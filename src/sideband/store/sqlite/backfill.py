@@ -1,6 +1,6 @@
 """Fills the tables that earlier versions of Sideband did not have, when a store file is migrated."""
 
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -25,9 +25,10 @@ WHERE pruned_through = 0 AND NOT EXISTS (SELECT 1 FROM journal WHERE journal.ses
 def fill(connection: apsw.Connection) -> None:
     """Fill the list of sessions and the receipts. Damaged rows are left out; reading their session reports them."""
     connection.execute(_BLANK)
+    oldest: list[Any] = connection.execute(_OLDEST).fetchall()
     connection.executemany(
         "INSERT INTO session (session_id, begun, begun_at) VALUES (?, ?, 0)",
-        first_sequences(connection.execute(_OLDEST).fetchall()),
+        first_sequences(oldest),
     )
     for sequence, session_id, total, body in connection.execute(
         "SELECT sequence, session_id, checksum, body FROM snapshot"

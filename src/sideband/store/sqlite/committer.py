@@ -257,6 +257,7 @@ class SqliteCommitter:
             self._catch_up()
             if not replica.is_loaded:
                 self._load(replica)
+            replica.ahead.attended = self._standing(self._now_ms(), replica.session_id).attended
         # A session that was loaded just now may have events that are not taken in yet.
         return AsOf(look(replica.ahead), max(self.horizon, replica.at))
 

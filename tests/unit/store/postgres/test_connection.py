@@ -244,7 +244,7 @@ def test_what_the_server_did_not_tell_is_found_by_looking(postgres: PostgresTwin
             following = asyncio.ensure_future(anext(source))
             postgres.execute(
                 "BEGIN; UPDATE sideband.counter SET last = 2; INSERT INTO sideband.journal "
-                "SELECT 2, session_id, word, checksum, body FROM sideband.journal; COMMIT"
+                "SELECT 2, session_id, word, checksum, body, time FROM sideband.journal; COMMIT"
             )
             assert (await following).sequence == 2
             assert wake.is_set()

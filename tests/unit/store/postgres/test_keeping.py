@@ -181,7 +181,7 @@ def test_who_follows_a_journal_that_can_no_longer_be_read_is_told(postgres: Post
             await other.commit("s", a_start)
             postgres.execute(
                 "BEGIN; UPDATE sideband.counter SET last = 2; INSERT INTO sideband.journal "
-                "SELECT 2, 't', word, checksum, body FROM sideband.journal; COMMIT"
+                "SELECT 2, 't', word, checksum, body, time FROM sideband.journal; COMMIT"
             )
             with pytest.raises(StoreDamaged, match="row 2 of the journal was changed"):
                 await following
