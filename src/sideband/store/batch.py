@@ -8,13 +8,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from sideband.core.errors import LeaseLost
-from sideband.core.events import Deleted
 from sideband.core.inbox import Receipt
 from sideband.core.state import Decision
 from sideband.ports import Lease, Logged
 from sideband.store.codec import EncodedEvent
 from sideband.store.replica import Replica
-from sideband.store.tables import TABLED, SessionChanges
+from sideband.store.tables import TABLED, Existence, SessionChanges
 
 
 class Order(msgspec.Struct, frozen=True, eq=False):
@@ -104,16 +103,15 @@ class Batch:
         if order.lease is not None and order.lease.token != standing.token:
             raise LeaseLost(session_id)
         receipts = self._named(session_id, order.receipts) if order.receipts else {}
-        exists = replica.ahead.exists
+        existence = Existence(exists=replica.ahead.exists, deleted=replica.ahead.deleted)
         encoded, value = replica.decide(order.decide, attended=standing.attended, receipts=receipts)
         for entry in encoded:
             self.last += 1
             self.rows.append(NewRow(self.last, session_id, entry))
-            kind = type(entry.event)
-            if not exists or kind in TABLED:
+            begins = existence.follow(entry.event)
+            if begins or type(entry.event) in TABLED:
                 changes = self.changes.get(session_id) or self.changes.setdefault(session_id, SessionChanges())
-                changes.add(entry.event, begun=0 if exists else self.last)
-            exists = kind is not Deleted
+                changes.add(entry.event, existence, begun=self.last if begins else 0)
         return value
 
     def _named(self, session_id: str, caller_ids: Sequence[str]) -> dict[str, Receipt | None]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, KeysView, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, KeysView, Sequence
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import ref
@@ -34,10 +34,13 @@ class Span(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Events up to sequence `through` were not announced, and some of them were pruned."""
+    """Events of these sessions were pruned before they were announced."""
 
     why: CursorExpired
-    through: int
+    sessions: Collection[str]
+
+    def concerns(self, wanted: EventFilter) -> bool:
+        return wanted.session_id is None or wanted.session_id in self.sessions
 
 
 ReadPage: TypeAlias = Callable[[EventFilter, Span], Coroutine[Any, Any, Sequence[Logged]]]
@@ -144,15 +147,15 @@ class Feed:
         subscriber.wake.set()
 
     def skip(self, gap: Gap) -> None:
-        """Continue after a gap; every subscriber gets its error."""
-        self.announced = gap.through
-        for session_id in tuple(self._wakes):
+        """Report a gap before the events after it are announced; every subscriber that misses some of it gets its error."""
+        for session_id in gap.sessions:
             self._rouse(session_id)
-        for subscriber in self._subscribers:
-            subscriber.gap = gap.why
-            subscriber.wake.set()
-        # Subscribers get nothing from after the gap, because they have not seen the error yet.
-        self._subscribers.clear()
+        for subscriber in tuple(self._subscribers):
+            if gap.concerns(subscriber.wanted):
+                subscriber.gap = gap.why
+                subscriber.wake.set()
+                # It gets nothing from after the gap, because it has not seen the error yet.
+                del self._subscribers[subscriber]
 
     def end(self, error: Exception | None = None) -> None:
         """End all subscriptions: the store was closed, or cannot be read any more."""

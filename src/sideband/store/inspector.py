@@ -11,12 +11,13 @@ import msgspec
 from sideband.core import snapshot
 from sideband.core.apply import fold
 from sideband.core.errors import StoreError, shown
-from sideband.core.events import Deleted, Event, Queued
+from sideband.core.events import Event, Queued
 from sideband.core.inbox import Receipt, receipt_of
 from sideband.core.snapshot import UnknownSnapshot
 from sideband.core.state import SessionState
 from sideband.store.codec import WORDS, decode_event, decode_receipt, encode_value, indexed
 from sideband.store.replica import MISFITS
+from sideband.store.tables import Existence
 
 
 class LeaseRow(NamedTuple):
@@ -203,17 +204,16 @@ class _ExpectedTables:
     """What the rows of a journal say about the other tables."""
 
     def __init__(self) -> None:
+        self._existence = Existence()
         self._begun = self._begun_at = 0
         self._receipts: dict[str, Receipt] = {}
 
     def add(self, entry: JournalEntry, event: Event) -> None:
-        if isinstance(event, Deleted):
-            self._begun = self._begun_at = 0
-            self._receipts = {}
-            return
-        if not self._begun:
+        if self._existence.follow(event):
             self._begun, self._begun_at = entry.sequence, entry.time
-        if isinstance(event, Queued) and event.item.caller_id is not None:
+        if not self._existence.exists:
+            self._receipts = {}
+        elif isinstance(event, Queued) and event.item.caller_id is not None:
             receipt = receipt_of(event.item)
             if receipt is not None:
                 self._receipts[event.item.caller_id] = receipt
@@ -231,7 +231,8 @@ class _ExpectedTables:
         elif from_start and (stored.begun, stored.begun_at) != (self._begun, self._begun_at):
             yield f"the list of sessions says that it was begun at {stored.begun}, and its first row is {self._begun}"
         records = store.records(stored.session_id)
-        expected = {name: KeptRecord(encode_value(value), indexed(value)) for name, value in state.records.items()}
+        mine = state.records if state.exists else {}
+        expected = {name: KeptRecord(encode_value(value), indexed(value)) for name, value in mine.items()}
         if wrong := sorted(name for name in {*records, *expected} if records.get(name) != expected.get(name)):
             yield f"its records are not what its journal says: {', '.join(map(shown, wrong))} differ"
         yield from self._wrong_receipts(store.receipts(stored.session_id), from_start=from_start)

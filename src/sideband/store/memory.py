@@ -16,13 +16,14 @@ import msgspec
 from sideband.core import snapshot
 from sideband.core.apply import fold
 from sideband.core.errors import CursorExpired, LeaseLost, SessionBusy, shown
-from sideband.core.events import Deleted, Queued
+from sideband.core.events import Queued
 from sideband.core.inbox import Receipt, receipt_of
 from sideband.core.state import Decision, SessionState, ValueT
 from sideband.ports import NO_RECORDS, AsOf, Lease, Logged, SessionEntry
 from sideband.store.codec import check_name, indexed
 from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS, EventFilter, Feed, Span, pages
 from sideband.store.settings import now_ms
+from sideband.store.tables import Existence
 
 SNAPSHOT_EVENTS: Final = 1_000
 KEPT_EVENTS: Final = 100_000
@@ -119,6 +120,7 @@ class MemoryStore:
             state.attended = True
         elif lease is not None or self._leases:
             self._attend(state, session_id, lease)
+        was_deleted = state.deleted
         decided, value = decide(state)
         # They are read twice; a decision may return an iterator.
         events = tuple(decided)
@@ -132,7 +134,7 @@ class MemoryStore:
             journal, start, now = self.journal, len(self.journal), self._now_ms()
             for sequence, event in enumerate(events, start + self._gone + 1):
                 journal.append(Logged(sequence=sequence, session_id=session_id, event=event, time=now))
-            self._tabulate(session_id, journal[start:])
+            self._tabulate(session_id, journal[start:], was_deleted=was_deleted)
             self._feed.pass_on(journal[start:])
             if len(journal) > self._tidy_at:
                 self._tidy()
@@ -142,19 +144,18 @@ class MemoryStore:
         known = self._receipts.get(session_id, {})
         return {caller_id: known.get(caller_id) for caller_id in caller_ids}
 
-    def _tabulate(self, session_id: str, entries: Iterable[Logged]) -> None:
+    def _tabulate(self, session_id: str, entries: Iterable[Logged], *, was_deleted: bool) -> None:
         """Note what these events change in the list of sessions and the receipts."""
+        existence = Existence(exists=session_id in self._listed, deleted=was_deleted)
         for entry in entries:
             event = entry.event
-            if isinstance(event, Deleted):
+            if existence.follow(event):
+                self._listed[session_id] = _Listing(entry.sequence, entry.time, entry.time)
+            if not existence.exists:
                 self._listed.pop(session_id, None)
                 self._receipts.pop(session_id, None)
                 continue
-            listing = self._listed.get(session_id)
-            if listing is None:
-                self._listed[session_id] = _Listing(entry.sequence, entry.time, entry.time)
-            else:
-                listing.changed_at = entry.time
+            self._listed[session_id].changed_at = entry.time
             if isinstance(event, Queued) and event.item.caller_id is not None:
                 receipt = receipt_of(event.item)
                 if receipt is not None:

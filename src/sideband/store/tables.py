@@ -17,6 +17,23 @@ TABLED: Final = frozenset({Begun, Recorded, Deleted, Queued})
 """The kinds of events that change these tables. The first event of a session does so, too, whatever its kind is."""
 
 
+class Existence:
+    """Whether a session exists, from event to event; after its deletion only `Begun` begins it again."""
+
+    def __init__(self, *, exists: bool = False, deleted: bool = False) -> None:
+        self.exists = exists
+        self._deleted = deleted
+
+    def follow(self, event: Event) -> bool:
+        """Take in an event; return whether the session begins with it."""
+        if isinstance(event, Deleted):
+            self.exists, self._deleted = False, True
+        elif not self.exists and (isinstance(event, Begun) or not self._deleted):
+            self.exists, self._deleted = True, False
+            return True
+        return False
+
+
 class SessionChanges:
     """What a batch changes in the rows of one session.
 
@@ -30,10 +47,15 @@ class SessionChanges:
         self.records: dict[str, Any] = {}
         self.receipts: dict[str, Receipt] = {}
 
-    def add(self, event: Event, *, begun: int) -> None:
-        """Add an event; `begun` is its sequence if it is the first one of the session, else 0."""
+    def add(self, event: Event, existence: Existence, *, begun: int) -> None:
+        """Add an event, which `existence` has taken in; `begun` is its sequence if the session begins with it, else 0."""
         if begun:
             self.begun = begun
+        if isinstance(event, Deleted):
+            self.empties, self.begun = True, 0
+            self.records, self.receipts = {}, {}
+        if not existence.exists:
+            return
         match event:
             case Begun(attributes=attributes):
                 self.records.update(attributes)
@@ -41,9 +63,6 @@ class SessionChanges:
                 self.records[name] = value
             case Queued(item=item) if item.caller_id is not None and (receipt := receipt_of(item)) is not None:
                 self.receipts[item.caller_id] = receipt
-            case Deleted():
-                self.empties, self.begun = True, 0
-                self.records, self.receipts = {}, {}
             case _:
                 pass
 

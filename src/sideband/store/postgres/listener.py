@@ -11,7 +11,7 @@ from sideband.core.errors import CursorExpired
 from sideband.store.feed import Gap, Span
 from sideband.store.postgres.connection import LONGEST_PAUSE, SHORTEST_PAUSE, Connection, Link
 from sideband.store.postgres.journal import CHANNEL, HINT_LETTERS
-from sideband.store.postgres.reader import DamagedRow, JournalPage, last_sequence, page
+from sideband.store.postgres.reader import DamagedRow, JournalPage, last_sequence, page, pruned_since
 
 
 class Interest(NamedTuple):
@@ -47,7 +47,7 @@ class NewsConsumer(Protocol):
         """New events; up to and including `through` there are no others of interest."""
 
     async def on_gap(self, gap: Gap, connection: Connection) -> None:
-        """Events of interest were pruned before they were read; `connection` can be used to load the sessions again."""
+        """Events were pruned before they were read; `connection` can be used to load their sessions again."""
 
     def on_damage(self, error: DamagedRow) -> None:
         """A row of a session is damaged: ignore the session from now on, and end subscriptions to all sessions."""
@@ -135,8 +135,8 @@ class Listener:
                 # A session became of interest while the page was read.
                 continue
             if after < news.pruned_through:
-                await self._consumer.on_gap(Gap(CursorExpired(after, news.pruned_through), news.last), connection)
-                continue
+                sessions = await pruned_since(connection, after, sessions=interest.sessions)
+                await self._consumer.on_gap(Gap(CursorExpired(after, news.pruned_through), sessions), connection)
             self._consumer.deliver(news, news.entries[-1].sequence if news.is_full else news.last)
             if not news.is_full:
                 return

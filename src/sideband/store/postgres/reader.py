@@ -1,6 +1,6 @@
 """Reading a PostgreSQL store: sessions, their list and pages of the journal, each in one statement: from one moment."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sideband.core.errors import CursorExpired, StoreDamaged
@@ -46,6 +46,7 @@ ORDER BY entry.sequence
 # Conditions are left out if they are not needed; one that is always true would keep an index from being used.
 _OF_SESSIONS: Final = "AND session_id = ANY(%(sessions)s)"
 _OF_WORDS: Final = "AND word = ANY(%(words)s)"
+_PRUNED: Final = "SELECT session_id FROM sideband.session WHERE pruned_through > 0 AND pruned_through > %(after)s"
 _PAGE: Final = """
 SELECT counter.last, pruning.pruned_through,
     entry.sequence, entry.session_id, entry.checksum, entry.body, entry.time
@@ -167,6 +168,14 @@ async def page(
     last, pruned_through = rows[0][:2]
     entries = [logged(*row[2:], place=place) for row in rows if row[2] is not None]
     return JournalPage(last, pruned_through, entries)
+
+
+async def pruned_since(connection: Connection, after: int, *, sessions: Iterable[str] | None) -> Collection[str]:
+    """The sessions (None: of all) of which events after a sequence were pruned."""
+    query = f"{_PRUNED} {'' if sessions is None else _OF_SESSIONS}"
+    asked = {"after": after, "sessions": None if sessions is None else list(sessions)}
+    rows = await (await connection.execute(query.encode(), asked)).fetchall()
+    return frozenset(session_id for (session_id,) in rows)
 
 
 async def wanted_page(connection: Connection, wanted: EventFilter, span: Span, *, place: str) -> Sequence[Logged]:

@@ -309,9 +309,10 @@ class PostgresStore:
         self._feed.announced = max(self._feed.announced, through)
 
     async def on_gap(self, gap: Gap, connection: Connection) -> None:
-        """Events were pruned before they were read: load the sessions again; subscribers get an error."""
-        for replica in self._replicas:
-            if replica.is_open:
+        """Events were pruned before they were read: load their sessions again; subscribers to them get an error."""
+        for session_id in gap.sessions:
+            replica = self._replicas.peek(session_id)
+            if replica is not None and replica.is_open:
                 await self._views.read(replica, lambda work: work(connection))
         self._feed.skip(gap)
 

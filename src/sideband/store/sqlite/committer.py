@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 import apsw
 
-from sideband.core.errors import CursorExpired, OutcomeUnknown, StoreDamaged, StoreError
+from sideband.core.errors import OutcomeUnknown, StoreDamaged, StoreError
 from sideband.core.inbox import Receipt
 from sideband.core.state import SessionState, ValueT
 from sideband.ports import AsOf, Lease, Logged
@@ -142,11 +142,10 @@ class SqliteCommitter:
             return
         schema.refuse_newer(self._connection.pragma("user_version"), self._path)
         self._terms.clear()
-        try:
-            while news := self._reader.news(self.horizon):
-                self._take_in(news)
-        except CursorExpired as gap:
-            self._start_over(gap)
+        while (news := self._reader.news(self.horizon)).events:
+            if news.gap is not None:
+                self._load_again(news.gap)
+            self._take_in(news.events)
         self._version = version
 
     def _take_in(self, news: Sequence[Logged]) -> None:
@@ -157,13 +156,18 @@ class SqliteCommitter:
         self._news += tuple(news)
         self.horizon = news[-1].sequence
 
-    def _start_over(self, gap: CursorExpired) -> None:
-        """Events were pruned before this process read them: load all sessions again from their snapshots."""
-        self.horizon = self._reader.last()
-        self._lost = Gap(gap, self.horizon)
-        self._news = ()
-        for replica in tuple(self._replicas.values()):
-            self._load(replica)
+    def _load_again(self, gap: Gap) -> None:
+        """Events were pruned before this process read them: load their sessions again from the snapshots."""
+        known = () if self._lost is None else self._lost.sessions
+        self._lost = Gap(gap.why, {*known, *gap.sessions})
+        for session_id in gap.sessions:
+            replica = self._replicas.get(session_id)
+            if replica is not None:
+                try:
+                    self._load(replica)
+                except StoreError:
+                    # Its next commit reports this; the other sessions go on.
+                    replica.forget()
 
     def _load(self, replica: Replica) -> None:
         loaded = self._reader.load(replica.session_id)

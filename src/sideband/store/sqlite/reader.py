@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -10,7 +10,7 @@ from sideband.core.errors import CursorExpired
 from sideband.core.inbox import Receipt
 from sideband.ports import Logged, SessionEntry
 from sideband.store.codec import decode_event, decode_receipt, is_as_written, receipt_sum, words_of
-from sideband.store.feed import PAGE_EVENTS, EventFilter, Span
+from sideband.store.feed import PAGE_EVENTS, EventFilter, Gap, Span
 from sideband.store.replica import Loaded
 from sideband.store.sqlite.schema import damaged
 from sideband.store.tables import read_entry
@@ -38,6 +38,13 @@ class _SnapshotRow(NamedTuple):
 
     sequence: int = 0
     body: bytes | None = None
+
+
+class News(NamedTuple):
+    """Events in the order of their sequence; `gap` says which are missing (None: none)."""
+
+    events: Sequence[Logged]
+    gap: Gap | None
 
 
 class SqliteReader:
@@ -86,23 +93,27 @@ class SqliteReader:
             raise damaged(self._path, f"the snapshot of session {session_id!r} was changed")
         return _SnapshotRow(sequence, body)
 
-    def news(self, after: int) -> Sequence[Logged]:
-        """The first page of events after a sequence, of all sessions."""
-        rows = self._connection.execute(
-            f"{_COLUMNS} WHERE sequence > ? ORDER BY sequence LIMIT ?", (after, PAGE_EVENTS)
-        )
-        news = [self._logged(row) for row in rows]
-        for expected, logged in enumerate(news, after + 1):
-            if logged.sequence != expected:
-                self._explain_gap(expected)
-        return news
+    def news(self, after: int) -> News:
+        """The first page of events after a sequence, of all sessions, and the sessions of which some were pruned."""
+        with self._connection:
+            rows = self._connection.execute(
+                f"{_COLUMNS} WHERE sequence > ? ORDER BY sequence LIMIT ?", (after, PAGE_EVENTS)
+            )
+            events = [self._logged(row) for row in rows]
+            for expected, logged in enumerate(events, after + 1):
+                if logged.sequence != expected:
+                    return News(events, self._explained(expected, after))
+        return News(events, None)
 
-    def _explain_gap(self, missing: int) -> NoReturn:
+    def _explained(self, missing: int, after: int) -> Gap:
         # A process that has not read for long may find that events were pruned meanwhile.
         pruned = self.pruned_through(None)
-        if missing <= pruned:
-            raise CursorExpired(missing - 1, pruned)
-        raise damaged(self._path, f"row {missing} of the journal is missing")
+        if missing > pruned:
+            raise damaged(self._path, f"row {missing} of the journal is missing")
+        rows: Iterable[Any] = self._connection.execute(
+            "SELECT session_id FROM snapshot WHERE pruned_through > ?", (after,)
+        )
+        return Gap(CursorExpired(after, pruned), frozenset(name for (name,) in rows))
 
     def page(self, wanted: EventFilter, span: Span) -> Sequence[Logged]:
         """The first page of matching events of a span; `CursorExpired` if some of them were pruned."""
