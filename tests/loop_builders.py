@@ -17,6 +17,7 @@ from sideband.models.scripted import Line
 from sideband.ports import ToolContext, ToolOutput
 from sideband.providers.registry import Registry
 from sideband.runtime.agents import agent_run
+from sideband.runtime.producer import Intake
 from sideband.runtime.session import Session
 from sideband.testing import CountingIds, FakeClock, MemoryStore, ScriptedModel
 
@@ -28,7 +29,8 @@ TASK = "Mend the build."
 
 def a_session(name: str = "main", *, store: MemoryStore | None = None, limits: Limits = DEFAULT_LIMITS) -> Session:
     """A session in memory whose ids count."""
-    return Session(store or MemoryStore(), name, new_id=CountingIds(name), limits=limits)
+    intake = Intake(limits, FakeClock())
+    return Session(store or MemoryStore(), name, new_id=CountingIds(name), limits=limits, intake=intake)
 
 
 def a_call(name: str = "work", call_id: str = "c1", **args: object) -> ToolCall:

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sideband.core.errors import ReminderError as ReminderError
+    from sideband.core.events import Closing as Closing
     from sideband.core.events import Usage as Usage
     from sideband.core.messages import Reply as Reply
     from sideband.core.messages import ToolCall as ToolCall
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from sideband.runtime.registries import register_session_hook as register_session_hook
     from sideband.runtime.registries import register_step_hook as register_step_hook
     from sideband.runtime.registries import register_tool_hook as register_tool_hook
+    from sideband.runtime.runner import Outcome as Outcome
+    from sideband.runtime.runner import Runner as Runner
     from sideband.runtime.session import Session as Session
     from sideband.runtime.store import SessionPage as SessionPage
     from sideband.runtime.store import Store as Store
@@ -78,6 +81,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Accepted": "sideband.runtime.producer",
     "AgentRun": "sideband.loop.agent",
+    "Closing": "sideband.core.events",
     "EventLog": "sideband.runtime.eventlog",
     "Fact": "sideband.recall.facts",
     "FactBook": "sideband.recall.facts",
@@ -89,6 +93,7 @@ _HOMES = {
     "Mode": "sideband.core.seams",
     "ModelError": "sideband.ports",
     "MountedRoot": "sideband.providers.context",
+    "Outcome": "sideband.runtime.runner",
     "Producer": "sideband.runtime.producer",
     "Propagate": "sideband.core.reminder",
     "Provenance": "sideband.core.trust",
@@ -98,6 +103,7 @@ _HOMES = {
     "Reply": "sideband.core.messages",
     "Resumption": "sideband.loop.subagent",
     "RoleHint": "sideband.core.reminder",
+    "Runner": "sideband.runtime.runner",
     "Seam": "sideband.core.seams",
     "Session": "sideband.runtime.session",
     "SessionEntry": "sideband.ports",

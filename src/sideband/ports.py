@@ -241,7 +241,11 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolContext(Protocol):
-    """What a running tool can report to the loop."""
+    """What a running tool knows of its call, and what it can report to the loop."""
+
+    @property
+    def call_id(self) -> str:
+        """The id that the model gave the call."""
 
     def applied(self, what: str) -> None:
         """Report a permanent change, which the result mentions even if the call is cancelled."""
@@ -271,7 +275,10 @@ class Tool(Protocol):
 
 
 class Permission(Protocol):
-    """Allows or refuses tool calls."""
+    """Allows or refuses tool calls.
+
+    A method `needs(call) -> bool` is optional. A call for which it returns False is made without a question.
+    """
 
     async def ask(self, call: ToolCall) -> str | None:
         """Return None to allow the call, or the reason for refusing it."""

@@ -38,7 +38,7 @@ def said(session: Session) -> list[str]:
 
 def end_turn(session: Session) -> None:
     """The run ends in the ordinary way: its closing drain finds nothing."""
-    assert session.drain(Seam.ITERATION_END, closing=True).events == (Idled(),)
+    assert session.drain(Seam.ITERATION_END, closing=True).events == (Idled(status="completed"),)
 
 
 # Accepting.

@@ -230,7 +230,7 @@ def test_a_closing_drain_that_takes_nothing_makes_the_session_idle_in_the_same_d
     session = a_running_session()
     session.accept(a_draft(mode=AUDIT))
     session.say("when you are done", InjectMode.QUEUE)
-    assert session.drain(Seam.ITERATION_END, closing=True).events == (Idled(),)
+    assert session.drain(Seam.ITERATION_END, closing=True).events == (Idled(status="completed"),)
     assert not session.state.running
 
 

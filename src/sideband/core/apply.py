@@ -222,18 +222,21 @@ def _record_checkpoint(state: SessionState, event: Checkpoint) -> None:
     state.skipped_batches += event.dispatch_skipped
 
 
-def _start(state: SessionState, _event: Started) -> None:
+def _start(state: SessionState, event: Started) -> None:
     state.running = True
+    state.prompt = event.message_id
     state.queue_held = False
 
 
 def _idle(state: SessionState, _event: Idled) -> None:
     state.running = False
+    state.prompt = ""
     state.skipped_batches = 0
 
 
 def _cancel(state: SessionState, event: Cancelled) -> None:
     state.running = False
+    state.prompt = ""
     state.skipped_batches = 0
     state.queue_held = event.hold_queue
     state.permissions.clear()
@@ -252,12 +255,13 @@ def _grant(state: SessionState, event: Granted) -> None:
 
 
 def _equip(state: SessionState, event: Equipped) -> None:
-    state.equipped, state.closing = event.ids, event.closing
+    state.equipped, state.closing, state.hold_queue = event.ids, event.closing, event.hold_queue
 
 
 def _close(state: SessionState, event: Closed) -> None:
     state.closed_reason = event.reason
     state.running = False
+    state.prompt = ""
 
 
 def _delete(state: SessionState, _event: Deleted) -> None:

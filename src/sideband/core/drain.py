@@ -6,24 +6,22 @@ import msgspec
 
 from sideband.core.accept import refuse_closed, versioned_id
 from sideband.core.events import (
-    AuditRecorded,
     Checkpoint,
     Deduped,
     Event,
-    Idled,
     InboxItem,
     InjectAccepted,
-    InjectDelivered,
     QueuedMessage,
     QueuedReminder,
     ResultRecorded,
     Started,
 )
 from sideband.core.inbox import Quota
-from sideband.core.lifecycle import go_live
+from sideband.core.lifecycle import audited, delivered, go_live
 from sideband.core.messages import ToolCall, interrupted_message
 from sideband.core.seams import DRAINS, MAX_SKIPPED_BATCHES, Mode, Seam
 from sideband.core.state import Decided, SessionState
+from sideband.core.turn import COMPLETED, idled
 
 
 def drain(
@@ -42,7 +40,7 @@ def drain(
     """
     taken = _taken(state, seam)
     if not taken:
-        return Decided((Idled(),) if closing else (), ())
+        return Decided(idled(state, COMPLETED) if closing else (), ())
     skipped = seam is Seam.PRE_TOOL_DISPATCH
     events: list[Event] = []
     if starting and not state.running:
@@ -96,11 +94,10 @@ def _interrupted(calls: Sequence[ToolCall], taken: Sequence[InboxItem]) -> list[
 
 
 def _delivered(state: SessionState, item: InboxItem, seam: Seam) -> Sequence[Event]:
-    audit_only = item.waits_in is Mode.AUDIT_ONLY
+    if item.waits_in is Mode.AUDIT_ONLY:
+        return (audited(item, turn=state.live.turn),)
     if isinstance(item, QueuedMessage):
-        return (delivered(item, audit_only=audit_only),)
-    if audit_only:
-        return (AuditRecorded(reminder=item.reminder, provenance=item.provenance, turn=state.live.turn),)
+        return (delivered(item),)
     reminder = msgspec.structs.replace(item.reminder, fired_at_turn=state.next_turn)
     return go_live(state, reminder, item.provenance, seam=seam, versions_of=versioned_id(item))
 
@@ -119,36 +116,50 @@ def _replaced_once(events: Iterable[Event]) -> Iterator[Event]:
         yield event
 
 
-def delivered(message: QueuedMessage, *, audit_only: bool = False) -> InjectDelivered:
-    """The event by which a queued message enters the conversation."""
-    return InjectDelivered(
-        message_id=message.message_id,
-        content=message.content,
-        audit_only=audit_only,
-        provenance=message.provenance,
-    )
-
-
 # Starting a turn.
 
 
-def start_queued(state: SessionState, *, even_held: bool = False) -> Decided[bool]:
+def startable(state: SessionState, *, even_held: bool = False, steers: bool = False) -> QueuedMessage | None:
+    """The message that may start a turn now; None if the session runs, is closed, or has no such message.
+
+    That is the first queued message. After a cancel the queue is held; `even_held` disregards that. With `steers`, a
+    message that was meant for an earlier turn may start one too.
+    """
+    if state.running or state.closed or (state.queue_held and not even_held):
+        return None
+    modes = (None, Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP) if steers else (None,)
+    waiting = (item for mode in modes for item in state.inbox.waiting(mode))
+    return next((item for item in waiting if isinstance(item, QueuedMessage)), None)
+
+
+def start_queued(state: SessionState, *, even_held: bool = False, provided: str | None = None) -> Decided[bool]:
     """Let the first queued message start a turn if the session is idle; return whether one did.
 
-    After a cancel the queue is held; `even_held` starts the message all the same.
+    After a cancel the queue is held; `even_held` starts the message all the same. With `provided`, nothing starts unless
+    the message with this id is still queued.
     """
-    queued = state.inbox.waiting(None)
-    if state.running or not queued or (state.queue_held and not even_held):
+    first = startable(state, even_held=even_held)
+    if first is None or (provided is not None and state.inbox.get(provided) is None):
         return Decided((), value=False)
-    first = queued[0]
-    assert isinstance(first, QueuedMessage)  # noqa: S101 - only messages wait without a mode
-    return Decided((Started(), delivered(first)), value=True)
+    return Decided(_started(first), value=True)
+
+
+def start_message(state: SessionState, message_id: str) -> Decided[bool]:
+    """Let this queued message start a turn; return False if it was withdrawn meanwhile."""
+    message = state.inbox.get(message_id)
+    if not isinstance(message, QueuedMessage) or state.running:
+        return Decided((), value=False)
+    return Decided(_started(message), value=True)
 
 
 def start_with(state: SessionState, message: QueuedMessage) -> Decided[None]:
     """Accept this message and let it start a turn at once, before the queue."""
     refuse_closed(state)
-    return Decided((InjectAccepted(item=message), Started(), delivered(message)), None)
+    return Decided((InjectAccepted(item=message), *_started(message)), None)
+
+
+def _started(message: QueuedMessage) -> tuple[Event, ...]:
+    return Started(message_id=message.id), delivered(message)
 
 
 def wake(state: SessionState) -> Decided[None]:

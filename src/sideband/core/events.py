@@ -365,7 +365,9 @@ class Recorded(Record, frozen=True, kw_only=True):
 
 
 class Started(Record, frozen=True, kw_only=True):
-    """A run of the loop began."""
+    """The session began to run. `message_id` is the message that started it; empty if none did."""
+
+    message_id: str = ""
 
 
 class Idled(Record, frozen=True, kw_only=True):
@@ -398,10 +400,14 @@ class Granted(Record, frozen=True, kw_only=True):
 
 
 class Equipped(Record, frozen=True, kw_only=True):
-    """A run began with other hooks, providers or `closing` than the last one; `ids` lists all hooks and providers."""
+    """A run began with other values of these options than the last one; `ids` lists all hooks and providers.
+
+    `closing` and `hold_queue` (whether queued messages wait after a cancel) are recorded for a cancel by another process.
+    """
 
     ids: tuple[str, ...]
     closing: dict[str, Closing] = {}
+    hold_queue: bool = True
 
 
 class Closed(Record, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The life of a live reminder: it goes live, replaces an older one, is inherited, or ends by compaction."""
+"""What becomes of a drained item: a message is delivered; a reminder goes live, is inherited, or ends by compaction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,14 +7,18 @@ import msgspec
 
 from sideband.core.accept import check_body_size, check_capacity, ended_by, expired, refuse_closed
 from sideband.core.events import (
+    AuditRecorded,
     Boundary,
     Compacted,
     Deduped,
     Event,
     Expired,
     ExpiryReason,
+    InboxItem,
     Inherited,
+    InjectDelivered,
     Injected,
+    QueuedMessage,
     QueuedReminder,
 )
 from sideband.core.limits import Limits
@@ -23,6 +27,23 @@ from sideband.core.reminder import Draft, Reminder, ReminderId, Source, mint
 from sideband.core.seams import Mode, Seam
 from sideband.core.state import Decided, SessionState
 from sideband.core.trust import Provenance
+
+
+def delivered(message: QueuedMessage, *, audit_only: bool = False) -> InjectDelivered:
+    """The event by which a queued message enters the conversation, or with `audit_only` the record."""
+    return InjectDelivered(
+        message_id=message.message_id,
+        content=message.content,
+        audit_only=audit_only,
+        provenance=message.provenance,
+    )
+
+
+def audited(item: InboxItem, *, turn: int) -> Event:
+    """The event by which an `audit_only` item is put on record."""
+    if isinstance(item, QueuedMessage):
+        return delivered(item, audit_only=True)
+    return AuditRecorded(reminder=item.reminder, provenance=item.provenance, turn=turn)
 
 
 def go_live(

@@ -42,6 +42,8 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
     records: dict[str, Any] = {}
     closing: dict[str, Closing] = {}
+    prompt: str = ""
+    hold_queue: bool = True
     closed_reason: DropReason | None = None
     closed: bool = False
     """Written by earlier versions instead of `closed_reason`."""

@@ -83,8 +83,8 @@ class SessionState:
     caller-supplied id that the commit named, with None for an id that was not used yet.
 
     `exists` is true from the first event on. A session that was deleted and not begun again is `deleted` and does not
-    exist.
-    `closed_reason` is None while the session is open.
+    exist. `closed_reason` is None while the session is open. `prompt` is the id of the message that started the running
+    turn; empty if none did.
     """
 
     def __init__(self) -> None:
@@ -100,6 +100,7 @@ class SessionState:
         self.open_calls: dict[str, dict[str, Any]] = {}
         self.request: OpenRequest | None = None
         self.running = False
+        self.prompt = ""
         self.closed_reason: DropReason | None = None
         self.queue_held = False
         self.skipped_batches = 0
@@ -110,6 +111,7 @@ class SessionState:
         self.grants: list[Grant] = []
         self.equipped: tuple[str, ...] = ()
         self.closing: dict[str, Closing] = {}
+        self.hold_queue = True
 
     @property
     def closed(self) -> bool:

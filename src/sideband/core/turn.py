@@ -1,8 +1,10 @@
 """The turn and the run around it: request, reply, results, cancellation, recovery, and the end of the session."""
 
 from collections.abc import Container, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -22,19 +24,29 @@ from sideband.core.events import (
     Idled,
     InboxItem,
     InjectRevoked,
+    PermissionAsked,
     PermissionReplied,
     QueuedMessage,
     Recorded,
     RequestCommitted,
     ResultRecorded,
+    Started,
     TurnCommitted,
     TurnVoided,
     Usage,
 )
 from sideband.core.ledger import Fragment, RequestHead
+from sideband.core.lifecycle import audited, delivered
 from sideband.core.messages import Message, ToolCall, ToolStatus, read_call, unfinished_message
 from sideband.core.seams import Mode
 from sideband.core.state import Basis, Decided, OpenRequest, SessionState
+
+# The statuses of a run that the core decides; `LoopStatus` has all of them.
+COMPLETED: Final = "completed"
+CANCELLED: Final = "cancelled"
+
+_NO_RESULTS: Final[Mapping[str, Message]] = MappingProxyType({})
+
 
 # Requests.
 
@@ -186,20 +198,33 @@ def _voided(state: SessionState) -> tuple[Event, ...]:
 # Tool results and permissions.
 
 
-def record_result(state: SessionState, call: ToolCall, message: Message) -> Decided[None]:
-    """Record the result of a call; a second result of the same call is ignored."""
-    return Decided((_result(call, message),) if call.id in state.open_calls else (), None)
+def record_result(state: SessionState, call: ToolCall, message: Message) -> Decided[bool]:
+    """Record the result of a call; return False if the call has one already, because it was cancelled."""
+    is_open = call.id in state.open_calls
+    return Decided((_result(call, message),) if is_open else (), value=is_open)
 
 
 def _result(call: ToolCall, message: Message) -> ResultRecorded:
     return ResultRecorded(call_id=call.id, status=message["status"], message=message)
 
 
-def _unfinished(state: SessionState, status: ToolStatus, *, repeatable: Container[str] = ()) -> Iterator[Event]:
-    """A result for every open call, except calls of tools that may run again."""
+def _unfinished(
+    state: SessionState,
+    status: ToolStatus,
+    *,
+    repeatable: Container[str] = (),
+    results: Mapping[str, Message] = _NO_RESULTS,
+) -> Iterator[Event]:
+    """A result for every open call, except calls of tools that may run again; `results` are those that are known."""
     for call in map(read_call, state.open_calls.values()):
         if call.name not in repeatable:
-            yield _result(call, unfinished_message(call, status))
+            yield _result(call, results.get(call.id) or unfinished_message(call, status))
+
+
+def ask_permission(state: SessionState, call_id: str) -> Decided[bool]:
+    """Record that permission is asked for a call; return False if the call was cancelled meanwhile."""
+    is_open = call_id in state.open_calls
+    return Decided((PermissionAsked(request_id=call_id),) if is_open else (), value=is_open)
 
 
 def answer_permission(state: SessionState, request_id: str) -> Decided[None]:
@@ -210,59 +235,136 @@ def answer_permission(state: SessionState, request_id: str) -> Decided[None]:
 # The run.
 
 
-def equip(state: SessionState, ids: tuple[str, ...]) -> Decided[tuple[str, ...]]:
-    """Record the ids of a run's hooks and providers; return those that the last run had and this one lacks."""
-    if state.equipped == ids:
-        return Decided((), ())
-    return Decided((Equipped(ids=ids),), tuple(known for known in state.equipped if known not in ids))
+def equip(state: SessionState, equipped: Equipped, *, records: Mapping[str, Any]) -> Decided[tuple[str, ...]]:
+    """Record the options of a run and the records it sets; return the ids that the last run had and this one lacks.
+
+    What is on record already is not written again.
+    """
+    events = recorded(state, records)
+    if (state.equipped, state.closing, state.hold_queue) == (equipped.ids, equipped.closing, equipped.hold_queue):
+        return Decided(events, ())
+    return Decided((equipped, *events), tuple(known for known in state.equipped if known not in equipped.ids))
 
 
-def recover(state: SessionState, *, repeatable: Container[str]) -> Decided[None]:
+def recover(state: SessionState, *, repeatable: Container[str], resume: bool = False) -> Decided[None]:
     """End what a process that died left open.
 
     Its tool calls get the status `unknown`, except calls of `repeatable` tools. Its request stays open: if nothing is
-    said before the next request, that one repeats it.
+    said before the next request, that one repeats it. With `resume` the session stays running, so that the turn goes on.
     """
     events: list[Event] = [*_unfinished(state, ToolStatus.UNKNOWN, repeatable=repeatable)]
     events.extend(PermissionReplied(request_id=request_id) for request_id in state.permissions)
-    if state.running:
+    if state.running and not resume:
         events.append(Idled())
     return Decided(events, None)
 
 
-def cancel(state: SessionState, *, hold_queue: bool) -> Decided[None]:
-    """End the turn; the inbox stays as it is. A closed session has no turn to end."""
+def cancel(
+    state: SessionState,
+    *,
+    hold_queue: bool | None = None,
+    message_id: str | None = None,
+    results: Mapping[str, Message] = _NO_RESULTS,
+) -> Decided[bool]:
+    """End the turn and return whether there was one; the inbox stays as it is.
+
+    `message_id` limits this to one prompt. The first one of an idle session is started and cancelled in one commit, so
+    that it never starts a turn later. A prompt that waits for another turn is withdrawn, and that turn goes on.
+    `hold_queue` lets the queue wait for the next message (None: as the run was begun). `results` are the results of open
+    calls that the caller knows.
+    """
     if state.closed:
-        return Decided((), None)
-    cancelled = Cancelled(hold_queue=hold_queue)
-    return Decided((*_voided(state), *_unfinished(state, ToolStatus.CANCELLED), cancelled), None)
+        return Decided((), value=False)
+    cancelled = Cancelled(hold_queue=state.hold_queue if hold_queue is None else hold_queue)
+    waiting = None if message_id is None else state.inbox.get(message_id)
+    if isinstance(waiting, QueuedMessage):
+        first = next(iter(state.inbox.waiting(None)), None)
+        if state.running or waiting is not first:
+            return Decided((InjectRevoked(message_id=waiting.id, provenance=waiting.provenance),), value=True)
+        started = (Started(message_id=waiting.id), delivered(waiting))
+        ended = _ended(state, cancelled, without={waiting.id})
+        return Decided((*_left_open(state), *started, *ended), value=True)
+    if message_id not in (None, state.prompt):
+        return Decided((), value=False)
+    events = _left_open(state, results)
+    if state.running:
+        # A session that is idle already must not get a second event: it would hold the next prompt.
+        events.extend(_ended(state, cancelled))
+    return Decided(events, value=bool(events))
 
 
-def idle(state: SessionState) -> Decided[None]:
+def cancel_run(
+    state: SessionState, *, prompt: str | None, results: Mapping[str, Message] = _NO_RESULTS
+) -> Decided[bool]:
+    """End the turn of a run; of a run that has not begun its turn, end the `prompt` that would start it."""
+    begins = not state.running and prompt is not None and state.inbox.get(prompt) is not None
+    return cancel(state, message_id=prompt if begins else None, results=results)
+
+
+def _left_open(state: SessionState, results: Mapping[str, Message] = _NO_RESULTS) -> list[Event]:
+    """The end of an open request and of open calls."""
+    return [*_voided(state), *_unfinished(state, ToolStatus.CANCELLED, results=results)]
+
+
+def idle(state: SessionState, *, status: str) -> Decided[None]:
     """End a run without a closing drain: it failed, or was asked to stop between turns."""
-    return Decided((Idled(),) if state.running else (), None)
+    return Decided(idled(state, status) if state.running else (), None)
 
 
-def settle(state: SessionState, *, hold_queue: bool) -> Decided[None]:
+def idled(state: SessionState, status: str) -> tuple[Event, ...]:
+    """The events that make a running session idle, with what is to happen at a run's end of this status."""
+    return _ended(state, Idled(status=status))
+
+
+def _ended(
+    state: SessionState, end: Idled | Cancelled, *, without: AbstractSet[str] = frozenset()
+) -> tuple[Event, ...]:
+    closing = state.closing.get(CANCELLED if isinstance(end, Cancelled) else end.status)
+    if closing is None:
+        return (end,)
+    records = recorded(state, closing.records)
+    if not closing.ends:
+        return (*records, end)
+    # Observers get the ends of all items before the record that tells them of the end.
+    on_record = state.inbox.waiting(Mode.AUDIT_ONLY)
+    reason, without = DropReason.TASK_FINISHED, without | {item.id for item in on_record}
+    return (
+        *(audited(item, turn=state.live.turn) for item in on_record),
+        *_emptied(state, reason, without=without),
+        *records,
+        end,
+        Closed(reason=reason),
+    )
+
+
+def settle(state: SessionState, *, status: str) -> Decided[None]:
     """Leave nothing of a run open. This does nothing if the run left no request, no call and no running mark."""
+    if not state.running:
+        return Decided(_left_open(state), None)
     if state.request is not None or state.open_calls:
-        return cancel(state, hold_queue=hold_queue)
-    return idle(state)
+        return Decided(cancel(state).events, None)
+    return idle(state, status=status)
 
 
-def finish_call(state: SessionState) -> Decided[None]:
+def finish_call(state: SessionState, *, status: str) -> Decided[None]:
     """End a single model call: a request without a reply is voided, and tool calls are not run."""
-    return Decided((*_voided(state), *_unfinished(state, ToolStatus.CANCELLED), Idled()), None)
+    ended = (Idled(status=status),) if state.running else ()
+    return Decided((*_left_open(state), *ended), None)
 
 
 def close(state: SessionState, *, reason: DropReason = DropReason.SESSION_CLOSED) -> Decided[None]:
     """End the session and everything it still has; a second close changes nothing."""
     if state.closed:
         return Decided((), None)
-    queued = (item for mode in (*Mode, None) for item in state.inbox.waiting(mode))
-    dropped = (_dropped(item, reason) for item in queued)
-    cleared = (expired(item, ExpiryReason.CLEARED, turn=state.live.turn) for item in state.live)
-    return Decided((*_voided(state), *dropped, *cleared, Closed(reason=reason)), None)
+    return Decided((*_voided(state), *_emptied(state, reason), Closed(reason=reason)), None)
+
+
+def _emptied(state: SessionState, reason: DropReason, *, without: Container[str] = ()) -> Iterator[Event]:
+    """The end of every queued item, except those in `without`, and of every live reminder."""
+    for mode in (*Mode, None):
+        yield from (_dropped(item, reason) for item in state.inbox.waiting(mode) if item.id not in without)
+    for item in state.live:
+        yield expired(item, ExpiryReason.CLEARED, turn=state.live.turn)
 
 
 def _dropped(item: InboxItem, reason: DropReason) -> Event:

@@ -6,14 +6,17 @@ the closing drain: if it takes nothing, the session is idle in the same commit, 
 turn. If no message is queued, the run ends, or a daemon waits. The end of every run drains `loop_exit`.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from copy import deepcopy
 from enum import Enum, auto
 
 from sideband.core.errors import LeaseLost
+from sideband.core.events import Equipped
 from sideband.core.hookevents import SessionEvent
-from sideband.core.messages import Reply, ToolCall, text_of
+from sideband.core.messages import Message, Reply, ToolCall, text_of
 from sideband.core.seams import MAX_CLOSING_ITERATIONS, Mode, Seam
+from sideband.core.topic import AGENT_RECORD
 from sideband.loop.cancel import CancelScope, Deadlines, Ended
 from sideband.loop.compaction import AUTOMATIC_AT, compact
 from sideband.loop.conversation import Conversation
@@ -22,7 +25,7 @@ from sideband.loop.dispatch import CallOutcome, Dispatcher
 from sideband.loop.guard import Problem, Problems, file_changes
 from sideband.loop.hooks import HookRunner
 from sideband.loop.lease import HeldLease
-from sideband.loop.run import DrivenRun, LoopEvent, LoopResult, LoopStatus, Meter, RunOptions, Step
+from sideband.loop.run import Begins, DrivenRun, LoopEvent, LoopResult, LoopStatus, Meter, RunOptions, Step
 from sideband.loop.turn import RequestSender, TurnRunner
 from sideband.ports import ModelError
 
@@ -35,6 +38,17 @@ class Following(Enum):
     NOTHING = auto()
 
 
+class Phase(Enum):
+    """What a run is doing, as far as a cancellation by another process is concerned."""
+
+    BEGINNING = auto()
+    """Its message has not started a turn yet. The run is cancelled if the message leaves the inbox."""
+    TURN = auto()
+    """The session runs. The run is cancelled if the session becomes idle."""
+    BETWEEN = auto()
+    """The run itself starts or ends a turn, or waits for the next one."""
+
+
 class AgentRun(DrivenRun):
     """One run of an agent: await `finish()`, call `step()`, or iterate over it. All three pass the same seams.
 
@@ -45,6 +59,8 @@ class AgentRun(DrivenRun):
     def __init__(self, talk: Conversation, options: RunOptions, lease: HeldLease | None = None) -> None:
         super().__init__()
         self.options = options
+        # The message that this run was begun for; None if it continues with what is queued.
+        self.prompt_id = options.prompt
         self._talk = talk
         self._lease = lease
         self._deadlines = Deadlines(keeps_timer=True)
@@ -89,7 +105,7 @@ class AgentRun(DrivenRun):
         ]
         self._turns = TurnRunner(talk, options.model, sender, report, system=options.system, tools=schemas, lease=lease)
         self._idle = DaemonIdle(talk, self.hooks, options.clock, wake_seconds=options.wake_seconds)
-        self._end = RunEnd(talk, self.hooks, lease, hold_queue=options.hold_queue_after_cancel)
+        self._end = RunEnd(talk, self.hooks, lease)
         self._meter = Meter(
             max_turns=options.max_turns, max_tokens=options.max_tokens, context_window=options.context_window
         )
@@ -97,13 +113,19 @@ class AgentRun(DrivenRun):
         self._suspended = self._stopped = False
         # Closing drains in a row that took something and so added an iteration.
         self._closings = 0
+        self._phase = Phase.BETWEEN
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def error(self) -> str | None:
+        """The final failure of the model, if there was one."""
+        return self._end.error
 
     # The loop.
 
     async def _loop(self) -> AsyncGenerator[LoopEvent, None]:
         talk = self._talk
-        await self._begin()
-        following = Following.ITERATION if talk.state.running else Following.NOTHING
+        following = Following.ITERATION if await self._begin() else Following.NOTHING
         while True:
             if following is Following.ITERATION:
                 if not self._may_continue():
@@ -133,27 +155,71 @@ class AgentRun(DrivenRun):
             if following is Following.NOTHING:
                 return
 
-    async def _begin(self) -> None:
-        talk = self._talk
+    async def _begin(self) -> bool:
+        """Begin the run; return whether it has a turn."""
+        talk, options = self._talk, self.options
+        if self._scope.ended:
+            raise Ended
         if self._lease is not None:
             self._lease.keep(self._lose)
+        self._phase = Phase.BEGINNING
+        self._watching = asyncio.ensure_future(self._watch())
         first = talk.state.live.turn == 0 and not talk.state.messages
         # Calls that a dead process left open get the result "unknown"; only idempotent tools run again.
-        await talk.recover(repeatable=self._dispatcher.repeatable)
-        for missing in await talk.equip(self.options.registered):
+        await talk.recover(repeatable=self._dispatcher.repeatable, resume=options.begins is Begins.RESUMED)
+        equipped = Equipped(
+            ids=tuple(options.registered), closing=dict(options.closing), hold_queue=options.hold_queue_after_cancel
+        )
+        for missing in await talk.equip(equipped, records={AGENT_RECORD: options.name}):
             self.hooks.report(
                 Problem(missing, "it was registered when this session last ran, and is not registered now")
             )
         if talk.open_calls():
             await self._dispatcher.run(talk.open_calls())
         if first:
-            payload = {"task": self.options.task, "agent": self.options.name}
+            payload = {"task": options.task, "agent": options.name}
             await self.hooks.notify(SessionEvent.SESSION_START, payload)
-        # Starting a run also delivers a message that was held back after a cancelled turn.
-        delivered = await self._deliver_queued(even_held=True)
+        if self.was_cancelled():
+            raise Ended
+        started = await self._start()
         await self._call_personas("pre")
-        if not delivered:
+        if not started and options.begins is Begins.ANY:
             await talk.wake()
+            return talk.state.running
+        return started
+
+    async def _start(self) -> bool:
+        """Start the first turn; return False if nothing starts it. Raise `Ended` if its message was withdrawn."""
+        match self.options.begins:
+            case Begins.ANY | Begins.PROMPT:
+                # Starting a run also delivers a message that was held back after a cancelled turn.
+                started = await self._deliver_queued(even_held=True, provided=self.prompt_id)
+                if not started and self.prompt_id is not None:
+                    raise Ended
+                return started
+            case Begins.INTERRUPT:
+                self._phase = Phase.BETWEEN
+                return bool(await self._talk.drain(Seam.DAEMON_IDLE_PRE, starting=True))
+            case Begins.RESUMED:
+                self._phase = Phase.TURN
+        return True
+
+    async def _watch(self) -> None:
+        """End the run when another process has cancelled its turn."""
+        wake = self._talk.journal.wake(self._talk.session_id)
+        while True:
+            wake.clear()
+            if self.was_cancelled():
+                self.cancel()
+                return
+            await wake.wait()
+
+    def was_cancelled(self) -> bool:
+        """Whether the turn of this run was cancelled, here or in another process."""
+        state = self._talk.state
+        if self._phase is Phase.BEGINNING:
+            return self.prompt_id is not None and state.inbox.get(self.prompt_id) is None
+        return self._phase is Phase.TURN and not state.running
 
     def _request_follows(self) -> bool:
         """Whether this run may send another request. If not, items stay in the inbox, where they can be revoked."""
@@ -167,10 +233,10 @@ class AgentRun(DrivenRun):
             self._status = LoopStatus.SUSPENDED
         elif (spent := self._meter.spent) is not None:
             self._status = LoopStatus(spent)
-        elif not self._talk.state.running:
-            # Another process has cancelled the turn, or closed the session.
-            raise Ended
         else:
+            self._phase = Phase.TURN
+            if self.was_cancelled():
+                raise Ended
             return True
         return False
 
@@ -201,6 +267,8 @@ class AgentRun(DrivenRun):
             interrupted = bool(await self._talk.drain(Seam.PRE_TOOL_DISPATCH, calls=calls))
         else:
             interrupted = await self._talk.skip(calls)
+        if self.was_cancelled():
+            raise Ended
         return [] if interrupted else await self._dispatcher.run(calls)
 
     async def _after_step(self, outcomes: Sequence[CallOutcome]) -> None:
@@ -223,11 +291,14 @@ class AgentRun(DrivenRun):
         await self._after_step([])
         await self.hooks.notify(SessionEvent.PRE_FINISH, {"text": reply.text})
         taken = False
+        self._phase = Phase.BETWEEN
         if self._closings >= MAX_CLOSING_ITERATIONS:
-            await self._talk.idle()
+            await self._talk.idle(status=LoopStatus.COMPLETED)
         elif self._request_follows():
             taken = bool(await self._talk.drain(Seam.ITERATION_END, closing=True))
         self._closings = self._closings + 1 if taken else 0
+        if taken:
+            self._phase = Phase.TURN
 
     async def _next(self) -> Following:
         """What follows: an iteration if the closing drain took something, a message was queued or a daemon was woken.
@@ -235,12 +306,18 @@ class AgentRun(DrivenRun):
         A run that was cancelled or suspended, or whose budget is spent with work left, gets an iteration, too:
         `_may_continue` ends it with the right status.
         """
-        if self._scope.ended or self._suspended or self._talk.state.closed:
+        if self._phase is Phase.TURN or self._scope.ended or self._suspended:
             return Following.ITERATION
+        if self._talk.state.closed:
+            return Following.NOTHING
         if self._meter.spent is not None:
             # Without work left the run is completed, although its budget is spent.
             return Following.ITERATION if self.options.daemon or self._is_anything_queued() else Following.NOTHING
-        if self._talk.state.running or await self._deliver_queued():
+        if self._talk.state.running:
+            return Following.ITERATION
+        if self.options.begins is not Begins.ANY:
+            return Following.NOTHING
+        if await self._deliver_queued():
             return Following.ITERATION
         return Following.WAIT if self.options.daemon and not self._stopped else Following.NOTHING
 
@@ -249,9 +326,15 @@ class AgentRun(DrivenRun):
         modes = (Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP, *(() if held else (None,)))
         return any(inbox.waiting(mode) for mode in modes)
 
-    async def _deliver_queued(self, *, even_held: bool = False) -> bool:
-        if not await self._talk.start_queued(even_held=even_held):
+    async def _deliver_queued(self, *, even_held: bool = False, provided: str | None = None) -> bool:
+        self._phase, prompt = Phase.BETWEEN, self.options.prompt
+        if prompt is not None:
+            started = await self._talk.start_message(prompt)
+        else:
+            started = await self._talk.start_queued(even_held=even_held, provided=provided)
+        if not started:
             return False
+        self._phase = Phase.TURN
         prompt = text_of(self._talk.state.messages[-1])
         await self.hooks.notify(SessionEvent.USER_PROMPT_SUBMIT, {"prompt": prompt})
         return True
@@ -282,6 +365,10 @@ class AgentRun(DrivenRun):
         self._dispatcher.end()
         self._idle.end()
 
+    def unfinished_results(self) -> dict[str, Message]:
+        """The results of the running tool calls if they were cancelled now, by call id."""
+        return self._dispatcher.results()
+
     def cancel_call(self, call_id: str) -> bool:
         """Cancel one running tool call; the other calls and the run continue. Return False if no such call runs."""
         return self._dispatcher.cancel_call(call_id)
@@ -305,7 +392,8 @@ class AgentRun(DrivenRun):
     async def _conclude(self, why: Exception | None) -> LoopResult:
         # A scope of their own, because hooks on the end of a run are called after a cancellation too.
         self.hooks.scope = self._scope.sibling()
-        self._status = await self._end.close(why, self._status)
+        self._stop_watching()
+        self._status = await self._end.close(why, self._status, prompt=self.prompt_id)
         if self._end.lost is None:
             await self._end.release()
         self.over = True
@@ -324,14 +412,19 @@ class AgentRun(DrivenRun):
         )
 
     async def _abandon(self, *, begun: bool) -> None:
+        self._stop_watching()
         try:
             if begun and not self.over:
-                await self._end.settle()
+                await self._end.settle(LoopStatus.CANCELLED)
         finally:
             try:
                 await self._release()
             finally:
                 self.over = True
+
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
 
     async def _release(self) -> None:
         self._deadlines.stop()
@@ -348,22 +441,21 @@ class RunEnd:
     After the lease was lost (`lost`) nothing more is written, because another process may run the session.
     """
 
-    def __init__(self, talk: Conversation, hooks: HookRunner, lease: HeldLease | None, *, hold_queue: bool) -> None:
+    def __init__(self, talk: Conversation, hooks: HookRunner, lease: HeldLease | None) -> None:
         self._talk = talk
         self._hooks = hooks
         self._lease = lease
-        self._hold_queue = hold_queue
         self.lost: LeaseLost | None = None
         self.error: str | None = None
 
-    async def close(self, why: Exception | None, status: LoopStatus) -> LoopStatus:
+    async def close(self, why: Exception | None, status: LoopStatus, *, prompt: str | None) -> LoopStatus:
         """Settle the session; return the status for the exception `why`, or `status` if the run ended by itself."""
         if isinstance(why, LeaseLost):
             self.lost = why
         try:
             if self.lost is None:
-                status = await self._end_turn(why, status)
-                await self.settle()
+                status = await self._end_turn(why, status, prompt)
+                await self.settle(status)
         except LeaseLost as error:
             self.lost = error
         if self.lost is None:
@@ -371,9 +463,9 @@ class RunEnd:
         self._hooks.report(Problem("lease", str(self.lost)))
         return LoopStatus.LEASE_LOST
 
-    async def _end_turn(self, why: Exception | None, status: LoopStatus) -> LoopStatus:
+    async def _end_turn(self, why: Exception | None, status: LoopStatus, prompt: str | None) -> LoopStatus:
         if isinstance(why, Ended):
-            await self._talk.cancel(hold_queue=self._hold_queue)
+            await self._talk.cancel(prompt=prompt)
             return LoopStatus.CANCELLED
         if isinstance(why, ModelError):
             self.error = str(why)
@@ -382,10 +474,10 @@ class RunEnd:
             return LoopStatus.FAILED
         return status
 
-    async def settle(self) -> None:
+    async def settle(self, status: LoopStatus) -> None:
         """Make the session idle and drain `loop_exit`."""
         if self.lost is None:
-            await self._talk.settle(hold_queue=self._hold_queue)
+            await self._talk.settle(status=status)
             await self._talk.drain(Seam.LOOP_EXIT)
 
     async def release(self) -> None:

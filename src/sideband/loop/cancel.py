@@ -2,7 +2,7 @@
 
 `CancelScope.run` awaits a coroutine, which may be user code: a tool, a hook, a provider, a model call. The coroutine can
 be cancelled from outside and can have a time limit. Code that ignores its cancellation is abandoned after
-`GRACE_SECONDS`.
+`GRACE_SECONDS`, also if the task that awaits it was cancelled.
 
 The coroutine is stepped by hand, with `send` and `throw`, in the task of the caller. A task per call would about double
 the cost of a turn. It would also break `asyncio.timeout` and cancel scopes in user code, which must be entered and left
@@ -62,8 +62,8 @@ class AwaitedCall(msgspec.Struct, eq=False):
     It cancels that task and later uncancels it, as `asyncio.timeout` does.
 
     `cancelling` is the task's count of cancellations at the start, `cancels` how many were added here. `interrupted`:
-    a cancellation reached the coroutine. `given_up`: the coroutine ignored ours. `closed`: the caller itself is being
-    closed.
+    a cancellation reached the coroutine. `given_up`: the coroutine ignored it. `closed`: the caller itself is being
+    closed. `handle` is the scheduled cancellation, `timer` the end of the grace period.
     """
 
     task: "asyncio.Task[Any]"
@@ -73,6 +73,7 @@ class AwaitedCall(msgspec.Struct, eq=False):
     given_up: bool = False
     closed: bool = False
     handle: asyncio.Handle | None = None
+    timer: asyncio.Handle | None = None
 
     def cancel_soon(self) -> None:
         """Schedule `cancel`: the caller may be this task itself, and may return without another await."""
@@ -84,7 +85,12 @@ class AwaitedCall(msgspec.Struct, eq=False):
         if not self.cancels:
             self.cancels = 1
             self.task.cancel()
-            self.handle = self.task.get_loop().call_later(GRACE_SECONDS, self._give_up)
+            self.start_grace()
+
+    def start_grace(self) -> None:
+        """Give the coroutine `GRACE_SECONDS` to end, counted from its first cancellation."""
+        if self.timer is None:
+            self.timer = self.task.get_loop().call_later(GRACE_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
         self.given_up = True
@@ -93,8 +99,9 @@ class AwaitedCall(msgspec.Struct, eq=False):
 
     def leave(self) -> bool:
         """Take back the cancellations made here; return whether the task was also cancelled from elsewhere."""
-        if self.handle is not None:
-            self.handle.cancel()
+        for scheduled in (self.handle, self.timer):
+            if scheduled is not None:
+                scheduled.cancel()
         for _ in range(self.cancels):
             self.task.uncancel()
         # `cancelling` alone is not enough: a cancellation during the last step is raised at the task's next await.
@@ -121,6 +128,9 @@ def _drive(work: Coroutine[Any, Any, _Value], awaited: object, call: AwaitedCall
                 if call.given_up:
                     _close(work)
                     raise
+                # Without a cancellation of the task, a future that the code awaits was cancelled: that is its own affair.
+                if call.task.cancelling() > call.cancelling:
+                    call.start_grace()
                 awaited = work.throw(error)
             else:
                 awaited = work.send(None)
@@ -138,6 +148,7 @@ def _wait_for_task(awaited: "asyncio.Future[Any]", call: AwaitedCall) -> Generat
             if call.given_up:
                 raise
             call.interrupted = True
+            call.start_grace()
             awaited.cancel()
 
 
@@ -271,9 +282,10 @@ class CancelScope(msgspec.Struct, eq=False):
     def _translate(self, error: BaseException, call: AwaitedCall | None, *, late: bool) -> None:
         """Raise what the error means to the caller; return if the error itself is to be raised."""
         if call is not None:
+            cancelled = call.leave()
             if call.closed:
                 return
-            if call.leave():
+            if cancelled:
                 raise asyncio.CancelledError from error
         if late or (call is not None and call.cancels):
             raise (Ended if self.ended else OutOfTime)(given_up=call is not None and call.given_up) from error

@@ -70,7 +70,7 @@ async def compact(talk: Conversation, compactor: Compactor, hooks: HookRunner, *
     payload = {"messages": len(before), "reminders": len(talk.state.live)}
     if any(map(blocks, await hooks.notify(SessionEvent.PRE_COMPACT, payload))):
         return 0
-    begun_at = talk.state.live.next_place
+    begun_at, in_turn = talk.state.live.next_place, talk.state.running
     survivors = plan_compaction(talk.state).survivors
     try:
         returned = await call_guarded(compactor.compact, before, survivors, scope=hooks.scope, seconds=seconds)
@@ -79,7 +79,7 @@ async def compact(talk: Conversation, compactor: Compactor, hooks: HookRunner, *
         # The run continues with the conversation as it is.
         hooks.report(Problem("compactor", str(error)))
         return 0
-    archived = await talk.compact(before, after, begun_at=begun_at)
+    archived = await talk.compact(before, after, begun_at=begun_at, in_turn=in_turn)
     if archived:
         done = {
             "archived_messages": archived,

@@ -1,24 +1,22 @@
 """A session as its loop uses it: each method commits one decision of the core."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from sideband.core import accept, drain, lifecycle, turn
-from sideband.core.events import Event, PermissionAsked, QueuedMessage
+from sideband.core.events import Equipped, Event, QueuedMessage
 from sideband.core.lifecycle import Injection
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.messages import (
     Message,
     Reply,
     ToolCall,
-    ToolStatus,
     as_blocks,
     read_call,
     reply_message,
-    result_message,
 )
 from sideband.core.reminder import Draft, ReminderId, Source
 from sideband.core.seams import InjectMode, Seam
@@ -29,6 +27,9 @@ from sideband.core.turn import NotOpened, OpenedTurn
 from sideband.loop.cancel import Ended
 from sideband.ports import Journal, Lease
 from sideband.render.plan import Plan
+
+# The seams that are passed while the session is idle.
+OUTSIDE_TURNS: Final = frozenset({Seam.DAEMON_IDLE_PRE, Seam.DAEMON_IDLE_POST, Seam.LOOP_EXIT})
 
 Observer: TypeAlias = Callable[[Sequence[Event], Correlation], None]
 
@@ -118,27 +119,43 @@ class Conversation:
             self._notes = [*notes, *self._notes]
             raise
 
+    async def commit_in_turn(self, decide: Decision[ValueT]) -> ValueT:
+        """Commit a decision about the running turn; raise `Ended` and write nothing if the turn was cancelled."""
+
+        def in_turn(state: SessionState) -> Decided[ValueT]:
+            if not state.running:
+                raise Ended
+            return decide(state)
+
+        return await self.commit(in_turn)
+
     # Seams.
 
     async def drain(
         self, seam: Seam, *, calls: Sequence[ToolCall] = (), closing: bool = False, starting: bool = False
     ) -> tuple[str, ...]:
-        """Take what this seam takes and return the ids; see `sideband.core.drain`."""
+        """Take what this seam takes and return the ids; see `sideband.core.drain`.
+
+        Raise `Ended` if the seam is one of a turn and the turn was cancelled.
+        """
         if not closing and self.journal.nothing_waits(self.session_id):
             return ()
-        return await self.commit(
-            lambda state: drain.drain(state, seam, calls=calls, closing=closing, starting=starting)
-        )
+        commit = self.commit if seam in OUTSIDE_TURNS else self.commit_in_turn
+        return await commit(lambda state: drain.drain(state, seam, calls=calls, closing=closing, starting=starting))
 
     async def skip(self, calls: Sequence[ToolCall]) -> bool:
         """Let a queued interrupt skip these calls and stay in the inbox; return whether one did."""
         if self.journal.nothing_waits(self.session_id):
             return False
-        return await self.commit(lambda state: drain.skip(state, calls))
+        return await self.commit_in_turn(lambda state: drain.skip(state, calls))
 
-    async def start_queued(self, *, even_held: bool = False) -> bool:
-        """Let the first queued message start a turn; return whether one did."""
-        return await self.commit(lambda state: drain.start_queued(state, even_held=even_held))
+    async def start_queued(self, *, even_held: bool = False, provided: str | None = None) -> bool:
+        """Let the first queued message start a turn; return whether one did. See `sideband.core.drain`."""
+        return await self.commit(partial(drain.start_queued, even_held=even_held, provided=provided))
+
+    async def start_message(self, message_id: str) -> bool:
+        """Let this queued message start a turn; return False if it was withdrawn meanwhile."""
+        return await self.commit(lambda state: drain.start_message(state, message_id))
 
     async def start_with(self, text: str) -> None:
         """Let this message start a turn at once, before the queue."""
@@ -153,25 +170,25 @@ class Conversation:
 
     # The run.
 
-    async def idle(self) -> None:
-        await self.commit(turn.idle)
+    async def idle(self, *, status: str) -> None:
+        await self.commit_in_turn(partial(turn.idle, status=status))
 
-    async def settle(self, *, hold_queue: bool) -> None:
-        await self.commit(partial(turn.settle, hold_queue=hold_queue))
+    async def settle(self, *, status: str) -> None:
+        await self.commit(partial(turn.settle, status=status))
 
-    async def cancel(self, *, hold_queue: bool) -> None:
-        await self.commit(partial(turn.cancel, hold_queue=hold_queue))
+    async def cancel(self, *, prompt: str | None = None) -> None:
+        """End the turn of a run. If it has not begun, `prompt` is its message, which then starts no turn later."""
+        await self.commit(partial(turn.cancel_run, prompt=prompt))
 
-    async def finish_call(self) -> None:
-        await self.commit(turn.finish_call)
+    async def finish_call(self, *, status: str) -> None:
+        await self.commit(partial(turn.finish_call, status=status))
 
-    async def recover(self, *, repeatable: Container[str] = ()) -> None:
-        await self.commit(partial(turn.recover, repeatable=repeatable))
+    async def recover(self, *, repeatable: Container[str] = (), resume: bool = False) -> None:
+        await self.commit(partial(turn.recover, repeatable=repeatable, resume=resume))
 
-    async def equip(self, registered: Sequence[str]) -> Sequence[str]:
-        """Record the hooks and providers of a run; return the ids that the last run had and this one lacks."""
-        ids = tuple(registered)
-        return await self.commit(lambda state: turn.equip(state, ids))
+    async def equip(self, equipped: Equipped, *, records: Mapping[str, Any]) -> Sequence[str]:
+        """Record how a run begins; return the ids of hooks and providers that the last run had and this one lacks."""
+        return await self.commit(partial(turn.equip, equipped=equipped, records=records))
 
     # Turns.
 
@@ -206,33 +223,38 @@ class Conversation:
 
     # Tools.
 
-    async def record(self, call: ToolCall, status: ToolStatus, text: str, *, truncated: bool = False) -> None:
-        """Record the result of a call."""
-        message = result_message(call, status, text, truncated=truncated)
-        await self.commit(lambda state: turn.record_result(state, call, message))
+    async def record(self, call: ToolCall, message: Message) -> bool:
+        """Record the result of a call; return False if the call was cancelled meanwhile, and so has one."""
+        return await self.commit(lambda state: turn.record_result(state, call, message))
 
     def open_calls(self) -> list[ToolCall]:
         """The calls that have no result yet."""
         return [read_call(call) for call in self.state.open_calls.values()]
 
-    async def ask_permission(self, request_id: str) -> None:
-        await self.commit(lambda _state: Decided((PermissionAsked(request_id=request_id),), None))
+    async def ask_permission(self, call_id: str) -> None:
+        """Record that permission is asked for a call; raise `Ended` if the call was cancelled meanwhile."""
+        if not await self.commit(lambda state: turn.ask_permission(state, call_id)):
+            raise Ended
 
     async def answer_permission(self, request_id: str) -> None:
         await self.commit(lambda state: turn.answer_permission(state, request_id))
 
     # Compaction.
 
-    async def compact(self, before: Sequence[Message], after: Sequence[Message], *, begun_at: int) -> int:
+    async def compact(
+        self, before: Sequence[Message], after: Sequence[Message], *, begun_at: int, in_turn: bool = False
+    ) -> int:
         """Go on with `after` instead of `before`; return how many messages were archived.
 
-        `begun_at` is `state.live.next_place` when the compaction began. New messages get an id.
+        `begun_at` is `state.live.next_place` when the compaction began. New messages get an id. A compaction that began
+        during a turn is not committed if the turn was cancelled meanwhile.
         """
+        commit = self.commit_in_turn if in_turn else self.commit
         known = [message for message in before if "id" not in message]
         named = [
             message if "id" in message or message in known else {**message, "id": self.new_id()} for message in after
         ]
-        return await self.commit(lambda state: lifecycle.compact(state, before, named, begun_at=begun_at))
+        return await commit(lambda state: lifecycle.compact(state, before, named, begun_at=begun_at))
 
     # Reminders of this process.
 

@@ -10,7 +10,7 @@ import msgspec
 from sideband.core.effects import Deny, ReplaceArgs, ReplaceResult, ToolAction, ToolPhase, read_tool_action
 from sideband.core.errors import ReminderError, shown
 from sideband.core.hookevents import SessionEvent
-from sideband.core.messages import UNREADABLE, ToolCall, ToolStatus, copied
+from sideband.core.messages import UNREADABLE, Message, ToolCall, ToolStatus, copied, result_message
 from sideband.loop.cancel import CancelScope, Ended, OutOfTime
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, UserCodeFailed, call_guarded, describe, read_guarded
@@ -47,9 +47,14 @@ class RunningCall(msgspec.Struct, eq=False):
     Everything that the call waits for is awaited in `scope`, so that the call can be cancelled alone.
     """
 
+    call: ToolCall
     scope: CancelScope
     changes: list[str] = []
     outcome: CallOutcome | None = None
+
+    @property
+    def call_id(self) -> str:
+        return self.call.id
 
     def applied(self, what: str) -> None:
         # Convert now: a value that is not a text would fail only later, when the result is written.
@@ -71,6 +76,12 @@ def cancelled(call: ToolCall, running: RunningCall, *, given_up: bool = False) -
         return running.outcome
     changes = running.permanent_changes() or " It has reported no changes."
     return failed(call, ToolStatus.CANCELLED, f"Cancelled.{DID_NOT_STOP if given_up else ''}{changes}")
+
+
+def message_of(outcome: CallOutcome) -> Message:
+    """The result as the conversation has it."""
+    output = outcome.output
+    return result_message(outcome.call, outcome.status, output.text, truncated=output.truncated)
 
 
 def payload(outcome: CallOutcome) -> dict[str, Any]:
@@ -166,6 +177,10 @@ class Dispatcher:
         running.scope.end()
         return True
 
+    def results(self) -> dict[str, Message]:
+        """The results that the running calls would have if they were cancelled now, by call id."""
+        return {call_id: message_of(cancelled(running.call, running)) for call_id, running in self._running.items()}
+
     def end(self) -> None:
         """Cancel every running call."""
         for running in self._running.values():
@@ -190,7 +205,7 @@ class Dispatcher:
     async def _run_one(self, call: ToolCall) -> CallOutcome:
         log = active_audit_log()
         receipt = None if log is None else log.open(self._talk.session_id, call.id, call.name, call.args)
-        self._running[call.id] = running = RunningCall(self._scope.sibling())
+        self._running[call.id] = running = RunningCall(call, self._scope.sibling())
         if self._scope.ended:
             running.scope.end()
         try:
@@ -203,18 +218,19 @@ class Dispatcher:
             raise
         finally:
             del self._running[call.id]
-        await self._record(outcome, receipt)
-        if self._scope.ended:
+        recorded = await self._record(outcome, receipt)
+        if self._scope.ended or not recorded:
             raise Ended
         if self._hooks.listens(SessionEvent.POST_TOOL_USE):
             await self._hooks.notify(SessionEvent.POST_TOOL_USE, payload(outcome))
         return outcome
 
-    async def _record(self, outcome: CallOutcome, receipt: ToolCallReceipt | None) -> None:
-        output = outcome.output
-        await self._talk.record(outcome.call, outcome.status, output.text, truncated=output.truncated)
+    async def _record(self, outcome: CallOutcome, receipt: ToolCallReceipt | None) -> bool:
+        """Record the outcome; return False if the call was cancelled in another process, and so has a result."""
+        recorded = await self._talk.record(outcome.call, message_of(outcome))
         if receipt is not None:
             receipt.status = outcome.status.value
+        return recorded
 
     async def _guarded(self, call: ToolCall, receipt: ToolCallReceipt | None, running: RunningCall) -> CallOutcome:
         verdict = await self._before(call, receipt, running) if self._hooks.registry.tool else None
@@ -266,6 +282,8 @@ class Dispatcher:
     async def _refusal(self, permission: Permission, call: ToolCall, running: RunningCall) -> str | None:
         """Ask for permission; return the reason for a refusal, or None if the call may be made."""
         asked = msgspec.structs.replace(call, args=copied(call.args))
+        if not await self._needs_permission(permission, asked, running):
+            return None
         about = {"tool_name": call.name, "tool_call_id": call.id}
         await self._talk.ask_permission(call.id)
         try:
@@ -278,6 +296,17 @@ class Dispatcher:
             await self._talk.answer_permission(call.id)
         await self._hooks.notify(SessionEvent.PERMISSION_REPLIED, {**about, "allowed": refused is None})
         return refused
+
+    async def _needs_permission(self, permission: Permission, call: ToolCall, running: RunningCall) -> bool:
+        """Whether the call needs a permission: only if the handler says otherwise, it does not."""
+        needs = getattr(permission, "needs", None)
+        if needs is None:
+            return True
+        try:
+            return await call_guarded(needs, call, scope=running.scope, seconds=self._hooks.seconds) is not False
+        except UserCodeFailed as error:
+            self._hooks.report(Problem("permission", str(error)))
+            return True
 
     async def _before(
         self, call: ToolCall, receipt: ToolCallReceipt | None, running: RunningCall

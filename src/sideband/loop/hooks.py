@@ -208,7 +208,7 @@ class HookRunner:
         self.report = report
         self.scope = scope or CancelScope()
         self._talk = talk
-        self._seconds = seconds
+        self.seconds = seconds
         self._subscribers: dict[str, Subscribers] = {}
         config = read_options(options).config
         for provider in providers:
@@ -278,7 +278,7 @@ class HookRunner:
         where = hook_label(hook, event)
         context = HookContext(_copied_payload(payload), event=event, session_id=self._talk.session_id)
         try:
-            returned = await call_guarded(hook, context, scope=scope or self.scope, seconds=self._seconds)
+            returned = await call_guarded(hook, context, scope=scope or self.scope, seconds=self.seconds)
             effects = read_guarded(self._read, returned, event, where)
         except UserCodeFailed as error:
             self.report(Problem(where, str(error)))
@@ -327,7 +327,7 @@ class HookRunner:
             profile=dict(shared.profile or {}),
         )
         try:
-            returned = await call_guarded(provider.evaluate, context, scope=self.scope, seconds=self._seconds)
+            returned = await call_guarded(provider.evaluate, context, scope=self.scope, seconds=self.seconds)
             return read_guarded(read_result, provider.id, context.event, returned)
         except (UserCodeFailed, ReminderError) as error:
             return failure(provider.id, context.event, str(error))

@@ -4,14 +4,14 @@ import asyncio
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
 from sideband.core.errors import LeaseLost
-from sideband.core.events import InboxItem, Usage
+from sideband.core.events import Closing, InboxItem, Usage
 from sideband.loop.cancel import Ended
 from sideband.loop.guard import Problem
 from sideband.loop.hooks import HOOK_SECONDS, Hooks
@@ -96,13 +96,29 @@ class Meter:
 # Options.
 
 
+class Begins(Enum):
+    """What starts the first turn of a run. Every run but `ANY` ends when its first turn is over."""
+
+    ANY = auto()
+    """The first queued message, or what is new; the run goes on with whatever is queued."""
+    PROMPT = auto()
+    """A certain queued message."""
+    INTERRUPT = auto()
+    """A queued interrupt."""
+    RESUMED = auto()
+    """Nothing: a process that died left the turn open."""
+
+
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a run, read and checked. `sideband.runtime.agents` describes those that a user gives.
 
     `providers` are the enabled ones and `provider_options` is what they see of the options. `registered` has the ids of
     all hooks and registered providers, enabled or not. `context_window` is what the length of a prompt is measured
     against (None: unknown). An idle daemon wakes after `wake_seconds` (None: only on an interrupt or a message).
-    `hold_queue_after_cancel`: after a cancelled turn, queued messages wait for the next prompt.
+    `hold_queue_after_cancel`: after a cancelled turn, queued messages wait for the next prompt. `closing` is what happens
+    when the session becomes idle with a certain status.
+
+    `begins` says what starts the first turn, and `prompt` is the id of the message that does (None: no certain one).
     """
 
     model: Model
@@ -128,6 +144,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     daemon: bool = False
     wake_seconds: float | None = None
     hold_queue_after_cancel: bool = True
+    closing: Mapping[str, Closing] = NOTHING
+    begins: Begins = Begins.ANY
+    prompt: str | None = None
     model_seconds: float = 600.0
     tool_seconds: float = 120.0
     hook_seconds: float = HOOK_SECONDS

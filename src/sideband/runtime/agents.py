@@ -3,20 +3,23 @@
 Options are checked before a run begins, so that a mistake does not fail in the middle of it.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Required, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from sideband.core.errors import InvalidOption, UnknownSession, shown
+from sideband.core.events import Closing
 from sideband.core.live import LiveIndex
 from sideband.core.masking import mask_text
 from sideband.core.messages import Message, Reply
 from sideband.loop.agent import AgentRun
 from sideband.loop.cancel import CancelScope, Ended
 from sideband.loop.compaction import Custom, KeepLast, Summarize
+from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, name_of
 from sideband.loop.hooks import HOOK_SECONDS, HookRunner, Hooks
-from sideband.loop.run import LoopResult, RunOptions
+from sideband.loop.run import LoopResult, LoopStatus, RunOptions
 from sideband.loop.subagent import Worker, envelope, receive
 from sideband.loop.turn import OnRestart, RequestSender, TurnRunner, make_plan
 from sideband.ports import Clock, Compactor, Model, ModelError, OnText, Permission, Tool, Watcher
@@ -60,7 +63,8 @@ class AgentOptions(TypedDict, total=False):
 
     `permission` is asked before every tool call. `compactor` is `"keep_last"`, `"summarize"`, a function of messages and
     reminders, or an object with `compact`. `on_text` is called with text as it arrives, and `on_restart` before
-    every retry of a request. `queue_after_cancel` is `"hold"` or `"deliver"`.
+    every retry of a request. `queue_after_cancel` is `"hold"` or `"deliver"`. `closing` maps the status of a run to what
+    the commit that makes the session idle does: it sets records of the session, and may end the session.
 
     Time limits: `model_seconds` (600) for a request, `tool_seconds` (120) for a tool without a limit of its own, and
     `hook_seconds` (5) for a hook, a provider, a watcher or a listener.
@@ -86,6 +90,7 @@ class AgentOptions(TypedDict, total=False):
     facts: FactBook | None
     anchor: WorkspaceAnchor | None
     queue_after_cancel: str
+    closing: Mapping[str, Closing]
     model_seconds: float
     tool_seconds: float
     hook_seconds: float
@@ -112,8 +117,11 @@ _UNCHANGED: Final = (
     "hook_seconds",
 )
 
+# The statuses with which a run makes its session idle. A run that has lost its lease writes nothing.
+_CLOSES: Final = frozenset(LoopStatus) - {LoopStatus.LEASE_LOST}
 
-def _check_names(options: AgentOptions) -> None:
+
+def check_names(options: AgentOptions) -> None:
     """Raise TypeError for an unknown option or a missing model, as Python does for the arguments of a function."""
     for name in options:
         if name not in _NAMES:
@@ -122,7 +130,7 @@ def _check_names(options: AgentOptions) -> None:
         raise TypeError("a run needs a model")
 
 
-def _read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
+def read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
     model = read_model(options["model"])
     seen_by_providers = {
         "reminders": options.get("reminders", True),
@@ -158,8 +166,20 @@ def _read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
         registered=_registered(hooks, providers),
         context_window=_read_window(model, read_options(seen_by_providers).config),
         hold_queue_after_cancel=after_cancel == "hold",
+        closing=_read_closing(options.get("closing", {})),
         **unchanged,
     )
+
+
+def _read_closing(closing: Mapping[str, Closing]) -> Mapping[str, Closing]:
+    for status, entry in closing.items():
+        if status not in _CLOSES or not isinstance(entry, Closing):
+            raise InvalidOption(
+                f"closing must map {', '.join(sorted(_CLOSES))} to Closing(...), not {shown(status)} to {shown(entry)}",
+                field="closing",
+                value=status,
+            )
+    return closing
 
 
 def _read_tools(tools: Sequence[Tool]) -> Sequence[Tool]:
@@ -242,19 +262,19 @@ async def agent_run(task: str | None, *, session: Session | None = None, **optio
     and until a run has ended nothing else can run on its session. `task` is the user's prompt (None: continue with what
     is queued). The options are those of `AgentOptions`.
     """
-    _check_names(options)
+    check_names(options)
     session = session or await open_store().session()
     session.refuse_busy()
     if session.talk.state.closed:
         raise UnknownSession(f"session {shown(session.id)} is closed", field="session", value=session.id)
-    read = _read_run_options(task, options)
+    read = read_run_options(task, options)
     # Acquiring the lease may take a while; no other run of this process may begin meanwhile.
     with session.calling():
         lease = await session.attend()
         try:
             run = AgentRun(session.talk, read, lease)
             if task is not None:
-                await session.prompt(task)
+                run.prompt_id = await session.prompt(task)
         except BaseException:
             await lease.release()
             raise
@@ -267,7 +287,7 @@ async def spawn(parent: Session, store: Store, task: str, **options: Unpack[Agen
 
     The options are those of `AgentOptions`, for the worker; its `name` is "worker" by default.
     """
-    _check_names(options)
+    check_names(options)
     worker_options: AgentOptions = {"name": "worker", **options}
     child = await store.session()
     await receive(child.talk, envelope(parent.talk, task))
@@ -340,21 +360,34 @@ async def llm_call(
         try:
             lease.keep(lambda _lost: scope.end())
             runner = TurnRunner(session.talk, chosen, sender, _log, system=text, lease=lease)
-            return await _one_turn(session, prompt, runner)
+            return await _one_turn(session, prompt, runner, scope)
         finally:
             await lease.release()
 
 
-async def _one_turn(session: Session, prompt: str, runner: TurnRunner) -> Reply:
-    talk = session.talk
+async def _one_turn(session: Session, prompt: str, runner: TurnRunner, scope: CancelScope) -> Reply:
+    talk, status = session.talk, LoopStatus.FAILED
     await talk.recover()
     await talk.start_with(prompt)
+    watching = asyncio.ensure_future(_end_when_idle(talk, scope))
     try:
-        return await runner.run()
+        reply = await runner.run()
+        status = LoopStatus.COMPLETED
     except Ended:
         raise ModelError("the turn was cancelled, or another process has taken the session over") from None
     finally:
-        await talk.finish_call()
+        watching.cancel()
+        await talk.finish_call(status=status)
+    return reply
+
+
+async def _end_when_idle(talk: Conversation, scope: CancelScope) -> None:
+    """End the call when another process has cancelled its turn."""
+    wake = talk.journal.wake(talk.session_id)
+    while talk.state.running:
+        wake.clear()
+        await wake.wait()
+    scope.end()
 
 
 async def _summary(messages: Sequence[Message], model: Model) -> str:

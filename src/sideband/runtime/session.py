@@ -169,25 +169,25 @@ class Session:
         kept = storable_records(records)
         await self.talk.write(lambda state: turn.record(state, kept))
 
-    async def cancel(self) -> bool:
-        """End the turn that runs on this handle; the inbox stays as it is. Return False if nothing runs.
+    async def cancel(self, message_id: str | None = None) -> bool:
+        """End the turn, whichever process runs it; the inbox stays as it is. Return False if there is nothing to end.
 
-        A run that no task is driving is over when this returns; any other run ends soon after. `SessionBusy` if another
-        process or handle runs the session, because only that one can cancel it.
+        With `message_id`, only if this message started the turn or has not started one yet: such a message never starts
+        a turn later. The turn is over when this returns. Its run ends soon after; a run of this handle that no task is
+        driving is over when this returns.
         """
-        run = self.run
-        if run is None or run.over:
-            if (
-                not self._calling
-                and (await self.talk.journal.read(self.id, lambda state: state.running and state.attended)).value
-            ):
-                raise SessionBusy(
-                    f"session {shown(self.id)} is held by another process or another handle on it, or by a run that "
-                    "could not give it back; cancel it there, or wait for the lease to lapse",
-                    field="session",
-                    value=self.id,
-                )
-            return False
+        run = None if self.run is None or self.run.over else self.run
+        results = {} if run is None else run.unfinished_results()
+        prompt = None if run is None else run.prompt_id
+        cancelled = await self.talk.write(
+            lambda state: (
+                turn.cancel_run(state, prompt=prompt, results=results)
+                if message_id is None
+                else turn.cancel(state, message_id=message_id, results=results)
+            )
+        )
+        if run is None or not (message_id is None or run.was_cancelled()):
+            return cancelled
         run.cancel()
         if not run.driven:
             await run.finish()
@@ -212,16 +212,21 @@ class Session:
     async def close(self) -> tuple[Problem, ...]:
         """End the session and everything it still has; return the problems of hooks on `session_end`.
 
-        A loop that runs on the session has to be cancelled first.
+        `SessionBusy`, and nothing changes, while a loop or a call runs on the session, in this process or another one.
         """
         problems: list[Problem] = []
         # Hooks may take a while; no run may begin until the end is committed.
         with self.calling():
-            if not self.talk.state.closed:
-                await self._end_hooks(problems).notify(SessionEvent.SESSION_END, {})
-                await self.talk.write_notes()
-            await self.intake.write()
-            await self.talk.write(turn.close)
+            lease = await self.attend()
+            try:
+                lease.keep(lambda _lost: None)
+                if not self.talk.state.closed:
+                    await self._end_hooks(problems).notify(SessionEvent.SESSION_END, {})
+                    await self.talk.write_notes()
+                await self.intake.write()
+                await self.talk.commit(turn.close)
+            finally:
+                await lease.release()
         return tuple(problems)
 
     def _end_hooks(self, problems: list[Problem]) -> HookRunner:

@@ -115,7 +115,7 @@ async def replace(world: World, who: Speaker) -> None:
         return
     ticket, version = world.rng.choice(messages), 1 + world.count("replacement")
     try:
-        await who.replace(ticket.item_id, text_of(ticket.label, version))
+        await who.replace_message(ticket.item_id, text_of(ticket.label, version))
         answer = "replaced"
     except ReminderError as refusal:
         answer = refusal.reason

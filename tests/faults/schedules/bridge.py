@@ -24,6 +24,7 @@ class Bridge:
         return await self._talk.journal.commit(
             self._talk.session_id,
             lambda state: accept.accept(state, draft, self._who, new_id=new_id, limits=self._talk.limits),
+            receipts=() if draft.caller_id is None else (draft.caller_id,),
         )
 
     async def inject(self, content: Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
@@ -40,7 +41,7 @@ class Bridge:
             self._talk.session_id, lambda state: accept.revoke(state, item_id, self._who)
         )
 
-    async def replace(self, message_id: str, content: Sequence[Mapping[str, Any]]) -> None:
+    async def replace_message(self, message_id: str, content: Sequence[Mapping[str, Any]]) -> None:
         blocks = read_content(content, self._talk.limits)
         await self._talk.journal.commit(
             self._talk.session_id, lambda state: accept.replace_message(state, message_id, blocks, self._who)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from sideband.core import turn
 from sideband.core.apply import apply
+from sideband.core.drain import drain
 from sideband.core.events import (
     Cancelled,
     Compacted,
@@ -47,7 +48,14 @@ class AwaitsBetweenCheckAndAct(WitnessedStore):
     As in a database, a statement that finds no row changes nothing and says nothing.
     """
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self,
+        session_id: str,
+        decide: Decision[_Value],
+        *,
+        lease: Lease | None = None,
+        receipts: Sequence[str] = (),  # noqa: ARG002 - the signature of the real one
+    ) -> _Value:
         state = self.state(session_id)
         if lease is not None:
             self._attend(state, session_id, lease)
@@ -74,9 +82,11 @@ class AnswersBeforeItCommits(GroupingStore):
         super().__init__()
         self._promised: list[asyncio.Future[Any]] = []
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         decided = decide(self.state(session_id))
-        made = asyncio.ensure_future(super().commit(session_id, lambda _: decided, lease=lease))
+        made = asyncio.ensure_future(super().commit(session_id, lambda _: decided, lease=lease, receipts=receipts))
         if not any(isinstance(event, Queued | InjectAccepted) for event in decided.events):
             return await made
         self._promised.append(made)
@@ -86,12 +96,14 @@ class AnswersBeforeItCommits(GroupingStore):
 class ForgetsToLog(WitnessedStore):
     """Applies without writing it down that a session has gone idle."""
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         decided = decide(self.state(session_id))
         if [type(event) for event in decided.events] == [Idled]:
             apply(self.state(session_id), decided.events[0])
             return decided.value
-        return await super().commit(session_id, lambda _: decided, lease=lease)
+        return await super().commit(session_id, lambda _: decided, lease=lease, receipts=receipts)
 
 
 class SkipsASubscriber(WitnessedStore):
@@ -118,7 +130,7 @@ class GoesIdleInTwoCommits(Conversation):
     ) -> tuple[str, ...]:
         taken = await super().drain(seam, starting=starting, calls=calls)
         if closing and not taken:
-            await self.idle()
+            await self.idle(status="completed")
         return taken
 
 
@@ -140,10 +152,10 @@ class DrainsAfterTheLastRequest(Conversation):
         self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
     ) -> tuple[str, ...]:
         if closing:
-            await self.idle()
+            await self.idle(status="completed")
             return ()
         if seam is Seam.LOOP_EXIT:
-            await super().drain(Seam.ITERATION_END)
+            await self.commit(lambda state: drain(state, Seam.ITERATION_END))
         return await super().drain(seam, starting=starting, calls=calls)
 
 
@@ -171,7 +183,7 @@ class NeverInterrupts(Conversation):
 class StartsWithTheNewest(Conversation):
     """Delivers the message that was queued last."""
 
-    async def start_queued(self, *, even_held: bool = False) -> bool:
+    async def start_queued(self, *, even_held: bool = False, provided: str | None = None) -> bool:  # noqa: ARG002 - the signature of the real one
         def decide(state: SessionState) -> Iterable[Event]:
             queued = [item for item in state.inbox.waiting(None) if isinstance(item, QueuedMessage)]
             if not queued or state.running or (state.queue_held and not even_held):
@@ -213,37 +225,17 @@ class NeverExpires(Conversation):
         return bool(await self.commit(deciding(decide)))
 
 
-class EmptiesTheInboxOnCancel(Conversation):
-    """Delivers what waits when the turn is cancelled."""
+class LeavesWhatIsOpen(Conversation):
+    """Ends a run and leaves its request and its calls as they are."""
 
-    async def cancel(self, *, hold_queue: bool) -> None:
-        await super().cancel(hold_queue=hold_queue)
-        await self.drain(Seam.ITERATION_END)
+    async def cancel(self, *, prompt: str | None = None) -> None:
+        """Nothing: the session was cancelled, and so the run is over."""
 
+    async def settle(self, *, status: str) -> None:
+        if not (self.state.request or self.state.open_calls):
+            await self.commit(lambda state: turn.idle(state, status=status))
 
-class LeavesCallsOpenOnCancel(Conversation):
-    """Trusts that every call has reported when a run is cancelled."""
-
-    async def cancel(self, *, hold_queue: bool) -> None:
-        await self.commit(deciding(lambda state: (*_void(state), Cancelled(hold_queue=hold_queue))))
-
-    async def settle(self, *, hold_queue: bool) -> None:
-        if self.state.request is None:
-            await self.idle()
-        else:
-            await self.cancel(hold_queue=hold_queue)
-
-
-class LeavesTheTurnOpen(Conversation):
-    """Ends a run and leaves its request as it is."""
-
-    async def cancel(self, *, hold_queue: bool) -> None:
-        await self.commit(saying(Cancelled(hold_queue=hold_queue)))
-
-    async def settle(self, *, hold_queue: bool) -> None:
-        """A run that is over is over."""
-
-    async def recover(self, *, repeatable: Container[str] = ()) -> None:
+    async def recover(self, *, repeatable: Container[str] = (), resume: bool = False) -> None:
         """Recovers nothing."""
 
 
@@ -257,14 +249,14 @@ class NumbersWhatCameToNothing(Conversation):
         self._numbers = number = max(self._numbers, self.state.live.turn) + 1
         fired = [Fired(reminder_id=entry.reminder_id, turn=number, rendered_role="user") for entry in plan.shown]
         await self.commit(deciding(lambda state: (*_void(state), RequestCommitted(turn=number), *fired)))
-        return OpenedTurn(number, 1), plan
+        return OpenedTurn(number, 1, ""), plan
 
 
 class DeliversWhileAsking(Conversation):
     """Drains steers while a permission request is open."""
 
-    async def ask_permission(self, request_id: str) -> None:
-        await super().ask_permission(request_id)
+    async def ask_permission(self, call_id: str) -> None:
+        await super().ask_permission(call_id)
 
         def decide(state: SessionState) -> Iterable[Event]:
             for item in state.inbox.waiting(Mode.FINISH_STEP):
@@ -277,7 +269,14 @@ class DeliversWhileAsking(Conversation):
 class KeepsEveryReminder(Conversation):
     """Compacts the messages and nothing else."""
 
-    async def compact(self, before: Sequence[Message], after: Sequence[Message], *, begun_at: int) -> int:  # noqa: ARG002 - the signature of the real one
+    async def compact(
+        self,
+        before: Sequence[Message],
+        after: Sequence[Message],
+        *,
+        begun_at: int,  # noqa: ARG002 - the signature of the real one
+        in_turn: bool = False,  # noqa: ARG002 - the signature of the real one
+    ) -> int:
         archived = len(before) - len(after)
         compacted = Compacted(turn=self.state.live.turn, archived_messages=archived, messages=tuple(after))
         await self.commit(saying(*([compacted] if archived else [])))
@@ -301,6 +300,35 @@ class SpeaksAfterItsEnd(Session):
         )
         await self.talk.journal.commit(self.id, saying(InjectAccepted(item=item)))
         return item.message_id
+
+
+class EmptiesTheInboxOnCancel(Session):
+    """Delivers what waits when the turn is cancelled."""
+
+    async def cancel(self, message_id: str | None = None) -> bool:
+        cancelled = await super().cancel(message_id)
+        await self.talk.commit(lambda state: drain(state, Seam.ITERATION_END))
+        return cancelled
+
+
+class CancelsInPart(Session):
+    """Marks the turn as cancelled, and leaves it to the run to end what is open."""
+
+    def ended(self, state: SessionState) -> Iterable[Event]:  # noqa: ARG002 - a subclass reads it
+        return ()
+
+    async def cancel(self, message_id: str | None = None) -> bool:  # noqa: ARG002 - the signature of the real one
+        await self.talk.commit(deciding(lambda state: (*self.ended(state), Cancelled()) if state.running else ()))
+        if self.run is not None:
+            self.run.cancel()
+        return True
+
+
+class LeavesCallsOpenOnCancel(CancelsInPart):
+    """Trusts that every call has reported when a run is cancelled."""
+
+    def ended(self, state: SessionState) -> Iterable[Event]:
+        return _void(state)
 
 
 # Dispatchers.

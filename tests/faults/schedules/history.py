@@ -173,6 +173,8 @@ class History:
                 self._leave(item_id, at, "displaced")
             case Deduped(replaced_id=item_id):
                 self.items[item_id].ends.append(Exit(at, "replaced"))
+            case Expired(reminder_id=item_id) if not self.items[item_id].exits:
+                self._leave(item_id, at, "cleared")
             case Expired(reminder_id=item_id, reason=reason):
                 self.items[item_id].ends.append(Exit(at, reason.value))
                 self.items[item_id].lowered += reason is ExpiryReason.TTL and event.boundary is not None
@@ -185,8 +187,8 @@ class History:
 
     def _turn(self, at: int, event: Event) -> None:
         match event:
-            case InjectDelivered(content=content, audit_only=False):
-                self._messages.append({"role": "user", "content": list(content)})
+            case InjectDelivered(message_id=message_id, content=content, audit_only=False):
+                self._messages.append({"role": "user", "id": message_id, "content": list(content)})
             case ResultRecorded(message=message):
                 self._messages.append(message)
             case RequestCommitted(attempt=1):

@@ -16,7 +16,11 @@ DELIVERED: Final = ("drained", "delivered", "recorded")
 
 # How an item may have left the inbox when a revoke is answered so.
 EXITS_TOLD_AS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"revoked": ("revoked",), "already_revoked": ("revoked", "displaced", "dropped"), "already_delivered": DELIVERED}
+    {
+        "revoked": ("revoked",),
+        "already_revoked": ("revoked", "displaced", "dropped", "cleared"),
+        "already_delivered": DELIVERED,
+    }
 )
 # A steer without a running turn, and an item for a closed session.
 REFUSALS: Final = ("no_running_turn", "unknown_session")

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from tests.faults.schedules.broken import (
     AnswersBeforeItCommits,
     AwaitsBetweenCheckAndAct,
+    CancelsInPart,
     CommitsAStalePlan,
     DeliversWhileAsking,
     DrainsAfterTheLastRequest,
@@ -16,7 +17,7 @@ from tests.faults.schedules.broken import (
     GoesIdleInTwoCommits,
     KeepsEveryReminder,
     LeavesCallsOpenOnCancel,
-    LeavesTheTurnOpen,
+    LeavesWhatIsOpen,
     NeverExpires,
     NeverInterrupts,
     NumbersWhatCameToNothing,
@@ -75,7 +76,7 @@ PLANTED: Final[Mapping[str, Planted]] = MappingProxyType(
             within=100,
         ),
         "a-result-lost-on-cancel": Planted(
-            Plant(talk=LeavesCallsOpenOnCancel),
+            Plant(session=LeavesCallsOpenOnCancel, talk=LeavesWhatIsOpen),
             "cancelling_against_steers_and_tools",
             "a_run_leaves_nothing_open",
             within=100,
@@ -111,12 +112,14 @@ PLANTED: Final[Mapping[str, Planted]] = MappingProxyType(
             Plant(talk=KeepsEveryReminder), "compacting_between_turns", "only_the_preserved_survive_a_compaction"
         ),
         "a-cancel-that-empties-the-inbox": Planted(
-            Plant(talk=EmptiesTheInboxOnCancel),
+            Plant(session=EmptiesTheInboxOnCancel),
             "cancelling_against_steers_and_tools",
             "a_cancel_leaves_the_inbox_alone",
         ),
         "a-run-that-leaves-its-turn-open": Planted(
-            Plant(talk=LeavesTheTurnOpen), "cancelling_against_steers_and_tools", "a_run_leaves_nothing_open"
+            Plant(session=CancelsInPart, talk=LeavesWhatIsOpen),
+            "cancelling_against_steers_and_tools",
+            "a_run_leaves_nothing_open",
         ),
         "a-turn-number-that-is-skipped": Planted(
             Plant(talk=NumbersWhatCameToNothing), "cancelling_against_steers_and_tools", "turns_count_from_one"

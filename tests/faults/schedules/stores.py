@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sideband.core.events import Event
@@ -19,14 +19,16 @@ Commit: TypeAlias = tuple[Event, ...]
 class WitnessedStore(MemoryStore):
     """The store in memory, which also remembers what was committed together, and gives cues."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of a store in memory
+        super().__init__(**options)
         self.commits: list[Commit] = []
         self._waiting: list[tuple[type[Event], asyncio.Future[None]]] = []
         self._is_over = False
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
-        decided = await super().commit(session_id, whole(decide), lease=lease)
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
+        decided = await super().commit(session_id, whole(decide), lease=lease, receipts=receipts)
         if decided.events:
             self.commits.append(tuple(decided.events))
             self.give_cues({type(event) for event in decided.events})
@@ -54,6 +56,7 @@ class _Order(NamedTuple):
     session_id: str
     decide: Decision[Any]
     lease: Lease | None
+    receipts: Sequence[str]
     done: asyncio.Future[Any]
 
 
@@ -63,14 +66,16 @@ class GroupingStore(WitnessedStore):
     A caller that gives up waiting does not take its commit back.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of a store in memory
+        super().__init__(**options)
         self._line: deque[_Order] = deque()
         self._writing: asyncio.Task[None] | None = None
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         loop = asyncio.get_running_loop()
-        order = _Order(session_id, decide, lease, loop.create_future())
+        order = _Order(session_id, decide, lease, receipts, loop.create_future())
         self._line.append(order)
         if self._writing is None:
             self._writing = loop.create_task(self._write(), name="writer")
@@ -81,7 +86,9 @@ class GroupingStore(WitnessedStore):
         while self._line:
             order = self._line.popleft()
             try:
-                committed = await super().commit(order.session_id, order.decide, lease=order.lease)
+                committed = await super().commit(
+                    order.session_id, order.decide, lease=order.lease, receipts=order.receipts
+                )
             except Exception as error:  # noqa: BLE001 - any error of a decision is raised to its caller
                 if not order.done.cancelled():
                     order.done.set_exception(error)

@@ -40,4 +40,4 @@ def test_a_seed_means_the_same_in_every_process(scenario: str) -> None:
         for hash_seed in (1, 2)
     }
     assert len(outputs) == 1
-    assert b"Closed()" in outputs.pop()
+    assert b"Closed(" in outputs.pop()

@@ -14,6 +14,7 @@ from sideband.loop.conversation import Conversation
 from sideband.loop.dispatch import Dispatcher
 from sideband.loop.hooks import Hooks
 from sideband.runtime.agents import agent_run
+from sideband.runtime.producer import Intake
 from sideband.runtime.session import Session
 from sideband.testing.fakes import CountingIds, FakeClock
 from tests.decisions import saying
@@ -54,7 +55,8 @@ class World:
         by_seed = GroupingStore if rng.random() < GROUPED else WitnessedStore
         self.store = (plant.store or by_seed)()
         new_id = CountingIds()
-        self.session = plant.session(self.store, "s", new_id=new_id, limits=DEFAULT_LIMITS)
+        intake = Intake(DEFAULT_LIMITS, FakeClock())
+        self.session = plant.session(self.store, "s", new_id=new_id, limits=DEFAULT_LIMITS, intake=intake)
         self.session.talk = plant.talk(self.store, "s", new_id=new_id, limits=DEFAULT_LIMITS)
         self.model = Witness(self.store.journal)
         self.tool = StepTool(self.store.journal)

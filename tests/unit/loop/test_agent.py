@@ -1,6 +1,7 @@
 """One run, however it is driven: to the end, step by step, or iterated over."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TypeVar
 
 import pytest
@@ -156,15 +157,19 @@ def test_the_same_inbox_gives_the_same_requests_whatever_ran_before() -> None:
 class SlowStore(MemoryStore):
     """Like a store on a disk it decides a moment after it was asked."""
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         await asyncio.sleep(0)
-        return await super().commit(session_id, decide, lease=lease)
+        return await super().commit(session_id, decide, lease=lease, receipts=receipts)
 
 
 def test_a_run_is_not_over_before_its_session_is_idle_and_its_record_complete() -> None:
     class Noting(MemoryStore):
-        async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
-            decided = await super().commit(session_id, whole(decide), lease=lease)
+        async def commit(
+            self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+        ) -> _Value:
+            decided = await super().commit(session_id, whole(decide), lease=lease, receipts=receipts)
             busy.extend((type(event).__name__, scene.session.busy) for event in decided.events)
             return decided.value
 

@@ -243,7 +243,7 @@ def test_a_reply_to_a_turn_that_was_cancelled_meanwhile_is_not_acted_upon() -> N
     scene = AScene(tool)
 
     async def line(_view: RequestView) -> Reply:
-        await scene.session.talk.cancel(hold_queue=True)
+        await scene.session.talk.cancel()
         return a_reply("work")
 
     scene.says(line, "never said")
@@ -257,7 +257,7 @@ def test_tools_that_were_cancelled_meanwhile_end_the_run_and_keep_their_one_resu
     scene = AScene()
 
     async def do(*_: object) -> str:
-        await scene.session.talk.cancel(hold_queue=True)
+        await scene.session.talk.cancel()
         return "too late"
 
     scene.tools = (ATool(do=do),)

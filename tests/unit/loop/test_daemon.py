@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sideband.core.errors import TooManyPending
-from sideband.core.events import Started
+from sideband.core.errors import SessionBusy, TooManyPending
+from sideband.core.events import Cancelled, Started
 from sideband.core.seams import Seam
+from sideband.core.turn import close
 from sideband.loop.agent import AgentRun
 from sideband.loop.run import LoopResult, LoopStatus, Step
 from sideband.testing import FakeClock
+from tests.decisions import saying
 from tests.loop_builders import AScene, a_reply, a_session, others, same_state, until
 
 Act = Callable[[AScene, AgentRun], Awaitable[None]]
@@ -83,7 +85,7 @@ def test_an_interrupt_makes_the_session_run_in_the_commit_that_takes_it() -> Non
     kinds = scene.kinds
     place = kinds.index("Checkpoint")
     assert kinds[place - 2 : place + 1] == ["Started", "Injected", "Checkpoint"]
-    assert scene.seam_of("main-2") is Seam.DAEMON_IDLE_POST
+    assert scene.seam_of("main-3") is Seam.DAEMON_IDLE_POST
 
 
 @pytest.mark.parametrize("mode", ["finish_step", "audit_only"])
@@ -135,7 +137,7 @@ def test_an_interrupt_that_was_revoked_before_it_was_taken_wakes_nobody() -> Non
 def test_a_message_that_is_held_after_a_cancel_wakes_nobody() -> None:
     async def act(scene: AScene, _run: AgentRun) -> None:
         await scene.session.prompt("held")
-        await scene.session.talk.cancel(hold_queue=True)
+        await scene.session.talk.commit(saying(Cancelled(hold_queue=True)))
 
     _, result = idling(act)
     assert [len(result.undelivered), result.turns] == [1, 1]
@@ -257,11 +259,14 @@ def test_a_daemon_whose_session_is_closed_elsewhere_ends(wake_seconds: float | N
         run = await scene.begin(daemon=True, wake_seconds=wake_seconds)
         driving = asyncio.create_task(run.finish())
         await others()
-        await a_session(store=scene.store).close()
+        with pytest.raises(SessionBusy):
+            await a_session(store=scene.store).close()
+        assert not scene.state.closed
+        await scene.store.commit("main", close)
         return await driving
 
     result = asyncio.run(main())
-    assert (result.status, scene.kinds[-1]) == (LoopStatus.CANCELLED, "Closed")
+    assert (result.status, scene.kinds[-1]) == (LoopStatus.COMPLETED, "Closed")
     assert same_state(scene)
 
 

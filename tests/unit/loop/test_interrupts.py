@@ -70,7 +70,7 @@ def test_a_skipped_batch_leaves_a_checkpoint_that_says_so() -> None:
     scene.says(interrupting(scene, a_reply("work")))
     asyncio.run(scene.play())
     (checkpoint,) = scene.events(Checkpoint)
-    assert checkpoint == Checkpoint(turn=1, seam=Seam.PRE_TOOL_DISPATCH, ids=("main-2",), dispatch_skipped=True)
+    assert checkpoint == Checkpoint(turn=1, seam=Seam.PRE_TOOL_DISPATCH, ids=("main-3",), dispatch_skipped=True)
 
 
 @pytest.mark.parametrize("end", ["budget", "suspension"])
@@ -96,7 +96,7 @@ def test_an_interrupt_in_the_last_turn_skips_its_batch_and_waits_for_the_next_ru
 
     result = asyncio.run(main())
     status = LoopStatus.MAX_TURNS if end == "budget" else LoopStatus.SUSPENDED
-    assert (result.status, result.turns, [item.id for item in result.undelivered]) == (status, 1, ["main-2"])
+    assert (result.status, result.turns, [item.id for item in result.undelivered]) == (status, 1, ["main-3"])
     assert (tool.calls, scene.results()) == ([], [("c1", "interrupted")])
     assert scene.events(Checkpoint)[0] == Checkpoint(turn=1, seam=Seam.PRE_TOOL_DISPATCH, ids=(), dispatch_skipped=True)
     assert scene.requests_with("the deploy is frozen") == [1]

@@ -1,7 +1,7 @@
 """A session on lease: for as long as a run takes, renewed in time, and nothing is written once it is lost."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import pytest
@@ -37,8 +37,10 @@ class LeasingStore(MemoryStore):
         self.fails_until = 0.0
         self.hangs = False
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
-        decided = await super().commit(session_id, whole(decide), lease=lease)
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
+        decided = await super().commit(session_id, whole(decide), lease=lease, receipts=receipts)
         self.committed += [(type(event).__name__, lease is not None) for event in decided.events]
         return decided.value
 
@@ -80,7 +82,7 @@ def test_every_commit_of_a_run_carries_its_lease_and_what_anybody_sends_does_not
         accepted = await scene.session.remind("a fact", tags=["t"])
         await scene.session.revoke(accepted.reminder_id)
         message = await scene.session.inject("a word")
-        await scene.session.replace(message, "another")
+        await scene.session.replace_message(message, "another")
         await scene.session.clear(tag="live")
         return "done"
 
@@ -226,7 +228,7 @@ def test_a_run_whose_lease_lapses_because_it_cannot_be_renewed_is_cancelled(how:
     assert problem.message == f"the lease on session 'main' has lapsed, so another process may run it now: {why}"
 
 
-def test_a_lease_that_never_lapses_is_not_renewed_and_needs_nobody_for_it() -> None:
+def test_a_lease_that_never_lapses_is_not_renewed_and_needs_no_task() -> None:
     scene = AScene()
     tasks: list[int] = []
 
@@ -236,7 +238,8 @@ def test_a_lease_that_never_lapses_is_not_renewed_and_needs_nobody_for_it() -> N
 
     scene.says(line)
     asyncio.run(scene.play())
-    assert tasks == [1]
+    # The task that drives the run, and the one that watches for a cancellation by another process.
+    assert tasks == [2]
 
 
 @pytest.mark.parametrize("what", ["request", "retry", "tool"])

@@ -125,8 +125,8 @@ def test_while_permission_is_open_steers_and_interrupts_are_held_and_facts_are_n
         taken.append(await scene.session.talk.drain(Seam.POST_TOOL_DISPATCH))
 
     asyncio.run(scene.play(permission=Asked(lambda _call: answer())))
-    assert taken == [("main-4",)]
-    assert scene.seam_of("main-3") is Seam.POST_TOOL_DISPATCH
+    assert taken == [("main-5",)]
+    assert scene.seam_of("main-4") is Seam.POST_TOOL_DISPATCH
     assert [scene.requests_with(text) for text in ("steered", "urgent", "a fact")] == [[2], [2], [2]]
 
 

@@ -1,7 +1,7 @@
 """One turn: planned, sent, streamed, retried, and sent again by another process."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,7 +28,7 @@ from sideband.core.reminder import Reminder, ReminderId
 from sideband.core.seams import InjectMode
 from sideband.core.state import Decision
 from sideband.core.trust import IN_PROCESS
-from sideband.core.turn import OpenedTurn, Shown, Unusable
+from sideband.core.turn import OpenedTurn, Shown, Unusable, close
 from sideband.loop.cancel import CancelScope
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem
@@ -40,7 +40,7 @@ from sideband.render.plan import Plan
 from sideband.render.view import RequestView, SystemText
 from sideband.testing import CountingIds, FakeClock, MemoryStore, ScriptedModel, run_schedule
 from tests.decisions import deciding, saying
-from tests.loop_builders import AScene, ATool, a_call, a_reply, a_session, hang, same_state, unanswered_calls
+from tests.loop_builders import AScene, ATool, a_call, a_reply, hang, same_state, unanswered_calls
 
 _Value = TypeVar("_Value")
 
@@ -149,12 +149,14 @@ class StoreWithRival(MemoryStore):
     def awaits_a_chance(self) -> bool:
         return self.rival is not None
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         if self.rival is not None:
-            events = await super().commit(session_id, self.rival, lease=lease)
+            events = await super().commit(session_id, self.rival, lease=lease, receipts=receipts)
             if events:
                 self.rival = None
-        return await super().commit(session_id, decide, lease=lease)
+        return await super().commit(session_id, decide, lease=lease, receipts=receipts)
 
 
 def test_a_request_is_planned_again_if_its_session_changed_before_the_commit() -> None:
@@ -187,9 +189,9 @@ def test_a_turn_that_somebody_else_has_ended_is_not_revived_by_trying_again(how:
     class Meanwhile(FakeClock):
         async def sleep(self, _seconds: float) -> None:
             if how == "cancelled":
-                await scene.session.talk.cancel(hold_queue=True)
+                await scene.session.talk.cancel()
             else:
-                await a_session(store=scene.store).close()
+                await scene.store.commit("main", close)
 
     def restarted(attempt: int, _error: ModelError) -> None:
         heard.append(attempt)

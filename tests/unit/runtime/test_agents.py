@@ -294,7 +294,7 @@ def test_a_call_that_another_task_cancels_says_so() -> None:
     scene = AScene()
 
     async def line(_view: RequestView) -> str:
-        await scene.session.talk.cancel(hold_queue=True)
+        await scene.session.talk.cancel()
         return "too late"
 
     scene.says(line)

@@ -1,0 +1,321 @@
+"""Runs what is queued in a session: one run for each prompt, whichever process or client has sent it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeAlias, Unpack
+
+import msgspec
+
+from sideband.core.drain import startable, wakes_daemon
+from sideband.core.errors import CursorLost, InvalidOption, SessionBusy, StoreClosed, UnknownMessage
+from sideband.core.events import Cancelled, Closed, Deleted, Idled, InjectDelivered, InjectRevoked
+from sideband.core.masking import mask_text
+from sideband.core.messages import text_of
+from sideband.core.state import Decided, SessionState
+from sideband.loop.agent import AgentRun
+from sideband.loop.cancel import GRACE_SECONDS, CancelScope
+from sideband.loop.guard import describe
+from sideband.loop.run import Begins, LoopResult, LoopStatus, RunOptions
+from sideband.ports import Logged
+from sideband.runtime.agents import AgentOptions, check_names, read_run_options
+from sideband.runtime.session import Session
+
+# How often a runner asks again for a session that another process or handle runs. The process may have died.
+RETRY_SECONDS: Final = 1.0
+
+# The reasons of so many failed prompts are kept for `Runner.outcome`.
+MAX_ERRORS: Final = 256
+
+# Called with the id of the reply and a piece of its text.
+OnReply: TypeAlias = Callable[[str, str], Awaitable[None] | None]
+# Called after each run with the id of its prompt; None if it had none.
+OnResult: TypeAlias = Callable[[str | None, LoopResult], Awaitable[None] | None]
+
+_LOG: Final = logging.getLogger("sideband")
+
+
+class Outcome(NamedTuple):
+    """How the turn of a message ended: the status of its run, or `closed` if the session was closed first.
+
+    `error` is the model's final failure, if this process has run the turn.
+    """
+
+    status: str
+    error: str | None = None
+
+
+CLOSED: Final = "closed"
+
+
+class _Stage(NamedTuple):
+    """How far a message has got."""
+
+    known: bool
+    waits: bool
+    runs: bool
+
+
+class Runner:
+    """Runs the queued messages of one session in order, each in a run of its own; any number of processes may have one.
+
+    A message that is held after a cancelled turn starts no run. While another process or handle runs the session, the
+    runner waits. A turn that a dead process left open is ended; with `resume`, one that was open when the runner was
+    started is continued. With `daemon=True` an interrupt starts a run, too.
+
+    Write `async with Runner(session, model=…):`. The other options are those of `AgentOptions`.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        on_reply: OnReply | None = None,
+        on_result: OnResult | None = None,
+        resume: bool = False,
+        **options: Unpack[AgentOptions],
+    ) -> None:
+        check_names(options)
+        if options.get("wake_seconds") is not None:
+            raise InvalidOption("a runner does not wake by itself; use agent_run", field="wake_seconds")
+        self.run: AgentRun | None = None
+        self._session = session
+        self._talk = session.talk
+        self._on_reply = on_reply
+        self._on_result = on_result
+        self._resume = resume
+        read = read_run_options(None, options)
+        self._is_daemon = read.daemon
+        self._on_text = read.on_text
+        on_text = read.on_text if on_reply is None else self._pass_text
+        self._options = msgspec.structs.replace(read, daemon=False, on_text=on_text)
+        self._errors: dict[str, str] = {}
+        # Kept, because the journal forgets an event to which nothing refers.
+        self._wake = session.talk.journal.wake(session.id)
+        self._task: asyncio.Task[None] | None = None
+        self._is_beginning = self._is_stopping = False
+        self._warned = ""
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def start(self) -> None:
+        """Begin to run what is queued, in a task of the running event loop."""
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._serve())
+
+    async def aclose(self) -> None:
+        """Stop; a turn that runs is cancelled. This takes no longer than code that is cancelled may take."""
+        self._is_stopping = True
+        if self._task is None:
+            return
+        if not self._is_beginning:
+            self._task.cancel()
+        # While a run begins, the store may just have granted a lease, which is released when the run has begun.
+        _, late = await asyncio.wait((self._task,), timeout=GRACE_SECONDS)
+        for task in late:
+            task.cancel()
+            await asyncio.wait((task,))
+        if not self._task.cancelled():
+            self._task.result()
+
+    # Serving.
+
+    async def _serve(self) -> None:
+        while True:
+            await self._until_work()
+            if self._is_stopping or self._talk.state.closed:
+                return
+            try:
+                await self._run_next()
+            except SessionBusy:
+                await self._retry_later()
+            except StoreClosed:
+                return
+            except Exception as error:  # noqa: BLE001 - a failure of one run must not end the runner
+                self._warn(describe(error))
+                await self._retry_later()
+
+    def _warn(self, failure: str) -> None:
+        """Log a failure once, however often it is repeated."""
+        if failure != self._warned:
+            self._warned = failure
+            _LOG.warning("runner of session %s: %s", self._session.id, mask_text(failure))
+
+    async def _until_work(self) -> None:
+        # The look at the state directly precedes the wait: other waiters clear the same event.
+        while True:
+            self._wake.clear()
+            if self._has_work(self._talk.state):
+                return
+            await self._wake.wait()
+
+    def _has_work(self, state: SessionState) -> bool:
+        if not state.running:
+            # The turn that was open when the runner started is over.
+            self._resume = False
+        # A session that runs without this runner was perhaps left behind by a process that has died.
+        return state.closed or state.running or self._choose(state) is not None
+
+    def _choose(self, state: SessionState) -> RunOptions | None:
+        """The options of the next run; None if nothing may start one."""
+        message = startable(state, steers=not self._options.hold_queue_after_cancel)
+        if message is not None:
+            task = text_of({"content": list(message.content)})
+            return msgspec.structs.replace(self._options, begins=Begins.PROMPT, prompt=message.id, task=task)
+        if self._is_daemon and not state.running and any(map(wakes_daemon, state.inbox.items())):
+            return msgspec.structs.replace(self._options, begins=Begins.INTERRUPT)
+        return None
+
+    async def _retry_later(self) -> None:
+        """Wait until the session has perhaps been released: until it is idle, or for a while."""
+        sleeping = asyncio.ensure_future(self._options.clock.sleep(RETRY_SECONDS))
+        waking = asyncio.ensure_future(self._until_idle())
+        try:
+            await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            waking.cancel()
+
+    async def _until_idle(self) -> None:
+        while True:
+            self._wake.clear()
+            await self._wake.wait()
+            if not self._talk.state.running:
+                return
+
+    # Running.
+
+    async def _run_next(self) -> None:
+        self._is_beginning = True
+        try:
+            run = await self._begin()
+        finally:
+            self._is_beginning = False
+        if run is None:
+            return
+        if self._is_stopping:
+            await run.aclose()
+            return
+        self.run = run
+        try:
+            result = await run.finish()
+        finally:
+            self.run = None
+            await run.aclose()
+        if result.error is not None and run.prompt_id is not None:
+            self._keep_error(run.prompt_id, result.error)
+        await self._tell(run.prompt_id, result)
+
+    async def _begin(self) -> AgentRun | None:
+        """Take the lease and begin the next run; None if nothing is left to run. Raise `SessionBusy` without the lease."""
+        session, talk = self._session, self._talk
+        with session.calling():
+            lease = await session.attend()
+            try:
+                options = await self._next_options()
+                if options is not None:
+                    session.run = run = AgentRun(talk, options, lease)
+                    return run
+            except BaseException:
+                await lease.release()
+                raise
+            await lease.release()
+            return None
+
+    async def _next_options(self) -> RunOptions | None:
+        """Read the newest state, which another process may have changed, and end what a dead process left open."""
+        if await self._talk.commit(lambda state: Decided((), state.running)):
+            if self._resume:
+                self._resume = False
+                return msgspec.structs.replace(self._options, begins=Begins.RESUMED)
+            await self._talk.recover()
+        return await self._talk.commit(lambda state: Decided((), self._choose(state)))
+
+    def _keep_error(self, message_id: str, error: str) -> None:
+        self._errors[message_id] = error
+        if len(self._errors) > MAX_ERRORS:
+            del self._errors[next(iter(self._errors))]
+
+    # Listeners.
+
+    async def _pass_text(self, text: str) -> None:
+        if self._on_text is not None:
+            await _call(self._on_text, text)
+        request = self._talk.state.request
+        if self._on_reply is not None and request is not None:
+            await _call(self._on_reply, request.reply_id, text)
+
+    async def _tell(self, message_id: str | None, result: LoopResult) -> None:
+        if self._on_result is not None:
+            try:
+                told = _call(self._on_result, message_id, result)
+                await CancelScope().run(told, seconds=self._options.hook_seconds)
+            except Exception as error:  # noqa: BLE001 - a listener is user code
+                self._warn(f"on_result: {describe(error)}")
+
+    # Outcomes.
+
+    async def outcome(self, message_id: str, *, after: int = 0) -> Outcome:
+        """How the turn of this message ended, in whichever process; wait for the end if it is not over.
+
+        `after` is a sequence before the message was delivered; a message that is over is looked for in the journal from
+        there on. `UnknownMessage` if the session never had this message, or had it too long ago.
+        """
+        journal, session_id = self._talk.journal, self._session.id
+        while True:
+            stage, at = await journal.read(session_id, lambda state: _stage_of(state, message_id))
+            if not stage.known:
+                raise UnknownMessage(message_id)
+            start = at if stage.waits or stage.runs else after
+            with suppress(CursorLost):
+                async with aclosing(journal.subscribe(session_id=session_id, after=start)) as events:
+                    status = await _end_of(message_id, events, runs=stage.runs)
+                return Outcome(status, self._error_of(message_id) if status == LoopStatus.FAILED else None)
+
+    def _error_of(self, message_id: str) -> str | None:
+        # The run may have ended its turn a moment ago, and not have returned its result yet.
+        if self.run is not None and self.run.prompt_id == message_id:
+            return self.run.error
+        return self._errors.get(message_id)
+
+
+def _stage_of(state: SessionState, message_id: str) -> _Stage:
+    waits = state.inbox.get(message_id) is not None
+    runs = state.running and state.prompt == message_id
+    return _Stage(waits or runs or state.inbox.tombstone(message_id) is not None, waits, runs)
+
+
+async def _end_of(message_id: str, events: AsyncIterator[Logged], *, runs: bool) -> str:
+    """How the turn of a message ended; `runs` if it was delivered before the first of these events."""
+    async for logged in events:
+        match logged.event:
+            case InjectRevoked(message_id=gone, reason=reason) if gone == message_id:
+                return LoopStatus.CANCELLED if reason is None else CLOSED
+            case InjectDelivered(message_id=begun) if begun == message_id:
+                runs = True
+            case Idled(status=status) if runs:
+                # Without a status, a process that has died left the turn open.
+                return status or LoopStatus.LEASE_LOST
+            case Cancelled() if runs:
+                return LoopStatus.CANCELLED
+            case Closed() | Deleted() if runs:
+                return CLOSED
+            case _:
+                pass
+    # The store was closed.
+    return LoopStatus.LEASE_LOST
+
+
+async def _call(listener: Callable[..., Any], *args: object) -> None:
+    result = listener(*args)
+    if isinstance(result, Awaitable):
+        await result
