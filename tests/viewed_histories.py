@@ -12,6 +12,7 @@ from sideband.core.accept import Selector
 from sideband.core.errors import ReminderError
 from sideband.core.events import (
     DropReason,
+    Equipped,
     Event,
     InboxItem,
     PermissionAsked,
@@ -180,7 +181,7 @@ def cancel(state: SessionState, _new_id: str, *, hold_queue: bool) -> Sequence[E
 
 
 def idle(state: SessionState, _new_id: str) -> Sequence[Event]:
-    return turn.idle(state).events
+    return turn.idle(state, status="completed").events
 
 
 def begin(state: SessionState, new_id: str) -> Sequence[Event]:
@@ -198,7 +199,7 @@ def grant(state: SessionState, _new_id: str) -> Sequence[Event]:
 
 
 def equip(state: SessionState, new_id: str) -> Sequence[Event]:
-    return turn.equip(state, (new_id,)).events
+    return turn.equip(state, Equipped(ids=(new_id,)), records={"agent": new_id}).events
 
 
 def close(state: SessionState, _new_id: str) -> Sequence[Event]:

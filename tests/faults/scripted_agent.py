@@ -171,7 +171,7 @@ class Talker:
 
     async def _replace(self, message_id: str, text: str) -> None:
         try:
-            await self._session.replace(message_id, text)
+            await self._session.replace_message(message_id, text)
         except ReminderError as refusal:
             self._say("refused", refusal.reason)
         else:

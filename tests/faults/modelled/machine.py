@@ -21,7 +21,7 @@ from sideband.core.apply import fold
 from sideband.core.errors import NoRunningTurn, ReminderError
 from sideband.core.events import Started
 from sideband.core.limits import DEFAULT_LIMITS
-from sideband.core.messages import Reply, ToolCall, ToolStatus
+from sideband.core.messages import Reply, ToolCall, ToolStatus, result_message
 from sideband.core.reminder import Propagate, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.state import SessionState
@@ -247,7 +247,7 @@ class SessionMachine(RuleBasedStateMachine):
         calls = self.session.talk.open_calls()
         call = calls[place % len(calls)]
         self.witness.hear("ran", call.id)
-        self.house.run(self.session.talk.record(call, ToolStatus.OK, "done"))
+        self.house.run(self.session.talk.record(call, result_message(call, ToolStatus.OK, "done")))
         self.naive.record_result(call.id, "ok")
 
     @precondition(may_compact)

@@ -59,7 +59,14 @@ def test_every_error_has_an_answer_on_every_protocol_and_every_answer_an_error()
             id="what-does-not-exist-or-is-not-yours",
         ),
         pytest.param(
-            ("already_delivered", "already_revoked", "no_running_turn", "replace_not_supported", "session_busy", "task_finished"),
+            (
+                "already_delivered",
+                "already_revoked",
+                "no_running_turn",
+                "replace_not_supported",
+                "session_busy",
+                "task_finished",
+            ),
             -32010,
             -32004,
             409,

@@ -17,6 +17,8 @@ NOBODY = 65534
 class Notes:
     """A loop's side of a call: what the tool said it has done for good."""
 
+    call_id = "c1"
+
     def __init__(self) -> None:
         self.applied_changes: list[str] = []
 
