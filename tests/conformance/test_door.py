@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from sideband.core.accept import Accepted, RevokeStatus
+from sideband.core.drain import drain
 from sideband.core.errors import (
     AlreadyRevoked,
     IdempotencyConflict,
@@ -326,7 +327,7 @@ def test_a_grant_holds_for_its_producer_until_it_ends() -> None:
 
 async def drained(session: Session) -> list[str]:
     """Drain the inbox as the beginning of an iteration does, and return the ids of the live reminders."""
-    await session.talk.drain(Seam.ITERATION_START)
+    await session.talk.write(lambda state: drain(state, Seam.ITERATION_START))
     return [item.id for item in session.talk.state.live]
 
 

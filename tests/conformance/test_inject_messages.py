@@ -213,7 +213,7 @@ def test_queued_messages_start_one_turn_each_in_order_once_the_session_is_idle()
         assert session.start() == ()
         end_turn(session)
         started, delivered = session.start()
-        assert started == Started()
+        assert started == Started(message_id=message_id)
         assert isinstance(delivered, InjectDelivered)
         assert delivered.message_id == message_id
     end_turn(session)

@@ -192,7 +192,7 @@ def test_a_session_yields_records_of_its_topic_with_task_agent_and_time(twin: Tw
             session = await a_session(store)
             await store.commit("s", saying(Recorded(name="task_id", value="t"), Recorded(name="agent", value="mender")))
             await session.remind("a fact", ttl_turns=1)
-            await run(session)
+            await run(session, name="mender")
             public = [entry for entry in await told(store) if type(entry.event) in KINDS]
             records = await taken(session.events(), len(public))
             assert [(record.seq, record.kind) for record in records] == [
@@ -255,7 +255,7 @@ def test_an_active_log_gets_what_its_task_does_to_a_session_and_nothing_else(twi
             with sb.EventLog(task_id="t", now_ms=lambda: 1_000) as log:
                 reminder_id = (await session.remind("a fact", ttl_turns=1)).reminder_id
                 await session.revoke(reminder_id)
-                await run(session, "Done.")
+                await run(session, "Done.", name="mender")
                 await session.close()
                 sb.inject_reminder(sb.Transcript(), body="of no session")
             await other.remind("afterwards")

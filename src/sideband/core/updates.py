@@ -250,9 +250,11 @@ class CheckpointUpdate(_Update, frozen=True, kw_only=True):
 class RunUpdate(_Update, frozen=True, kw_only=True):
     """A run started, became idle or was cancelled.
 
-    `status` says how an idle run ended (None: a process died, or an earlier version of Sideband wrote the event).
+    `message_id` is the message that started it (None: no message did, or an earlier version of Sideband wrote the event).
+    `status` says how an idle run ended (None: a process died, or an earlier version wrote the event).
     """
 
+    message_id: str | None = None
     status: str | None = None
 
 
@@ -439,7 +441,7 @@ PROJECTED: Final[Mapping[type[Event], _Row]] = MappingProxyType(
         Compacted: _Row(UpdateKind.COMPACTED, CompactionUpdate, _all),
         ResultRecorded: _Row(UpdateKind.RESULT_RECORDED, ResultUpdate, _all),
         Checkpoint: _Row(UpdateKind.CHECKPOINT, CheckpointUpdate, _all),
-        Started: _Row(UpdateKind.RUN_STARTED, RunUpdate, _all),
+        Started: _Row(UpdateKind.RUN_STARTED, RunUpdate, lambda event: {"message_id": event.message_id or None}),
         Idled: _Row(UpdateKind.RUN_IDLED, RunUpdate, lambda event: {"status": event.status or None}),
         Cancelled: _Row(UpdateKind.RUN_CANCELLED, RunUpdate, lambda _event: {}),
         PermissionAsked: _Row(UpdateKind.PERMISSION_ASKED, PermissionUpdate, _all),
