@@ -101,6 +101,7 @@ BUILT: Final[Rules] = (
     *recall.RECALL,
     *promises.STATES,
     *promises.COMMITS,
+    *promises.SESSIONS,
     *promises.TURNS,
     *trust.LEVELS,
     *trust.CEILINGS,

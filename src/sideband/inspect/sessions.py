@@ -78,12 +78,17 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
 def summaries(store_url: str) -> Sequence[SessionSummary]:
     """Every session of the store, sorted by name."""
     with inspect_store(store_url) as store:
-        return [_summary(store, stored) for stored in store.sessions()]
+        return [_summary(store, stored) for stored in listed(store)]
+
+
+def listed(store: Inspector) -> list[StoredSession]:
+    """The sessions that exist, sorted by name; a store also holds traces of deleted sessions."""
+    return [stored for stored in store.sessions() if stored.begun]
 
 
 def stored_session(store: Inspector, name: str | None) -> StoredSession:
     """The session of this name (None: the only session); raises `InvalidOption` with the names if it is not there."""
-    sessions = store.sessions()
+    sessions = listed(store)
     if not sessions:
         raise InvalidOption(f"there is no session in {store.place}", field="session")
     for stored in sessions:

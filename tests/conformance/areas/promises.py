@@ -67,6 +67,29 @@ COMMITS: Final[Rules] = rules(
     },
 )
 
+SESSIONS: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "store:sessions:begin-is-durable": "When `Store.begin` returns, the session is committed with its records and messages and is listed; an id that exists already is refused and nothing changes.",
+        "store:sessions:wrong-values-are-named": "`Store.begin` and `Store.sessions` refuse names, values and messages that cannot be stored with an error that names them, and change nothing.",
+        "store:sessions:find-creates-nothing": "`Store.find` returns None for a session that does not exist and leaves no trace of it.",
+        "store:sessions:listed-from-its-first-event": "A session is listed from its first event until it is deleted, with the times of its first and its last event, also after its journal was pruned.",
+        "store:sessions:newest-first-in-pages": "`Store.sessions` lists the sessions that were begun last first, in pages that neither repeat nor leave out a session.",
+        "store:sessions:looked-up-by-records": "`Store.sessions` finds the sessions that have all given records with the given values.",
+        "store:sessions:records-change-with-their-commit": "The records of a session change in the same commit as everything else, and other processes see them at once.",
+        "store:sessions:delete-leaves-no-content": "Deleting a session ends it, takes it off the list and leaves nothing of its content in the store, even if the process dies in between and another one deletes it again.",
+        "store:sessions:delete-refuses-a-run": "A session that a process runs is not deleted: `Store.delete` raises `session_busy` and the run goes on.",
+        "store:sessions:deleted-is-begun-again": "A deleted session accepts nothing until `Store.session` or `Store.begin` begins it again, empty.",
+        "store:sessions:deletion-reaches-other-processes": "Other processes that have a deleted session open see that it is deleted, and their other sessions and subscriptions go on.",
+        "store:receipts:live-as-long-as-the-session": "The receipt of a request with an id of its caller is kept as long as the session, however far the journal is pruned, and is not part of the snapshot.",
+        "store:receipts:requests-at-once-are-one": "Of several requests with one id that are sent at once, by any processes, one is accepted and all get the same reply.",
+        "store:bounded:many-accepts-a-small-snapshot": "The snapshot of a session does not grow with the number of reminders that it ever accepted.",
+        "store:events:have-a-time": "Every event of a journal has the time of its commit, and a changed time is noticed.",
+        "store:read:state-and-cursor-of-one-moment": "A state that is read together with its cursor, and the events after that cursor, are neither missing nor repeating an event, whichever process writes meanwhile.",
+        "store:open:earlier-versions-are-brought-forward": "A store of every earlier version of the tables is migrated when it is opened, with all its sessions listed and all its receipts kept.",
+    },
+)
+
 TURNS: Final[Rules] = rules(
     Source.OURS,
     {
