@@ -153,6 +153,7 @@ class Talker:
         await self._session.talk.journal.commit(
             self._session.talk.session_id,
             lambda state: accept(state, draft, IN_PROCESS, new_id="never used", limits=DEFAULT_LIMITS),
+            receipts=(f"n{number}",),
         )
         self._say("accepted", f"n{number}", draft.body)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -210,12 +210,14 @@ def test_a_crowd_that_comes_and_goes_sees_every_event_once_and_in_one_order(
 class Decides(ForwardingJournal):
     """Changes what was decided."""
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         def decided(state: SessionState) -> Decided[_Value]:
             events, value = decide(state)
             return Decided(self.changed([*events]), value)
 
-        return await super().commit(session_id, decided, lease=lease)
+        return await super().commit(session_id, decided, lease=lease, receipts=receipts)
 
     def changed(self, events: list[Event]) -> list[Event]:
         raise NotImplementedError

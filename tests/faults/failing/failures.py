@@ -1,7 +1,7 @@
 """Injected failures of a store: each happens once, at a chosen moment."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, aclosing
 from itertools import count
 from pathlib import Path
@@ -100,8 +100,10 @@ class TroubledJournal(ForwardingJournal):
     async def open(self, session_id: str) -> object:
         return await self._trouble.met(lambda: self.inner.open(session_id))
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
-        return await self._trouble.met(lambda: self.inner.commit(session_id, decide, lease=lease))
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
+        return await self._trouble.met(lambda: self.inner.commit(session_id, decide, lease=lease, receipts=receipts))
 
     async def acquire(self, session_id: str, holder: str) -> Lease:
         return await self._trouble.met(lambda: self.inner.acquire(session_id, holder))

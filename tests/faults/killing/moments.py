@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from types import MappingProxyType
@@ -144,10 +144,12 @@ class StoppingJournal(ForwardingJournal):
         super().__init__(inner)
         self._stop = stop
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         def watched(state: SessionState) -> Decided[_Value]:
             decided = decide(state)
             self._stop.committing(decided.events)
             return decided
 
-        return await super().commit(session_id, watched, lease=lease)
+        return await super().commit(session_id, watched, lease=lease, receipts=receipts)

@@ -4,6 +4,7 @@ import asyncio
 import random
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -41,11 +42,13 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 class AnswersFromWhatItSaw(ForwardingJournal):
     """Writes what is right, and answers what it would have been before others did what they did."""
 
-    async def commit(self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None) -> _Value:
+    async def commit(
+        self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
+    ) -> _Value:
         def twice(state: SessionState) -> Decided[_Value]:
             return Decided(decide(state).events, decide(self.inner.state(session_id)).value)
 
-        return await super().commit(session_id, twice, lease=lease)
+        return await super().commit(session_id, twice, lease=lease, receipts=receipts)
 
 
 class Racer:
