@@ -1,6 +1,6 @@
 """Run a seed again that found a fault: `python -m tests.faults.again LAYER PLACE SEED [TIMES]`.
 
-A layer is `kill`, `migration`, `server`, `power` or `race`, a place `sqlite` or `postgres`. Real processes are never stopped twice
+A layer is `kill`, `sessions`, `migration`, `server`, `power` or `race`, a place `sqlite` or `postgres`. Real processes are never stopped twice
 at exactly the same moment: what a seed has found once may take some times to be found again.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from tests.faults.killing import killer, migrating, serving
+from tests.faults.killing import keeping_hunt, killer, migrating, serving
 from tests.faults.power import test_power_loss as power
 from tests.faults.racing import race
 from tests.faults.shared_stores import PLACES
@@ -22,6 +22,7 @@ Play: TypeAlias = Callable[[str, int, Path], int]
 LAYERS: Final[Mapping[str, Play]] = MappingProxyType(
     {
         "kill": killer.play,
+        "sessions": keeping_hunt.play,
         "migration": migrating.play,
         "server": serving.play,
         "power": power.play,

@@ -212,6 +212,7 @@ class _ExpectedTables:
         if self._existence.follow(event):
             self._begun, self._begun_at = entry.sequence, entry.time
         if not self._existence.exists:
+            self._begun = self._begun_at = 0
             self._receipts = {}
         elif isinstance(event, Queued) and event.item.caller_id is not None:
             receipt = receipt_of(event.item)

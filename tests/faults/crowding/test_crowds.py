@@ -2,22 +2,23 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 import pytest
 
-from sideband.core.accept import Selector, clear
+from sideband.core.accept import expired
 from sideband.core.drain import drain
-from sideband.core.events import Deduped, Event, Injected, Queued
+from sideband.core.events import Deduped, Event, ExpiryReason, Injected, Queued
 from sideband.core.limits import Limits
 from sideband.core.seams import Mode, Seam
 from sideband.core.state import Decided, Decision, SessionState
-from sideband.core.trust import IN_PROCESS, Provenance, Trust
+from sideband.core.trust import Provenance, Trust
 from sideband.ports import Journal, Lease, Logged
 from tests.builders import a_draft
+from tests.decisions import deciding
 from tests.faults.journals import ForwardingJournal
 from tests.faults.replay import Tried
 from tests.faults.sizes import size
@@ -72,8 +73,13 @@ async def dawdle(rng: random.Random) -> None:
 
 async def next_turn(store: Journal) -> None:
     """End what was delivered, and deliver what waits."""
-    await store.commit("s", lambda state: clear(state, Selector(tag=TAG), IN_PROCESS))
+    await store.commit("s", deciding(_cleared))
     await store.commit("s", lambda state: drain(state, Seam.ITERATION_START))
+
+
+def _cleared(state: SessionState) -> Iterable[Event]:
+    """A clear would end what waits, too."""
+    return [expired(item, ExpiryReason.CLEARED, turn=state.live.turn) for item in state.live]
 
 
 # In order.

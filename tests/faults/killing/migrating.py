@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from sideband.core.state import Decided, SessionState
 from sideband.store.sqlite.schema import latest
 from tests.faults.killing.killer import Nursery, a_nursery
 from tests.faults.killing.moments import Moment
-from tests.faults.killing.old_stores import an_old_postgres_store, an_old_sqlite_store, past_events
+from tests.faults.killing.old_stores import EVENTS, an_old_postgres_store, an_old_sqlite_store, past_events
 from tests.faults.killing.process import Order
 from tests.faults.laws import journal_of
 from tests.faults.replay import replayable
@@ -49,8 +50,12 @@ class Forward:
                 kills = sum([await self._kill_one(place, rng) for _ in range(1 + number % 2)])
                 async with opened(place.address) as store:
                     assert await journal_of(store, "s") == past_events(), "what was there before is no longer there"
-                    # All tables are there.
+                    # All tables are there, and what they hold.
                     await store.release(await store.acquire("s", "me"))
+                    assert [entry.session_id for entry in await store.sessions()] == ["s"]
+                    ids = [f"r{n}" for n in range(EVENTS)]
+                    known = await store.commit("s", _receipts, receipts=ids)
+                    assert known == {name: f"print {n}" for n, name in enumerate(ids)}
         finally:
             place.remove()
         return kills
@@ -69,6 +74,10 @@ class Forward:
         if order.moment is Moment.ANYWHERE:
             self._opening *= MORE if killed else LESS
         return killed
+
+
+def _receipts(state: SessionState) -> Decided[dict[str, str | None]]:
+    return Decided((), {name: receipt and receipt.fingerprint for name, receipt in state.receipts.items()})
 
 
 def play(name: str, number: int, directory: Path) -> int:

@@ -10,11 +10,14 @@ from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
 from sideband.core.events import (
+    Begun,
     Checkpoint,
     Compacted,
+    Deleted,
     Event,
     InjectAccepted,
     Queued,
+    Recorded,
     RequestCommitted,
     ResultRecorded,
     TurnCommitted,
@@ -38,14 +41,24 @@ class Moment(StrEnum):
     TURN = "turn"
     RESULT = "result"
     COMPACTION = "compaction"
+    BEGIN = "begin"
+    RECORD = "record"
+    DELETE = "delete"
     ANSWER = "answer"
     RESULTS = "results"
     COMPACTOR = "compactor"
+    PRUNE = "prune"
     ANYWHERE = "anywhere"
 
 
-# A session lives through all of them, and more than once through what a request has to outlive.
-MOMENTS: Final = (*Moment, Moment.ANSWER, Moment.ANSWER)
+# A process that begins, changes and deletes sessions lives through these.
+OF_SESSIONS: Final = (Moment.BEGIN, Moment.RECORD, Moment.ACCEPT, Moment.DELETE, Moment.PRUNE, Moment.ANYWHERE)
+# A session lives through all the others, and more than once through what a request has to outlive.
+MOMENTS: Final = (
+    *(moment for moment in Moment if moment not in {Moment.BEGIN, Moment.RECORD, Moment.DELETE, Moment.PRUNE}),
+    Moment.ANSWER,
+    Moment.ANSWER,
+)
 
 # What a commit has to hold for the moment to have come.
 COMMITTING: Final[Mapping[Moment, type[Event] | tuple[type[Event], ...]]] = MappingProxyType(
@@ -56,6 +69,9 @@ COMMITTING: Final[Mapping[Moment, type[Event] | tuple[type[Event], ...]]] = Mapp
         Moment.TURN: TurnCommitted,
         Moment.RESULT: ResultRecorded,
         Moment.COMPACTION: Compacted,
+        Moment.BEGIN: Begun,
+        Moment.RECORD: Recorded,
+        Moment.DELETE: Deleted,
     }
 )
 NOW: Final = "now"
@@ -153,3 +169,7 @@ class StoppingJournal(ForwardingJournal):
             return decided
 
         return await super().commit(session_id, watched, lease=lease, receipts=receipts)
+
+    async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
+        await self._stop.at(Moment.PRUNE)
+        return await super().prune(session_id, keep_events=keep_events)

@@ -21,7 +21,15 @@ EVENTS: Final = 8
 
 def past_events() -> list[Event]:
     return [
-        Queued(item=QueuedReminder(reminder=a_reminder(f"r{n}"), mode=Mode.FINISH_STEP, provenance=IN_PROCESS))
+        Queued(
+            item=QueuedReminder(
+                reminder=a_reminder(f"r{n}"),
+                mode=Mode.FINISH_STEP,
+                provenance=IN_PROCESS,
+                caller_id=f"r{n}",
+                fingerprint=f"print {n}",
+            )
+        )
         for n in range(EVENTS)
     ]
 

@@ -10,6 +10,7 @@ from sideband.core.errors import SessionBusy
 from sideband.runtime.agents import agent_loop
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
+from tests.faults.killing.keeping import keep_sessions
 from tests.faults.killing.moments import HaltingDisk, HaltingWire, Moment, Stop, StoppingJournal
 from tests.faults.killing.old_stores import move_rows
 from tests.faults.scripted_agent import RehearsedModel, Talker, WatchedCompactor, WorkTool
@@ -24,7 +25,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is to do: `saying` are the numbers of what it says while it works; the `last` one ends the session.
 
     A `quiet` one says nothing before it has gone on with the request that was left open, if there is one. One that does
-    not `live` only opens the store. A `hasty` process acknowledges before the commit, or moves the rows of a store.
+    not `live` only opens the store. A `hasty` process acknowledges before the commit, or moves the rows of a store. One
+    that `keeps` sessions begins, changes and deletes one for each number, and runs none.
     """
 
     address: str
@@ -34,6 +36,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     operations: int = 0
     lives: bool = True
+    keeps: bool = False
     quiet: bool = False
     hasty: bool = False
     last: bool = False
@@ -66,8 +69,11 @@ async def _open(order: Order, halting: HaltingDisk | HaltingWire, *, vfs: str = 
         move_rows(order.address, vfs)
     async with opened(order.address, vfs=vfs) as journal:
         say("opened")
-        if order.lives:
-            await _live(await Store(StoppingJournal(journal, stop)).session(SESSION), order, stop)
+        store = Store(StoppingJournal(journal, stop))
+        if order.keeps:
+            await keep_sessions(store, say, order.saying)
+        elif order.lives:
+            await _live(await store.session(SESSION), order, stop)
 
 
 async def _live(session: Session, order: Order, stop: Stop) -> None:
