@@ -230,7 +230,10 @@ class _ExpectedTables:
                 else "it is in the list of sessions without an event"
             )
         elif from_start and (stored.begun, stored.begun_at) != (self._begun, self._begun_at):
-            yield f"the list of sessions says that it was begun at {stored.begun}, and its first row is {self._begun}"
+            yield (
+                f"the list of sessions says that it was begun with row {stored.begun} at {stored.begun_at} ms, "
+                f"and its first row is {self._begun} at {self._begun_at} ms"
+            )
         records = store.records(stored.session_id)
         mine = state.records if state.exists else {}
         expected = {name: KeptRecord(encode_value(value), indexed(value)) for name, value in mine.items()}

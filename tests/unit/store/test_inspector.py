@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from sideband.core.drain import drain
 from sideband.core.errors import StoreDamaged, StoreNewer, StoreRefused, StoreUnavailable
 from sideband.core.events import Event, Revoked
+from sideband.core.inbox import Receipt
 from sideband.core.seams import Seam
 from sideband.core.snapshot import encode
 from sideband.core.state import SessionState
+from sideband.core.turn import begin
 from sideband.inspect.sessions import inspect_store
-from sideband.store.codec import checksum, encode_event
+from sideband.store.codec import checksum, encode_event, encode_receipt, receipt_sum
 from sideband.store.inspector import (
     Inspector,
     KeptSnapshot,
@@ -252,6 +255,83 @@ def test_a_row_that_is_not_what_was_written_is_named(durable: Twin, spoil: Calla
     assert found.startswith(fault)
     with inspecting(durable) as store, pytest.raises(UnreadableSession, match="row 3"):
         restored(store, store.sessions()[0])
+
+
+async def fill_tables(twin: Twin) -> None:
+    """Two sessions with records and receipts."""
+    async with twin.open() as store:
+        for name in ("long", "short"):
+            await store.commit(name, partial(begin, attributes={"a": "x", "b": "y", "d": 5}))
+            for caller_id in ("r1", "r2"):
+                await Sender(store).send(a_draft(caller_id=caller_id), session_id=name)
+
+
+UNLISTED = {
+    SqliteTwin: "DELETE FROM session WHERE session_id = 'long'",
+    PostgresTwin: "UPDATE sideband.session SET begun = 0 WHERE session_id = 'long'",
+}
+
+
+@pytest.mark.parametrize(
+    ("statements", "fault"),
+    [
+        pytest.param(["UNLISTED"], "it is not in the list of sessions", id="not-listed"),
+        pytest.param(
+            ["UPDATE {store}session SET begun_at = 5 WHERE session_id = 'long'"],
+            "the list of sessions says that it was begun with row 1 at 5 ms, and its first row is 1 at ",
+            id="listed-with-another-time",
+        ),
+        pytest.param(
+            [
+                "DELETE FROM {store}record WHERE session_id = 'long' AND name = 'd'",
+                "UPDATE {store}record SET key = 'z' WHERE session_id = 'long' AND name = 'a'",
+                "INSERT INTO {store}record VALUES ('long', 'c', '1', NULL)",
+            ],
+            "its records are not what its journal says: 'a', 'c', 'd' differ",
+            id="other-records",
+        ),
+        pytest.param(
+            ["UPDATE {store}receipt SET checksum = 7 WHERE session_id = 'long' AND caller_id = 'r1'"],
+            "its receipt 'r1' was changed",
+            id="a-changed-receipt",
+        ),
+        pytest.param(
+            ["DELETE FROM {store}receipt WHERE session_id = 'long' AND caller_id = 'r1'"],
+            "its receipt 'r1' is missing",
+            id="no-receipt",
+        ),
+    ],
+)
+def test_rows_beside_the_journal_that_differ_from_it_are_named(
+    durable: Twin, statements: list[str], fault: str
+) -> None:
+    played(lambda: fill_tables(durable))
+    assert faults_of(durable) == []
+    for statement in statements:
+        change(durable, UNLISTED[type(durable)] if statement == "UNLISTED" else statement)
+    (found,) = faults_of(durable)
+    assert found.startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("caller_id", "fault"),
+    [("r1", "its receipt 'r1' is not what its journal says"), ("r3", "its receipt 'r3' is of no row of its journal")],
+    ids=["of-a-row", "of-no-row"],
+)
+def test_a_forged_receipt_is_named(durable: Twin, caller_id: str, fault: str) -> None:
+    played(lambda: fill_tables(durable))
+    body = encode_receipt(Receipt("me", "print", "id", 0, {}, {}))
+    change(durable, "DELETE FROM {store}receipt WHERE session_id = 'long' AND caller_id = %s", caller_id)
+    total = receipt_sum("long", caller_id, body)
+    change(durable, "INSERT INTO {store}receipt VALUES ('long', %s, %s, %s)", caller_id, total, body)
+    assert faults_of(durable) == [fault]
+
+
+def test_a_session_that_is_listed_without_an_event_is_named(durable: Twin) -> None:
+    played(lambda: fill_tables(durable))
+    played(lambda: prune(durable, "short", keep=0))
+    change(durable, "INSERT INTO {store}session (session_id, begun, begun_at) VALUES ('none', 99, 0)")
+    assert faults_of(durable, "none") == ["it is in the list of sessions without an event"]
 
 
 def test_a_snapshot_that_was_changed_is_named(durable: Twin) -> None:
