@@ -224,6 +224,7 @@ KINDS = UpdateKind
             KINDS.CHECKPOINT,
             {"turn": 4, "seam": Seam.PRE_TOOL_DISPATCH, "ids": ("r1",), "dispatch_skipped": True},
         ),
+        (Started(message_id="m"), RunUpdate, KINDS.RUN_STARTED, {"message_id": "m"}),
         (Started(), RunUpdate, KINDS.RUN_STARTED, {}),
         (Idled(status="completed"), RunUpdate, KINDS.RUN_IDLED, {"status": "completed"}),
         (Idled(), RunUpdate, KINDS.RUN_IDLED, {}),

@@ -312,7 +312,7 @@ class AgentRun(DrivenRun):
             return Following.NOTHING
         if self._meter.spent is not None:
             # Without work left the run is completed, although its budget is spent.
-            return Following.ITERATION if self.options.daemon or self._is_anything_queued() else Following.NOTHING
+            return Following.ITERATION if self.options.daemon or self._has_work_left() else Following.NOTHING
         if self._talk.state.running:
             return Following.ITERATION
         if self.options.begins is not Begins.ANY:
@@ -321,10 +321,11 @@ class AgentRun(DrivenRun):
             return Following.ITERATION
         return Following.WAIT if self.options.daemon and not self._stopped else Following.NOTHING
 
-    def _is_anything_queued(self) -> bool:
-        inbox, held = self._talk.state.inbox, self._talk.state.queue_held
-        modes = (Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP, *(() if held else (None,)))
-        return any(inbox.waiting(mode) for mode in modes)
+    def _has_work_left(self) -> bool:
+        """Whether the inbox has something that this run would take."""
+        goes_on = self.options.begins is Begins.ANY and not self._talk.state.queue_held
+        modes = (Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP, *((None,) if goes_on else ()))
+        return any(self._talk.state.inbox.waiting(mode) for mode in modes)
 
     async def _deliver_queued(self, *, even_held: bool = False, provided: str | None = None) -> bool:
         self._phase, prompt = Phase.BETWEEN, self.options.prompt

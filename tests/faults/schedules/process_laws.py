@@ -42,9 +42,7 @@ def a_prompt_is_started_at_most_once(world: TwoProcesses) -> Iterator[str]:
         if times > 1:
             yield f"{message_id} started {times} turns"
     ran = Counter(message_id for message_id, result in world.results if result.turns)
-    for message_id, times in ran.items():
-        if times > 1:
-            yield f"{times} runs answered {message_id}"
+    yield from (f"{times} runs answered {answered}" for answered, times in ran.items() if times > 1)
 
 
 def every_prompt_is_answered_or_taken_back(world: TwoProcesses) -> Iterator[str]:

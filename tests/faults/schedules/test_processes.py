@@ -1,7 +1,7 @@
 """Two processes with a runner each, under very many interleavings: no law is broken, and planted faults are found."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from unittest.mock import patch
@@ -110,7 +110,7 @@ class DrainsWhatWasCancelled(Conversation):
     """Drains a seam of a turn without looking whether the turn still runs."""
 
     async def drain(
-        self, seam: Seam, *, calls: "tuple[ToolCall, ...]" = (), closing: bool = False, starting: bool = False
+        self, seam: Seam, *, calls: Sequence[ToolCall] = (), closing: bool = False, starting: bool = False
     ) -> tuple[str, ...]:
         return await self.commit(lambda state: drain(state, seam, calls=calls, closing=closing, starting=starting))
 
@@ -129,8 +129,10 @@ PLANTED: Final[Mapping[str, PlantedFault]] = MappingProxyType(
         "no-second-look-after-the-release": PlantedFault(
             ProcessPlant(runner=LooksOnce), "prompts_without_a_runner", "error"
         ),
-        "no-retry-after-a-refusal": PlantedFault(ProcessPlant(runner=GivesUp), "a_process_dies", "error"),
-        "a-cancel-that-does-not-wake": PlantedFault(ProcessPlant(run=WatchesNothing), "cancelling_from_both", "error"),
+        "no-retry-after-a-refusal": PlantedFault(ProcessPlant(runner=GivesUp), "a_process_dies", "error: TimeoutError"),
+        "a-cancel-that-does-not-wake": PlantedFault(
+            ProcessPlant(run=WatchesNothing), "cancelling_from_both", "error: TimeoutError"
+        ),
         "a-second-cancelled": PlantedFault(
             ProcessPlant(talk=CancelsTwice), "cancelling_from_both", "a_cancel_ends_a_turn"
         ),
