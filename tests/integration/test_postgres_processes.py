@@ -82,7 +82,7 @@ def test_two_processes_that_want_one_session_run_it_in_turns(postgres: PostgresT
     async def story() -> None:
         async with postgres.open() as store:
             await all_of(postgres, "run", "ab", 10)
-            assert [type(entry.event) for entry in await told(store)] == [Started, Idled] * 20
+            assert tuple(type(entry.event) for entry in await told(store)) == (Started, Idled) * 20
 
     played(story)
 

@@ -77,8 +77,10 @@ def test_rows_that_are_gone_are_named(durable: Twin, capsys: Captured) -> None:
     assert problems(durable, capsys) == [
         "row 1 is missing from the journal, although nothing was pruned there",
         "rows 3 to 4 are missing from the journal, although nothing was pruned there",
-        "the list of sessions says that it was begun with row 1 at 1700000000000 ms, "
-        "and its first row is 2 at 1700000000000 ms (session 's')",
+        (
+            "the list of sessions says that it was begun with row 1 at 1700000000000 ms, "
+            "and its first row is 2 at 1700000000000 ms (session 's')"
+        ),
     ]
 
 

@@ -38,8 +38,8 @@ class Deciding:
         return (Idled(),) if state.running else (Started(),)
 
 
-async def kinds(store: Journal) -> list[type[Event]]:
-    return [type(entry.event) for entry in await told(store)]
+async def kinds(store: Journal) -> tuple[type[Event], ...]:
+    return tuple(type(entry.event) for entry in await told(store))
 
 
 # Commits.
@@ -64,7 +64,7 @@ def test_a_connection_lost_during_a_commit(postgres: PostgresTwin, loss: Loss, a
             assert await last_of(store) == 2
             assert not store.state("s").running
             assert await written_at(store, "s", deciding(decide)) == 3
-            assert await kinds(store) == [Started, Idled, Started]
+            assert await kinds(store) == (Started, Idled, Started)
 
     played(story)
     assert decide.asked == asked + 1
@@ -119,7 +119,7 @@ def test_where_the_server_cannot_be_asked_in_time_the_outcome_is_called_unknown(
                 await store.commit("s", a_start)
             proxy.is_down = False
             assert await store.commit("s", deciding(Deciding())) == (Idled(),), "it was made"
-            assert await kinds(store) == [Started, Idled]
+            assert await kinds(store) == (Started, Idled)
 
     played(story)
 
@@ -135,7 +135,7 @@ def test_while_the_server_cannot_be_reached_nothing_is_accepted(postgres: Postgr
             assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 4
             proxy.is_down = False
             assert await written_at(store, "s", saying(Idled())) == 2
-            assert await kinds(store) == [Started, Idled]
+            assert await kinds(store) == (Started, Idled)
 
     played(story)
 
@@ -150,7 +150,7 @@ def test_what_waits_for_the_server_is_committed_in_the_order_it_was_asked_for(po
             await asyncio.sleep(0)
             proxy.is_down = False
             answers = await asyncio.gather(*waiting)
-            assert await kinds(store) == [Started, Idled, Started, Idled, Started]
+            assert await kinds(store) == (Started, Idled, Started, Idled, Started)
             return answers
 
     assert played(story) == [(Idled(),), (Started(),), (Idled(),), (Started(),)]
@@ -168,7 +168,7 @@ def test_a_connection_lost_between_deciding_and_writing_costs_nothing_but_anothe
     async def story() -> None:
         async with postgres.open() as store:
             assert await written_at(store, "s", deciding(decide)) == 1
-            assert await kinds(store) == [Started]
+            assert await kinds(store) == (Started,)
 
     played(story)
     assert asked == [False, False]
@@ -183,7 +183,7 @@ def test_a_process_whose_rows_were_taken_away_while_it_was_silent_introduces_its
             postgres.execute("DELETE FROM sideband.writer")
             postgres.execute("DELETE FROM sideband.session")
             assert await written_at(store, "s", deciding(Deciding())) == 2
-            assert await kinds(store) == [Started, Idled]
+            assert await kinds(store) == (Started, Idled)
 
     played(story)
 

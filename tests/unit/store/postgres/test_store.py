@@ -60,7 +60,7 @@ def test_events_of_others_before_the_answer_to_a_commit_are_shown_after_it(
                 await woken.wait()
             proxy.is_down = False
             await asked
-            assert [type(entry.event) for entry in await told(store)] == [Started, Idled]
+            assert tuple(type(entry.event) for entry in await told(store)) == (Started, Idled)
             assert not store.state("s").running
 
     played(story)
