@@ -208,11 +208,11 @@ class Runner:
         self.run = run
         try:
             result = await run.finish()
+            if result.error is not None and run.prompt_id is not None:
+                self._keep_error(run.prompt_id, result.error)
         finally:
             self.run = None
             await run.aclose()
-        if result.error is not None and run.prompt_id is not None:
-            self._keep_error(run.prompt_id, result.error)
         await self._tell(run.prompt_id, result)
 
     async def _begin(self) -> AgentRun | None:
