@@ -377,10 +377,14 @@ def _dropped(item: InboxItem, reason: DropReason) -> Event:
 
 
 def begin(state: SessionState, *, attributes: Mapping[str, Any], messages: tuple[Message, ...] = ()) -> Decided[bool]:
-    """Begin a session with these records and messages; return False if it exists already."""
+    """Begin a session with these records, without those that are None, and these messages.
+
+    Return False if it exists already.
+    """
     if state.exists:
         return Decided((), value=False)
-    return Decided((Begun(attributes=dict(attributes), messages=messages),), value=True)
+    present = {name: value for name, value in attributes.items() if value is not None}
+    return Decided((Begun(attributes=present, messages=messages),), value=True)
 
 
 def delete(state: SessionState) -> Decided[bool]:

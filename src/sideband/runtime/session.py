@@ -28,6 +28,7 @@ from sideband.loop.hooks import HookRunner
 from sideband.loop.lease import HeldLease, acquire_lease
 from sideband.ports import Journal
 from sideband.runtime.producer import Intake, Producer
+from sideband.runtime.records import read_records
 from sideband.runtime.registries import HOOKS
 from sideband.runtime.system import SystemClock
 from sideband.runtime.transcripts import ReminderOptions
@@ -166,7 +167,7 @@ class Session:
         The store lists them with the session and finds sessions by them. `agent` and `task_id` appear in published
         events, and a session with `owner` is unknown to every peer of another name.
         """
-        kept = storable_records(records)
+        kept = read_records(records, field="records")
         await self.talk.write(lambda state: turn.record(state, kept))
 
     async def cancel(self, message_id: str | None = None) -> bool:
@@ -242,23 +243,6 @@ def _read_level(trust: object) -> Trust:
     if not isinstance(trust, str) or trust not in levels:
         raise InvalidOption(f"trust must be 'peer' or 'server', not {shown(trust)}", field="trust", value=trust)
     return levels[trust]
-
-
-def storable_records(records: Mapping[str, object]) -> dict[str, Any]:
-    """Copies of named records, as the journal returns them; a value that is not JSON is refused."""
-    kept: dict[str, Any] = {}
-    for name, value in records.items():
-        if not str(name).strip():
-            raise InvalidOption("the name of a record must not be blank", field="name", value=name)
-        try:
-            kept[str(name)] = msgspec.json.decode(msgspec.json.encode(value))
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise InvalidOption(
-                f"the record {shown(name)} must be a value that can be written as JSON: {error}",
-                field="value",
-                value=value,
-            ) from None
-    return kept
 
 
 def _transcript(state: SessionState) -> Transcript:

@@ -6,19 +6,18 @@ from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
-import msgspec
-
 from sideband.core import turn
-from sideband.core.errors import InvalidOption, NotStorable, SessionBusy, StoreClosed, StoreRefused, shown
+from sideband.core.errors import InvalidOption, SessionBusy, StoreClosed, StoreRefused, shown
 from sideband.core.limits import DEFAULT_LIMITS, Bound, Limits
 from sideband.core.messages import Message
 from sideband.core.state import Decided, SessionState
 from sideband.ports import NO_RECORDS, Clock, Journal, SessionEntry
 from sideband.runtime.producer import Intake
+from sideband.runtime.records import check_lookup, read_message, read_records
 from sideband.runtime.session import Session
 from sideband.runtime.system import SystemClock, new_id
 from sideband.store.cache import AT_HAND, SessionCache
-from sideband.store.codec import check_name, check_record_name
+from sideband.store.codec import check_name
 from sideband.store.memory import MemoryStore
 
 
@@ -160,7 +159,9 @@ class Store:
         The session is durable and listed when this returns. A record with the value None is left out, and a message
         without an `id` gets one.
         """
-        begun = partial(turn.begin, attributes=_read_attributes(attributes), messages=self._read_messages(messages))
+        begun = partial(
+            turn.begin, attributes=read_records(attributes, field="attributes"), messages=self._read_messages(messages)
+        )
         session = await self._hold(session_id or self.new_id())
         if not await session.talk.write(begun):
             raise InvalidOption(
@@ -184,7 +185,7 @@ class Store:
         With `records`, only sessions that have all these named records with these values. `before` is `next_before` of
         the page before (None: the first page), and `limit` the number of sessions on a page.
         """
-        _check_records(records)
+        check_lookup(records)
         Bound(1, optional=True).check("before", before)
         Bound(1).check("limit", limit)
         journal = await self._opened()
@@ -226,7 +227,7 @@ class Store:
             raise InvalidOption(
                 f"messages must be a list of messages, not {shown(messages)}", field="messages", value=messages
             )
-        read = [_read_message(place, message) for place, message in enumerate(messages)]
+        read = [read_message(place, message) for place, message in enumerate(messages)]
         return tuple(message if "id" in message else {**message, "id": self.new_id()} for message in read)
 
     async def _opened(self) -> Journal:
@@ -247,63 +248,6 @@ def _delete(session_id: str, state: SessionState) -> Decided[bool]:
 
 
 # Values that the caller chooses: refused before anything is committed, with the name of what is wrong.
-
-
-def _as_json(value: object, what: str, field: str) -> Any:  # noqa: ANN401 - JSON
-    """The value as the journal returns it."""
-    try:
-        return msgspec.json.decode(msgspec.json.encode(value))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidOption(f"{what} cannot be written as JSON: {error}", field=field, value=value) from None
-
-
-def _read_attributes(attributes: object) -> dict[str, Any]:
-    if not isinstance(attributes, Mapping):
-        raise InvalidOption(
-            f"attributes must be a mapping of names to values, not {shown(attributes)}",
-            field="attributes",
-            value=attributes,
-        )
-    for name in attributes:
-        _check_record_name(name, "attributes")
-    read = {name: _as_json(value, f"the attribute {shown(name)}", "attributes") for name, value in attributes.items()}
-    return {name: value for name, value in read.items() if value is not None}
-
-
-def _check_record_name(name: object, field: str) -> None:
-    try:
-        check_record_name(name)
-    except NotStorable as error:
-        raise InvalidOption(str(error), field=field, value=name) from None
-
-
-def _check_records(records: object) -> None:
-    if not isinstance(records, Mapping):
-        raise InvalidOption(
-            f"records must be a mapping of names to strings, not {shown(records)}", field="records", value=records
-        )
-    for name, value in records.items():
-        _check_record_name(name, "records")
-        if not isinstance(value, str):
-            raise InvalidOption(
-                f"sessions are looked up by strings; the record {shown(name)} cannot be {shown(value)}",
-                field="records",
-                value=value,
-            )
-
-
-def _read_message(place: int, message: object) -> Message:
-    what = f"message {place}"
-    read = _as_json(message, what, "messages")
-    if not isinstance(read, dict) or not isinstance(read.get("role"), str) or "content" not in read:
-        raise InvalidOption(
-            f"{what} must be an object with 'role' and 'content', not {shown(message)}", field="messages", value=message
-        )
-    if not isinstance(read.get("id", ""), str):
-        raise InvalidOption(
-            f"the id of {what} must be a string, not {shown(read['id'])}", field="messages", value=message
-        )
-    return read
 
 
 def open_store(url: str = "memory:", *, limits: Limits = DEFAULT_LIMITS, **options: Unpack[StoreOptions]) -> Store:

@@ -1,0 +1,66 @@
+"""The named records and the messages that a program gives to a session, checked before they are committed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sideband.core.errors import InvalidOption, NotStorable, shown
+from sideband.core.messages import Message
+from sideband.store.codec import check_record_name
+
+
+def read_records(records: object, *, field: str) -> dict[str, Any]:
+    """Named records as the journal returns them; `field` names the parameter that they were given in."""
+    if not isinstance(records, Mapping):
+        raise InvalidOption(
+            f"{field} must be a mapping of names to values, not {shown(records)}", field=field, value=records
+        )
+    for name in records:
+        _check_name(name, field)
+    return {name: _as_json(value, f"the record {shown(name)}", field) for name, value in records.items()}
+
+
+def check_lookup(records: object) -> None:
+    """Refuse records by which no session can be looked up."""
+    if not isinstance(records, Mapping):
+        raise InvalidOption(
+            f"records must be a mapping of names to strings, not {shown(records)}", field="records", value=records
+        )
+    for name, value in records.items():
+        _check_name(name, "records")
+        if not isinstance(value, str):
+            raise InvalidOption(
+                f"sessions are looked up by strings; the record {shown(name)} cannot be {shown(value)}",
+                field="records",
+                value=value,
+            )
+
+
+def read_message(place: int, message: object) -> Message:
+    """A message of a conversation as the journal returns it; `place` is its position in the list."""
+    what = f"message {place}"
+    read = _as_json(message, what, "messages")
+    if not isinstance(read, dict) or not isinstance(read.get("role"), str) or "content" not in read:
+        raise InvalidOption(
+            f"{what} must be an object with 'role' and 'content', not {shown(message)}", field="messages", value=message
+        )
+    if not isinstance(read.get("id", ""), str):
+        raise InvalidOption(
+            f"the id of {what} must be a string, not {shown(read['id'])}", field="messages", value=message
+        )
+    return read
+
+
+def _check_name(name: object, field: str) -> None:
+    try:
+        check_record_name(name)
+    except NotStorable as error:
+        raise InvalidOption(str(error), field=field, value=name) from None
+
+
+def _as_json(value: object, what: str, field: str) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidOption(f"{what} cannot be written as JSON: {error}", field=field, value=value) from None
