@@ -198,7 +198,9 @@ def _compact(state: SessionState, event: Compacted) -> None:
 
 
 def _begin(state: SessionState, event: Begun) -> None:
-    state.exists, state.deleted = True, False
+    # Events that a process wrote after the session was deleted belong to the old session.
+    _empty(state)
+    state.exists = True
     state.records = dict(event.attributes)
     state.messages = list(event.messages)
 
@@ -265,8 +267,13 @@ def _close(state: SessionState, event: Closed) -> None:
 
 
 def _delete(state: SessionState, _event: Deleted) -> None:
+    _empty(state)
+    state.deleted = True
+
+
+def _empty(state: SessionState) -> None:
     empty = SessionState()
-    empty.attended, empty.receipts, empty.deleted = state.attended, state.receipts, True
+    empty.attended, empty.receipts = state.attended, state.receipts
     vars(state).update(vars(empty))
 
 

@@ -353,8 +353,8 @@ def finish_call(state: SessionState, *, status: str) -> Decided[None]:
 
 
 def close(state: SessionState, *, reason: DropReason = DropReason.SESSION_CLOSED) -> Decided[None]:
-    """End the session and everything it still has; a second close changes nothing."""
-    if state.closed:
+    """End the session and everything it still has. Nothing changes if it is closed or was deleted."""
+    if state.closed or state.deleted:
         return Decided((), None)
     return Decided((*_voided(state), *_emptied(state, reason), Closed(reason=reason)), None)
 
