@@ -396,7 +396,7 @@ def test_withdrawing_recording_and_leaving_out_are_seen() -> None:
 
 @pytest.mark.requirement("events:kind:prefix", "events:inject:kinds")
 @pytest.mark.parametrize("event", PUBLISHED, ids=name_of)
-def test_a_kind_is_the_name_of_the_event_behind_its_prefix(event: Event) -> None:
+def test_a_kind_is_its_prefix_and_the_name_of_the_event(event: Event) -> None:
     published = publish(event, Correlation())
     assert published is not None
     words = re.findall("[A-Z][a-z]+", name_of(event))

@@ -294,6 +294,9 @@ def check_capacity(
     # A newer version may have another mode and then another quota.
     leaving = [old for old in displaced if quota_of(old) is quota]
     pending = state.inbox.count_in(quota) - len(leaving) + live
+    if pending >= most and item.provenance.trust > Trust.CONTROLLER:
+        # How many of them are live or queued is not for this sender: most are not its own.
+        raise TooManyPending(most, most, scope="session", remedy=_REMEDIES[quota])
     if pending >= most:
         raise TooManyPending(pending, most, scope="session", remedy=_remedy(quota, pending, live))
     share = limits.pending_per_source.get(item.provenance.trust)

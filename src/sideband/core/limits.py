@@ -155,11 +155,15 @@ class Bucket(NamedTuple):
     at: float
 
 
+def _full(rate: Rate, *, now: float) -> Bucket:
+    return Bucket(float(min(rate.burst, _LARGEST_BURST)), now)
+
+
 def take(bucket: Bucket | None, rate: Rate, *, now: float) -> Bucket:
     """Take one token, or raise `RateLimited`; None is a new sender, which starts with a full burst."""
-    burst = float(min(rate.burst, _LARGEST_BURST))
-    bucket = bucket or Bucket(burst, now)
-    tokens = min(burst, bucket.tokens + max(0.0, now - bucket.at) * rate.per_second)
+    full = _full(rate, now=now)
+    bucket = bucket or full
+    tokens = min(full.tokens, bucket.tokens + max(0.0, now - bucket.at) * rate.per_second)
     # A sender that waited for `retry_after_ms` must be admitted in spite of rounding errors.
     if tokens < 1 - _ROUNDING_ERROR:
         raise RateLimited(retry_after_ms=int((1 - tokens) / rate.per_second * 1000) + 1)
@@ -190,7 +194,7 @@ class Throttle:
         if rate is None:
             return None
         key = provenance.sender, session_id
-        bucket = self._buckets.pop(key, None) or Bucket(float(rate.burst), now)
+        bucket = self._buckets.pop(key, None) or _full(rate, now=now)
         refusal = None
         try:
             bucket = take(bucket, rate, now=now)

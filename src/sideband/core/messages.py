@@ -92,7 +92,7 @@ def read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
     if not any(_has_content(block) for block in blocks):
         raise InvalidOption("content is blank: a message needs text, or a block of another type", field="content")
     # The encoder writes null for NaN and infinity.
-    if b"null" in raw and (wrong := next(_non_finite(content), None)) is not None:
+    if b"null" in raw and (wrong := next(non_finite(content), None)) is not None:
         raise InvalidOption(
             f"content must be blocks that can be written as JSON, which has no {wrong}", field="content"
         )
@@ -106,17 +106,17 @@ def _has_content(block: Mapping[str, Any]) -> bool:
     return bool(block.get("text", "").strip())
 
 
-def _non_finite(value: object) -> Iterator[float]:
+def non_finite(value: object) -> Iterator[float]:
     """Every NaN and infinity in a value."""
     if isinstance(value, float):
         if not isfinite(value):
             yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _non_finite(inner)
+            yield from non_finite(inner)
     elif isinstance(value, list | tuple | set | frozenset):
         for inner in value:
-            yield from _non_finite(inner)
+            yield from non_finite(inner)
 
 
 def text_of(message: Mapping[str, Any]) -> str:

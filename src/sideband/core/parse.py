@@ -14,6 +14,7 @@ import msgspec
 
 from sideband.core.errors import InvalidOption, InvalidReminder, UnknownOption, UnknownPropagate, UnsupportedMode, shown
 from sideband.core.limits import DEFAULT_LIMITS, Limits
+from sideband.core.messages import non_finite
 from sideband.core.reminder import MAX_TTL_TURNS, Draft, Propagate, Reminder, ReminderId, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.surfaces import CLAIMS, RULES, Case, Rules, Surface, spelled
@@ -225,13 +226,16 @@ def _meta(value: object, name: str, rules: Rules, limits: Limits) -> Mapping[str
         raise rules.invalid(f"{name} is nested more than {limits.meta_depth} levels deep", field=name, value=value)
     try:
         # Deterministic order fails for keys that cannot be sorted, as the fingerprint of the request would later.
-        size = len(msgspec.json.encode(value, order="deterministic"))
+        raw = msgspec.json.encode(value, order="deterministic")
     except (TypeError, ValueError, OverflowError) as error:
         raise rules.invalid(f"{name} cannot be written as JSON: {error}", field=name, value=value) from None
-    if size > limits.meta_bytes:
+    if len(raw) > limits.meta_bytes:
         raise rules.invalid(
-            f"{name} has {size:,} bytes, at most {limits.meta_bytes:,} are accepted", field=name, value=value
+            f"{name} has {len(raw):,} bytes, at most {limits.meta_bytes:,} are accepted", field=name, value=value
         )
+    # The encoder writes null for NaN and infinity.
+    if b"null" in raw and (wrong := next(non_finite(value), None)) is not None:
+        raise rules.invalid(f"{name} cannot be written as JSON, which has no {wrong}", field=name, value=value)
     return value
 
 
@@ -243,6 +247,13 @@ def read_body(value: object, surface: Surface, *, limits: Limits = DEFAULT_LIMIT
 def read_meta(value: object, surface: Surface, *, limits: Limits = DEFAULT_LIMITS) -> Mapping[str, object]:
     """The `_meta` object of a request by the rules of `surface`."""
     return _meta(value, "_meta", RULES[surface], limits)
+
+
+def read_item_id(value: object, name: str) -> str:
+    """The id of a reminder, a message or a session that a request names."""
+    if not isinstance(value, str):
+        raise InvalidOption(f"{name} must be a string, not {shown(value)}", field=name, value=value)
+    return value
 
 
 def depth(value: object, *, limit: int) -> int:

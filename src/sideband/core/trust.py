@@ -203,6 +203,18 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.principal, str):
+            raise InvalidOption(
+                f"principal must be the name of a peer or a server, not {shown(self.principal)}",
+                field="principal",
+                value=self.principal,
+            )
+        if self.until is not None and (type(self.until) is not int or abs(self.until) >= 2**63):
+            raise InvalidOption(
+                f"until must be milliseconds since the epoch or None, not {shown(self.until)}",
+                field="until",
+                value=self.until,
+            )
         if self.field not in tuple(GrantField):
             fields = ", ".join(repr(field.value) for field in GrantField)
             raise InvalidOption(

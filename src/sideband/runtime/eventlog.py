@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import suppress
 from contextvars import Token
 from threading import Lock
 from types import TracebackType
@@ -13,6 +14,7 @@ from sideband.core.events import Event
 from sideband.core.topic import Correlation, TopicRecord, correlated, publish
 from sideband.loop.conversation import OBSERVER, Observer
 from sideband.runtime.system import moment, now_ms
+from sideband.runtime.updates import check_cursor
 
 
 class _Subscriber(NamedTuple):
@@ -55,10 +57,12 @@ class EventLog:
 
     def records(self, *, kind_prefix: str = "", after: int = 0) -> tuple[TopicRecord, ...]:
         """The records after a sequence number whose kind begins with `kind_prefix`."""
+        check_cursor(after, kind_prefix)
         return tuple(record for record in self._records[after:] if record.kind.startswith(kind_prefix))
 
     async def subscribe(self, *, kind_prefix: str = "", after: int = 0) -> AsyncGenerator[TopicRecord, None]:
         """The records after a sequence number whose kind begins with `kind_prefix`, past and future."""
+        check_cursor(after, kind_prefix)
         subscriber = _Subscriber(asyncio.get_running_loop(), asyncio.Event())
         self._subscribers[subscriber] = None
         try:
@@ -84,7 +88,9 @@ class EventLog:
                 if record is not None:
                     self._records.append(record)
         for subscriber in tuple(self._subscribers):
-            subscriber.loop.call_soon_threadsafe(subscriber.wake.set)
+            # A loop that was closed before its subscriber ended must not make the reported function fail.
+            with suppress(RuntimeError):
+                subscriber.loop.call_soon_threadsafe(subscriber.wake.set)
 
     def _filled(self, correlation: Correlation) -> Correlation:
         known = msgspec.structs.asdict(correlation).items()

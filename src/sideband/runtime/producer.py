@@ -8,6 +8,7 @@ refusal is a value of the decision and is raised after the commit.
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, copy_context
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,17 +19,20 @@ from sideband.core.accept import Accepted, RevokeStatus, Selector, check_body_si
 from sideband.core.errors import (
     BodyTooLarge,
     IdempotencyConflict,
+    InvalidOption,
     NotInjectable,
     NotPermitted,
     RateLimited,
     ReminderError,
     StoreError,
     TooManyPending,
+    UnknownSession,
+    shown,
 )
 from sideband.core.events import Dropped, DropReason
 from sideband.core.limits import Limits, Throttle
 from sideband.core.messages import as_blocks, read_content
-from sideband.core.parse import parse, parse_json, read_body, read_inject_mode, read_meta
+from sideband.core.parse import parse, parse_json, read_body, read_inject_mode, read_item_id, read_meta
 from sideband.core.reminder import Draft, Source, in_name_of
 from sideband.core.state import Decided, Decision, Pending, SessionState, ValueT, Waiting, pending, waiting
 from sideband.core.surfaces import RULES, Surface
@@ -62,11 +66,15 @@ _REASONS: Final[Mapping[type[ReminderError], DropReason]] = MappingProxyType(
 
 
 class _Refusals(NamedTuple):
-    """The refusals of one sender in one session that are not recorded yet."""
+    """The refusals of one sender in one session that are not recorded yet.
+
+    `context` is that of the task that was refused last: its event log gets the record.
+    """
 
     talk: "Conversation"
     provenance: Provenance
     times: int
+    context: Context
 
 
 class Intake:
@@ -85,7 +93,8 @@ class Intake:
         """Count a refusal, to be recorded within `RECORD_SECONDS`."""
         key = talk.session_id, provenance.sender, reason
         earlier = self._refused.get(key)
-        self._refused[key] = _Refusals(talk, provenance, 1 if earlier is None else earlier.times + 1)
+        times = 1 if earlier is None else earlier.times + 1
+        self._refused[key] = _Refusals(talk, provenance, times, copy_context())
         if self._recording is None:
             self._recording = asyncio.create_task(self._record(), name="sideband-refusals")
 
@@ -95,22 +104,25 @@ class Intake:
             self._recording.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._recording
-            self._recording = None
         await self.write()
 
     async def _record(self) -> None:
-        while self._refused:
-            await self.clock.sleep(RECORD_SECONDS)
-            await self.write()
-        self._recording = None
+        try:
+            while self._refused:
+                await self.clock.sleep(RECORD_SECONDS)
+                await self.write()
+        finally:
+            self._recording = None
 
     async def write(self) -> None:
         """Record what was refused since the last time."""
-        refused, self._refused = self._refused, {}
-        for (_, _, reason), entry in refused.items():
-            # A store that fails now has other commits to report it; the count is only a notice.
-            with contextlib.suppress(StoreError):
-                await entry.talk.write(_dropped(entry, reason))
+        for key in tuple(self._refused):
+            # Removed one by one, so that those left are recorded later if this is cancelled.
+            entry = self._refused.pop(key, None)
+            if entry is not None:
+                # A store that fails now has other commits to report it; the count is only a notice.
+                with contextlib.suppress(StoreError):
+                    await entry.context.run(entry.talk.write, _dropped(entry, key[2]))
 
 
 def _dropped(entry: _Refusals, reason: DropReason) -> Decision[None]:
@@ -141,7 +153,7 @@ class Producer:
     `provenance` says who the sender is and how far it is trusted; it comes from the connection, never from a payload.
     `surface` says how payloads are read. `source` is the kind of producer in the record of a reminder. `policy` lifts
     the trust ceilings if it is `seed`. What a method has accepted or changed is durable when it returns; a refused
-    request raises `ReminderError` and has changed nothing.
+    request raises `ReminderError` and has changed nothing. Only requests over the rate are recorded, with their count.
     """
 
     def __init__(
@@ -193,8 +205,8 @@ class Producer:
         """Accept a reminder from a sender that reads no reply; a refusal is counted and recorded, and returns None."""
         try:
             return await self.remind(payload)
-        except RateLimited:
-            # Counted where it was refused.
+        except (RateLimited, UnknownSession):
+            # The first is counted where it was refused; nothing is recorded in a session that is unknown to the sender.
             return None
         except ReminderError as error:
             self.count_refusal(_REASONS.get(type(error), DropReason.INVALID))
@@ -202,6 +214,8 @@ class Producer:
 
     def count_refusal(self, reason: DropReason) -> None:
         """Record that something of this sender was refused before it was read, for example for want of a capability."""
+        if not isinstance(reason, DropReason):
+            raise InvalidOption(f"reason must be a DropReason, not {shown(reason)}", field="reason", value=reason)
         self._intake.count(self._talk, self.provenance, reason)
 
     def _parse(self, payload: Mapping[str, object] | bytes | str) -> Draft:
@@ -249,26 +263,31 @@ class Producer:
 
     async def revoke(self, item_id: str) -> RevokeStatus:
         """Withdraw a queued reminder or message; `AlreadyDelivered` if it was drained."""
-        return await self._decide(lambda state: accept.revoke(state, item_id, self.provenance))
+        wanted = read_item_id(item_id, "item_id")
+        return await self._decide(lambda state: accept.revoke(state, wanted, self.provenance))
 
     async def revoke_reminder(self, reminder_id: str) -> RevokeStatus:
         """Withdraw a queued reminder; `AlreadyDelivered` if it was drained."""
-        return await self._decide(lambda state: accept.revoke_reminder(state, reminder_id, self.provenance))
+        wanted = read_item_id(reminder_id, "reminder_id")
+        return await self._decide(lambda state: accept.revoke_reminder(state, wanted, self.provenance))
 
     async def revoke_message(self, message_id: str) -> RevokeStatus:
         """Withdraw a queued message; `AlreadyDelivered` if it was drained."""
-        return await self._decide(lambda state: accept.revoke_message(state, message_id, self.provenance))
+        wanted = read_item_id(message_id, "message_id")
+        return await self._decide(lambda state: accept.revoke_message(state, wanted, self.provenance))
 
     async def replace_reminder(self, reminder_id: str, body: str) -> None:
         """Replace the body of a queued reminder; its id, mode and position stay."""
+        wanted = read_item_id(reminder_id, "reminder_id")
         text = read_body(body, self._surface, limits=self._limits)
         check_body_size(text, self.provenance.trust, self._limits)
-        await self._decide(lambda state: accept.replace_reminder(state, reminder_id, text, self.provenance))
+        await self._decide(lambda state: accept.replace_reminder(state, wanted, text, self.provenance))
 
     async def replace_message(self, message_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
         """Replace the content of a queued message; its id, mode and position stay."""
+        wanted = read_item_id(message_id, "message_id")
         blocks = read_content(as_blocks(content), self._limits)
-        await self._decide(lambda state: accept.replace_message(state, message_id, blocks, self.provenance))
+        await self._decide(lambda state: accept.replace_message(state, wanted, blocks, self.provenance))
 
     async def clear(self, *, id: str | None = None, tag: str | None = None, dedupe_key: str | None = None) -> int:
         """End every queued and live reminder that matches all given selectors; return how many.

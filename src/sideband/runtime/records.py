@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from sideband.core.errors import InvalidOption, NotStorable, shown
-from sideband.core.messages import Message
+from sideband.core.messages import Message, non_finite
 from sideband.store.codec import check_record_name
 
 
@@ -61,6 +61,12 @@ def _check_name(name: object, field: str) -> None:
 
 def _as_json(value: object, what: str, field: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
-        return msgspec.json.decode(msgspec.json.encode(value))
+        raw = msgspec.json.encode(value)
+        read = msgspec.json.decode(raw)
+        # The encoder writes null for NaN and infinity, and null would remove a record.
+        wrong = next(non_finite(value), None) if b"null" in raw else None
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidOption(f"{what} cannot be written as JSON: {error}", field=field, value=value) from None
+    if wrong is not None:
+        raise InvalidOption(f"{what} cannot be written as JSON, which has no {wrong}", field=field, value=value)
+    return read

@@ -14,6 +14,7 @@ from sideband.core.accept import Accepted, RevokeStatus
 from sideband.core.errors import InvalidOption, SessionBusy, shown
 from sideband.core.hookevents import SessionEvent
 from sideband.core.limits import Limits
+from sideband.core.parse import read_item_id
 from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode
 from sideband.core.state import Pending, SessionState, Waiting
@@ -177,6 +178,8 @@ class Session:
         a turn later. The turn is over when this returns. Its run ends soon after; a run of this handle that no task is
         driving is over when this returns.
         """
+        if message_id is not None:
+            message_id = read_item_id(message_id, "message_id")
         run = None if self.run is None or self.run.over else self.run
         results = {} if run is None else run.unfinished_results()
         prompt = None if run is None else run.prompt_id

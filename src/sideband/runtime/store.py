@@ -7,9 +7,10 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
 from sideband.core import turn
-from sideband.core.errors import InvalidOption, SessionBusy, StoreClosed, StoreRefused, shown
+from sideband.core.errors import InvalidOption, NotStorable, SessionBusy, StoreClosed, StoreRefused, shown
 from sideband.core.limits import DEFAULT_LIMITS, Bound, Limits
 from sideband.core.messages import Message
+from sideband.core.parse import read_item_id
 from sideband.core.state import Decided, SessionState
 from sideband.ports import NO_RECORDS, Clock, Journal, SessionEntry
 from sideband.runtime.producer import Intake
@@ -68,6 +69,8 @@ def read_options(options: StoreOptions) -> Mapping[str, Any]:
 
 
 Opening: TypeAlias = Callable[[], Coroutine[Any, Any, Journal]]
+
+_LARGEST: Final = 2**62
 
 NEEDS_PSYCOPG: Final = "a PostgreSQL store needs psycopg, which is not installed: pip install 'sideband[postgres]'"
 
@@ -172,9 +175,10 @@ class Store:
         return session
 
     async def find(self, session_id: str) -> Session | None:
-        """The session with this name; None if there is none. This creates nothing."""
-        check_name(session_id)
+        """The session with this name; None if there is none, or if none can have this name. This creates nothing."""
         journal = await self._opened()
+        if not _is_name(session_id):
+            return None
         return None if await journal.entry(session_id) is None else await self._hold(session_id)
 
     async def sessions(
@@ -189,6 +193,8 @@ class Store:
         Bound(1, optional=True).check("before", before)
         Bound(1).check("limit", limit)
         journal = await self._opened()
+        # No store has as many sessions, and a database cannot read larger numbers.
+        limit, before = min(limit, _LARGEST), before and min(before, _LARGEST)
         # One more than the page has, to know whether there is a next page.
         found = await journal.sessions(records=records, before=before, limit=limit + 1)
         page = tuple(found[:limit])
@@ -199,12 +205,12 @@ class Store:
 
         `SessionBusy` if a process runs the session.
         """
-        check_name(session_id)
-        journal = await self._opened()
+        if not _is_name(session_id):
+            return False
         session = await self.find(session_id)
         was_there = session is not None and await session.talk.write(partial(_delete, session_id))
         # Even if it was deleted before, because the process that did so may have died before it pruned the journal.
-        await journal.prune(session_id)
+        await self.journal.prune(session_id)
         if was_there:
             self._sessions.discard(session_id)
         return was_there
@@ -237,6 +243,15 @@ class Store:
         return self.journal
 
 
+def _is_name(session_id: str) -> bool:
+    """Whether a session can have this name."""
+    try:
+        check_name(read_item_id(session_id, "session_id"))
+    except NotStorable:
+        return False
+    return True
+
+
 def _delete(session_id: str, state: SessionState) -> Decided[bool]:
     if state.attended:
         raise SessionBusy(
@@ -247,7 +262,7 @@ def _delete(session_id: str, state: SessionState) -> Decided[bool]:
     return turn.delete(state)
 
 
-# Values that the caller chooses: refused before anything is committed, with the name of what is wrong.
+# Opening a store by its URL.
 
 
 def open_store(url: str = "memory:", *, limits: Limits = DEFAULT_LIMITS, **options: Unpack[StoreOptions]) -> Store:

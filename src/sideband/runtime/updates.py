@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from sideband.core import updates as core
-from sideband.core.errors import CursorLost
+from sideband.core.errors import CursorLost, InvalidOption, shown
+from sideband.core.limits import Bound
 from sideband.core.topic import Correlation, TopicRecord, correlated, correlation_of, publish
 from sideband.core.updates import OPERATOR, Update, UpdateKind, View, Viewer
 from sideband.ports import Journal, Logged
@@ -25,6 +26,7 @@ class Sync(NamedTuple):
 
 async def view(session: "Session", viewer: Viewer = OPERATOR) -> Sync:
     """What the viewer may see now; `updates(session, viewer, after=sync.cursor)` continues it without gap or repeat."""
+    _check_viewer(viewer)
     found = await session.talk.journal.read(session.id, partial(core.view, viewer=viewer))
     return Sync(found.value, found.at)
 
@@ -34,6 +36,8 @@ async def updates(session: "Session", viewer: Viewer = OPERATOR, *, after: int =
 
     `CursorExpired` if the events after the cursor were pruned: ask for the `view` again and continue from its cursor.
     """
+    _check_viewer(viewer)
+    check_cursor(after)
     held: Update | None = None
     async with aclosing(_rows(session.talk.journal, session.id, after)) as rows:
         async for row in rows:
@@ -57,6 +61,7 @@ async def topic(
 
     Task and agent come from the named records of each session.
     """
+    check_cursor(after, kind_prefix)
     known: dict[str, Correlation] = {}
     # Events of all kinds are read, because those that set a named record are not part of the topic.
     async with aclosing(_rows(journal, session_id, after, follow=follow)) as rows:
@@ -70,6 +75,20 @@ async def topic(
             record = publish(row.event, correlation, seq=row.sequence, time=time)
             if record is not None and record.kind.startswith(kind_prefix):
                 yield record
+
+
+def check_cursor(after: object, kind_prefix: object = "") -> None:
+    """Raise `InvalidOption` if a reader cannot begin after this, or cannot select kinds by this prefix."""
+    Bound(0).check("after", after)
+    if not isinstance(kind_prefix, str):
+        raise InvalidOption(
+            f"kind_prefix must be a string, not {shown(kind_prefix)}", field="kind_prefix", value=kind_prefix
+        )
+
+
+def _check_viewer(viewer: object) -> None:
+    if not isinstance(viewer, Viewer):
+        raise InvalidOption(f"viewer must be a Viewer, not {shown(viewer)}", field="viewer", value=viewer)
 
 
 async def _rows(

@@ -104,19 +104,23 @@ def encode_value(value: object) -> str:
 def indexed(value: object) -> str | None:
     """The value of a record as the index of a store holds it; None if it cannot be looked up.
 
-    PostgreSQL stores no NUL.
+    PostgreSQL stores no NUL, and UTF-8 cannot encode a lone surrogate.
     """
-    if not isinstance(value, str) or "\x00" in value or len(value.encode()) > INDEXED_BYTES:
+    if not isinstance(value, str) or "\x00" in value:
         return None
-    return value
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return None
+    return value if size <= INDEXED_BYTES else None
 
 
 def check_record_name(name: object) -> None:
     """Refuse the name of a record that a store cannot index."""
     if not isinstance(name, str) or not name.strip() or indexed(name) is None:
         raise NotStorable(
-            f"the name of a record must be a string of at most {INDEXED_BYTES} bytes that is not blank and has no NUL, "
-            f"not {shown(name)}"
+            f"the name of a record must be a string of at most {INDEXED_BYTES} bytes that is not blank and has no NUL "
+            f"and no lone surrogate, not {shown(name)}"
         )
 
 

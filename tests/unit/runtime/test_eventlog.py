@@ -1,10 +1,12 @@
 """The active event log: which records it gets, and while which block."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 import sideband as sb
+from sideband.core.errors import InvalidOption
 from sideband.core.events import Expired, ExpiryReason, Injected, Started
 from sideband.core.trust import IN_PROCESS
 from sideband.runtime.eventlog import EventLog, emit
@@ -145,3 +147,28 @@ def test_what_is_refused_is_not_told() -> None:
     with EventLog() as log, pytest.raises(sb.ReminderError):
         sb.inject_reminder(sb.Transcript(), body=" ")
     assert log.records() == ()
+
+
+@pytest.mark.parametrize("after", [-1, "1", None, 1.5])
+def test_a_log_is_read_after_a_sequence_number(after: Any) -> None:  # noqa: ANN401 - any value
+    async def main() -> None:
+        with pytest.raises(InvalidOption, match="after must be a whole number of at least 0"):
+            EventLog().records(after=after)
+        with pytest.raises(InvalidOption, match="after must be a whole number of at least 0"):
+            await anext(EventLog().subscribe(after=after))
+
+    asyncio.run(main())
+
+
+def test_a_subscriber_whose_event_loop_was_closed_does_not_make_a_function_fail() -> None:
+    log, loop = EventLog(), asyncio.new_event_loop()
+
+    async def follow() -> None:
+        await anext(log.subscribe())
+
+    following = loop.create_task(follow())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    with log:
+        emit((INJECTED,))
+    assert (kinds(log), following.done()) == (["injected"], False)
