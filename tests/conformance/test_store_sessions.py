@@ -96,7 +96,7 @@ def test_a_session_is_begun_once_with_its_records_and_messages(twin: Twin) -> No
         pytest.param({"attributes": {" ": 1}}, "the name of a record .* not blank .* not ' '", id="blank-name"),
         pytest.param({"attributes": {5: 1}}, "the name of a record must be a string .* not 5", id="name-no-string"),
         pytest.param({"attributes": {"x" * 300: 1}}, "at most 256 bytes", id="long-name"),
-        pytest.param({"attributes": {"a": object()}}, "the attribute 'a' cannot be written as JSON", id="no-json"),
+        pytest.param({"attributes": {"a": object()}}, "the record 'a' cannot be written as JSON", id="no-json"),
         pytest.param({"messages": "hello"}, "messages must be a list of messages, not 'hello'", id="messages-no-list"),
         pytest.param({"messages": [{"role": "user"}]}, "message 0 must be an object with 'role'", id="no-content"),
         pytest.param(

@@ -92,6 +92,12 @@ class AwaitedCall(msgspec.Struct, eq=False):
         if self.timer is None:
             self.timer = self.task.get_loop().call_later(GRACE_SECONDS, self._give_up)
 
+    def end_grace(self) -> None:
+        """Stop the grace period if the coroutine has taken the cancellation back, as `asyncio.timeout` inside it does."""
+        if self.timer is not None and not self.cancels and self.task.cancelling() <= self.cancelling:
+            self.timer.cancel()
+            self.timer = None
+
     def _give_up(self) -> None:
         self.given_up = True
         self.cancels += 1
@@ -134,6 +140,7 @@ def _drive(work: Coroutine[Any, Any, _Value], awaited: object, call: AwaitedCall
                 awaited = work.throw(error)
             else:
                 awaited = work.send(None)
+            call.end_grace()
     except StopIteration as end:
         value: _Value = end.value
         return value

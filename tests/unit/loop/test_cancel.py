@@ -375,6 +375,18 @@ def test_who_is_really_cancelled_is_cancelled_though_the_code_did_not_mind() -> 
     asyncio.run(main())
 
 
+def test_code_that_goes_on_after_a_time_limit_of_its_own_is_not_given_up() -> None:
+    async def work() -> str:
+        try:
+            async with asyncio.timeout(1):
+                await asyncio.sleep(3_600)
+        except TimeoutError:
+            await asyncio.sleep(5 * GRACE_SECONDS)
+        return "went on"
+
+    assert run_schedule(1, lambda: CancelScope().run(work(), seconds=60)) == "went on"
+
+
 def test_code_that_ignores_the_cancellation_of_its_task_is_given_up() -> None:
     async def main() -> float:
         task = asyncio.create_task(CancelScope().run(Stubborn(1_000).work(), seconds=60))
