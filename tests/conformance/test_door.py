@@ -12,6 +12,7 @@ from sideband.core.errors import (
     AlreadyRevoked,
     IdempotencyConflict,
     InvalidReminder,
+    NotPermitted,
     RateLimited,
     ReminderError,
     TooManyPending,
@@ -25,6 +26,7 @@ from sideband.core.limits import Limits, Rate
 from sideband.core.seams import Seam
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust, TrustPolicy
+from sideband.core.updates import Viewer
 from sideband.runtime.producer import Producer
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store, open_store
@@ -212,7 +214,7 @@ def test_a_request_that_is_refused_before_its_rate_is_checked_costs_nothing() ->
     on_a_session(story, limits=Limits(accept_rate={Trust.PEER: Rate(per_second=0.1, burst=1)}))
 
 
-@pytest.mark.requirement("door:rate:free-requests-cost-nothing")
+@pytest.mark.requirement("door:rate:capacity-comes-after")
 def test_a_request_that_is_refused_for_capacity_has_used_its_token() -> None:
     async def story(session: Session) -> None:
         await session.remind("x")
@@ -390,7 +392,7 @@ def test_a_repeat_gets_the_time_of_the_first_reply_even_after_the_end() -> None:
     asyncio.run(run())
 
 
-# Who sees and who may do what.
+# Visibility and ownership.
 
 
 @pytest.mark.requirement("door:pending:own-items-only")
@@ -398,7 +400,7 @@ def test_a_peer_lists_its_own_items_and_a_controller_all() -> None:
     async def story(session: Session) -> None:
         await session.remind("of the operator")
         await peer(session).remind({"body": "of the planner"})
-        await server(session).remind({"id": "r1", "body": "of the watcher", "mode": "audit_only"})
+        await server(session).remind({"id": "r1", "body": "of the watcher"})
         await session.prompt("of the user")
         for producer, bodies in [
             (editor(session), ["of the operator", "of the planner", "of the watcher"]),
@@ -426,7 +428,7 @@ def test_a_peer_or_a_server_cannot_send_or_touch_messages(foreign: Provenance) -
     async def story(session: Session) -> None:
         producer = peer(session, foreign)
         message_id = await editor(session).inject("x", mode="queue")
-        with pytest.raises(UnknownSession):
+        with pytest.raises(NotPermitted):
             await producer.inject("y", mode="queue")
         for refused in (producer.revoke_message(message_id), producer.replace_message(message_id, "y")):
             with pytest.raises(UnknownMessage):
@@ -451,6 +453,8 @@ def test_a_session_is_unknown_to_peers_that_do_not_own_it() -> None:
             stranger.clear(id=reminder_id),
             stranger.pending(),
             stranger.waiting(),
+            session.view(Viewer(provenance=OTHER_PEER, sees_all=True)),
+            anext(session.updates(Viewer(provenance=OTHER_PEER, sees_all=True))),
         ]
         for method in methods:
             with pytest.raises(UnknownSession):

@@ -37,7 +37,7 @@ from tests.sessions import CLIENT, PEER, Session, opened
 
 
 @pytest.mark.requirement("promises:close:task-finished")
-def test_a_session_whose_task_has_ended_says_so_to_everyone() -> None:
+def test_a_session_whose_task_has_ended_refuses_all_requests_as_task_finished() -> None:
     session = Session()
     session.say("go on", InjectMode.QUEUE)
     session.accept(a_draft(caller_id="mine"), PEER)

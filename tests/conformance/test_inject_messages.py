@@ -9,9 +9,9 @@ from sideband.core.errors import (
     AlreadyDelivered,
     AlreadyRevoked,
     NoRunningTurn,
+    NotPermitted,
     ReminderError,
     UnknownMessage,
-    UnknownSession,
 )
 from sideband.core.events import Cancelled, Idled, InjectDelivered, Injected, InjectReplaced, Started
 from sideband.core.seams import InjectMode, Seam
@@ -77,7 +77,7 @@ def test_a_message_is_delivered_as_what_the_user_says_and_never_as_a_reminder(mo
 def test_only_controllers_send_withdraw_and_exchange_messages(actor: Provenance) -> None:
     session = a_running_session()
     message_id = session.say("mine")
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NotPermitted):
         session.say("theirs", InjectMode.QUEUE, actor)
     with pytest.raises(UnknownMessage):
         session.revoke_message(message_id, actor)

@@ -354,16 +354,18 @@ def test_each_viewer_is_told_what_it_may_see(
 
 @pytest.mark.requirement("updates:viewer:meta-is-the-senders")
 @pytest.mark.parametrize(
-    ("viewer", "is_shown"),
+    ("viewer", "claims", "meta"),
     [
-        pytest.param(Viewer(), True, id="operator"),
-        pytest.param(Viewer(provenance=EDITOR), True, id="controller"),
-        pytest.param(Viewer(provenance=ANN), True, id="its-sender"),
-        pytest.param(Viewer(provenance=BOB, sees_all=True), False, id="peer-that-sees-all"),
+        pytest.param(Viewer(), {"source": "boss"}, {"correlation": "anns"}, id="operator"),
+        pytest.param(Viewer(provenance=EDITOR), {"source": "boss"}, {}, id="controller"),
+        pytest.param(Viewer(provenance=ANN), {"source": "boss"}, {"correlation": "anns"}, id="its-sender"),
+        pytest.param(Viewer(provenance=BOB, sees_all=True), {}, {}, id="peer-that-sees-all"),
     ],
 )
-def test_claims_and_meta_are_for_the_sender(twin: Twin, viewer: Viewer, is_shown: bool) -> None:  # noqa: FBT001 - a row
-    expected = ({"source": "boss"}, {"correlation": "anns"}) if is_shown else ({}, {})
+def test_the_meta_of_a_request_is_for_its_sender(
+    twin: Twin, viewer: Viewer, claims: dict[str, str], meta: dict[str, str]
+) -> None:
+    expected = (claims, meta)
 
     async def story() -> None:
         async with twin.open() as store:

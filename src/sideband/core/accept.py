@@ -80,7 +80,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
 
     `requested` and `effective` hold the fields that the sender's ceiling lowered, before and after. `accepted_at` is in
     milliseconds since the epoch, and `version` counts the payloads sent under one id; a repeat gets both of the first
-    time. `is_free`: the request was a repeat, or took the place of something that still waited, so it costs no token.
+    time. `is_free`: the request was a repeat, or replaced a queued reminder, so it costs no token.
     """
 
     reminder_id: ReminderId
@@ -249,7 +249,7 @@ def accept_message(
     commit. `rate` is the refusal of the throttle (None: a token is reserved).
     """
     if provenance.trust > Trust.CONTROLLER:
-        raise UnknownSession("only a controller of the session may send it messages")
+        raise NotPermitted("only a controller of the session may send it messages", field="trust")
     refuse_closed(state)
     if rate is not None:
         raise rate
@@ -499,4 +499,4 @@ def issue_grant(state: SessionState, grant: Grant, actor: Provenance) -> Decided
     refuse_closed(state)
     if actor.trust is not Trust.OPERATOR:
         raise NotPermitted("only the operator of a session may raise a ceiling", field="grant", value=grant.principal)
-    return Decided((Granted(grant=grant),), None)
+    return Decided(() if grant in state.grants else (Granted(grant=grant),), None)

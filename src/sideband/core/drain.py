@@ -176,5 +176,8 @@ def wake(state: SessionState) -> Decided[None]:
 
 
 def wakes_daemon(item: InboxItem) -> bool:
-    """Whether this item is an interrupt, which wakes an idle daemon at once. A queued message wakes it, too, by starting a turn."""
+    """Whether this item is an interrupt, which wakes an idle daemon at once.
+
+    A queued message wakes it, too, by starting a turn.
+    """
     return item.waits_in is Mode.INTERRUPT_IMMEDIATE

@@ -380,7 +380,7 @@ class Idled(Record, frozen=True, kw_only=True):
 
 
 class Cancelled(Record, frozen=True, kw_only=True):
-    """A client cancelled the turn; with `hold_queue`, queued messages wait until its next message."""
+    """A client cancelled the turn; with `hold_queue`, queued messages wait until the next message."""
 
     hold_queue: bool = True
 

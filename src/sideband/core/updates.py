@@ -81,10 +81,12 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
         return owner is not None and may_touch(self.provenance, owner.namespace)
 
     def shown(self, owner: Provenance) -> Provenance:
-        """The provenance as this viewer sees it: a sender's claims and `_meta` are for itself, operator and controller."""
-        if not (owner.claims or owner.meta) or may_touch(self.provenance, owner.namespace):
+        """The provenance as this viewer sees it: `_meta` is for its sender and the operator, claims for controllers too."""
+        if not (owner.claims or owner.meta) or self.provenance.trust is Trust.OPERATOR:
             return owner
-        return msgspec.structs.replace(owner, claims={}, meta={})
+        claims = owner.claims if may_touch(self.provenance, owner.namespace) else {}
+        meta = owner.meta if owner.sender == self.provenance.sender else {}
+        return msgspec.structs.replace(owner, claims=claims, meta=meta)
 
 
 OPERATOR: Final = Viewer()
@@ -311,14 +313,13 @@ def update_of(event: Event, viewer: Viewer, *, cursor: int, time: int) -> Update
         return None
     kind, shape, fields_of = row
     fields = fields_of(event)
-    if shape is ReminderUpdate:
-        owner = fields.get("provenance")
-        if not viewer.may_see(owner):
-            return None
-        if owner is not None:
-            fields["provenance"] = viewer.shown(owner)
-    elif not viewer.sees_session:
+    owner = fields.get("provenance")
+    if not (viewer.may_see(owner) if shape is ReminderUpdate else viewer.sees_session):
         return None
+    if owner is not None and (shown := viewer.shown(owner)) is not owner:
+        fields["provenance"] = shown
+        if "item" in fields:
+            fields["item"] = msgspec.structs.replace(fields["item"], provenance=shown)
     return shape(cursor=cursor, time=time or None, kind=kind, **fields)
 
 
@@ -492,12 +493,16 @@ def view(state: SessionState, viewer: Viewer) -> View:
     everybody = viewer.sees_session or viewer.sees_all
     found = pending(state, IN_PROCESS if everybody else viewer.provenance)
     reminders = tuple(entry._replace(provenance=viewer.shown(entry.provenance)) for entry in found)
-    return View(reminders=reminders, session=_session(state) if viewer.sees_session else None)
+    return View(reminders=reminders, session=_session(state, viewer) if viewer.sees_session else None)
 
 
-def _session(state: SessionState) -> SessionView:
+def _session(state: SessionState, viewer: Viewer) -> SessionView:
     return SessionView(
-        waiting=tuple(deepcopy(item) for item in state.inbox.items() if isinstance(item, QueuedMessage)),
+        waiting=tuple(
+            msgspec.structs.replace(deepcopy(item), provenance=viewer.shown(item.provenance))
+            for item in state.inbox.items()
+            if isinstance(item, QueuedMessage)
+        ),
         messages=tuple(map(msgspec.to_builtins, state.messages)),
         turn=state.live.turn,
         reply_id=None if state.request is None else state.request.reply_id or None,

@@ -175,12 +175,16 @@ class Producer:
 
     # Reminders.
 
-    async def remind(self, payload: Mapping[str, object] | bytes | str) -> Accepted:
+    async def remind(
+        self, payload: Mapping[str, object] | bytes | str, *, meta: Mapping[str, object] | None = None
+    ) -> Accepted:
         """Accept a reminder into the inbox; the next seam that drains its mode makes it live.
 
-        `payload` is an object of the surface, or its JSON text.
+        `payload` is an object of the surface, or its JSON text. `meta` is the `_meta` object of the request, for surfaces
+        that have it outside the payload.
         """
         draft = self._parse(payload)
+        provenance = self._with_meta(meta)
         new_id, now, rules = self._talk.new_id(), self._intake.clock.now_ms(), RULES[self._surface]
         rate = self._reserve()
 
@@ -188,7 +192,7 @@ class Producer:
             return accept.accept(
                 state,
                 draft,
-                self.provenance,
+                provenance,
                 new_id=new_id,
                 limits=self._limits,
                 source=self._source,

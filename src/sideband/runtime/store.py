@@ -145,7 +145,7 @@ class Store:
 
         A session that has no event yet is not listed. One that was deleted is begun again.
         """
-        session = await self._hold(session_id or self.new_id())
+        session = await self._hold(self.new_id() if session_id is None else session_id)
         if session.talk.state.deleted:
             await session.talk.write(partial(turn.begin, attributes={}))
         return session
@@ -165,7 +165,7 @@ class Store:
         begun = partial(
             turn.begin, attributes=read_records(attributes, field="attributes"), messages=self._read_messages(messages)
         )
-        session = await self._hold(session_id or self.new_id())
+        session = await self._hold(self.new_id() if session_id is None else session_id)
         if not await session.talk.write(begun):
             raise InvalidOption(
                 f"there is a session {shown(session.id)} already; choose another id, or get it with find()",
@@ -187,7 +187,7 @@ class Store:
         """One page of the sessions, those that were begun last first.
 
         With `records`, only sessions that have all these named records with these values. `before` is `next_before` of
-        the page before (None: the first page), and `limit` the number of sessions on a page.
+        the previous page (None: the first page), and `limit` the number of sessions on a page.
         """
         check_lookup(records)
         Bound(1, optional=True).check("before", before)
@@ -218,6 +218,10 @@ class Store:
     async def _hold(self, name: str) -> Session:
         """The handle of a session, which is loaded if it is not in memory."""
         check_name(name)
+        if not name.strip():
+            raise InvalidOption(
+                f"the id of a session must not be blank, not {shown(name)}", field="session_id", value=name
+            )
         journal = await self._opened()
         hold = await journal.open(name)
         session = self._sessions.get(name)

@@ -6,8 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from sideband.core import updates as core
+from sideband.core.accept import refuse_stranger
 from sideband.core.errors import CursorLost, InvalidOption, shown
 from sideband.core.limits import Bound
+from sideband.core.state import SessionState
 from sideband.core.topic import Correlation, TopicRecord, correlated, correlation_of, publish
 from sideband.core.updates import OPERATOR, Update, UpdateKind, View, Viewer
 from sideband.ports import Journal, Logged
@@ -27,8 +29,13 @@ class Sync(NamedTuple):
 async def view(session: "Session", viewer: Viewer = OPERATOR) -> Sync:
     """What the viewer may see now; `updates(session, viewer, after=sync.cursor)` continues it without gap or repeat."""
     _check_viewer(viewer)
-    found = await session.talk.journal.read(session.id, partial(core.view, viewer=viewer))
+    found = await session.talk.journal.read(session.id, partial(_view, viewer=viewer))
     return Sync(found.value, found.at)
+
+
+def _view(state: SessionState, viewer: Viewer) -> View:
+    refuse_stranger(state, viewer.provenance)
+    return core.view(state, viewer)
 
 
 async def updates(session: "Session", viewer: Viewer = OPERATOR, *, after: int = 0) -> AsyncGenerator[Update, None]:
@@ -38,6 +45,7 @@ async def updates(session: "Session", viewer: Viewer = OPERATOR, *, after: int =
     """
     _check_viewer(viewer)
     check_cursor(after)
+    await session.talk.journal.read(session.id, lambda state: refuse_stranger(state, viewer.provenance))
     held: Update | None = None
     async with aclosing(_rows(session.talk.journal, session.id, after)) as rows:
         async for row in rows:
@@ -69,7 +77,9 @@ async def topic(
             correlation = known.get(row.session_id)
             if correlation is None:
                 entry = await journal.entry(row.session_id)
-                correlation = correlation_of(row.session_id, {} if entry is None else entry.records)
+                # A session has no records before its first event. In the middle, those that it has now are the best guess.
+                begins = entry is None or row.sequence <= entry.begun
+                correlation = correlation_of(row.session_id, {} if entry is None or begins else entry.records)
             known[row.session_id] = correlation = correlated(correlation, row.event)
             time = moment(row.time) if row.time else None
             record = publish(row.event, correlation, seq=row.sequence, time=time)

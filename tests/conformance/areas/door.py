@@ -13,6 +13,7 @@ DOOR: Final[Rules] = rules(
         "door:refusal:changes-nothing": "A refused request raises its error and writes nothing.",
         "door:rate:of-sender-and-session": "All producers of one store with the same sender share one rate in each session.",
         "door:rate:free-requests-cost-nothing": "A repeat, a newer version of something that still waits, and a request that is refused before its rate is checked cost no token.",
+        "door:rate:capacity-comes-after": "A request that is refused for want of capacity has used its token.",
         "door:rate:refusals-are-recorded": "Requests over the rate are recorded at most once a second, as one event with their count.",
         "door:notify:refusal-is-counted": "For a sender that reads no reply, refusals are recorded at most once a second for each sender, session and reason, with their count, and nothing is raised.",
         "door:notify:ends-with-the-store": "Closing a store records the refusals that were counted and leaves no task.",
@@ -23,7 +24,7 @@ DOOR: Final[Rules] = rules(
         "door:receipt:same-time-and-version": "A repeat gets the time of acceptance and the version of the first reply.",
         "door:pending:own-items-only": "A peer or a server lists its own items only, with positions counted among these; a controller lists all.",
         "door:messages:controllers-only": "Only the operator and controllers send, revoke and replace user messages.",
-        "door:owner:unknown-to-other-peers": "A session with an `owner` is unknown to every peer of another name, for every method.",
+        "door:owner:unknown-to-other-peers": "A session with an `owner` is unknown to every peer of another name, for every method, its view and its updates.",
         "door:verbs:on-every-store": "Every method of a producer gives the same results on all stores.",
     },
 )

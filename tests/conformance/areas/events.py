@@ -121,7 +121,7 @@ UPDATES: Final[Rules] = rules(
         "updates:viewer:operator-and-controller-see-all": "Operator and controller are told of every reminder, message, turn and record.",
         "updates:viewer:others-see-their-own": "A peer or server is told of its own reminders and of nothing else.",
         "updates:viewer:emit-all": "With `sees_all` a peer or server is told of the reminders of all senders, and of nothing else.",
-        "updates:viewer:meta-is-the-senders": "Claims and `_meta` of a reminder are shown to its own sender, to operator and controller, and to no other viewer.",
+        "updates:viewer:meta-is-the-senders": "The `_meta` of a request is shown to its own sender and the operator, what the sender claimed also to controllers, and neither to any other viewer.",
         "updates:viewer:unknown-sender": "An event of an earlier version that names no sender is not shown to a viewer that sees only its own reminders.",
         "updates:cursor:replay-and-live": "Updates after a cursor are past and future ones, of all processes, without gap or repeat.",
         "updates:cursor:slow-reader": "A reader that is slower than the writers misses no update.",

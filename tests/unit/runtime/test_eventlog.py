@@ -34,7 +34,7 @@ def test_without_a_log_nothing_is_told_and_nothing_fails() -> None:
     assert log.records() == ()
 
 
-def test_a_log_hears_nothing_before_and_nothing_after_its_block() -> None:
+def test_a_log_records_nothing_before_and_after_its_block() -> None:
     log = EventLog()
     emit((INJECTED,))
     with log:
