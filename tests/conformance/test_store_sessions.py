@@ -307,8 +307,8 @@ def rows_of(twin: Twin) -> str:
             for query in (
                 "SELECT word || CAST(body AS TEXT) FROM journal",
                 "SELECT CAST(body AS TEXT) FROM snapshot",
-                "SELECT session_id FROM session",
-                "SELECT name || value || coalesce(key, '') FROM record",
+                "SELECT session_id || records FROM session",
+                "SELECT name || key FROM record",
                 "SELECT caller_id || CAST(body AS TEXT) FROM receipt",
             )
         ]

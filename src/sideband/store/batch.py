@@ -11,7 +11,7 @@ from sideband.core.errors import LeaseLost
 from sideband.core.inbox import Receipt
 from sideband.core.state import Decision
 from sideband.ports import Lease, Logged
-from sideband.store.codec import EncodedEvent
+from sideband.store.codec import EncodedEvent, encode_records
 from sideband.store.replica import Replica
 from sideband.store.tables import TABLED, Existence, SessionChanges
 
@@ -112,6 +112,8 @@ class Batch:
             if begins or type(entry.event) in TABLED:
                 changes = self.changes.get(session_id) or self.changes.setdefault(session_id, SessionChanges())
                 changes.add(entry.event, existence, begun=self.last if begins else 0)
+                if changes.keys:
+                    changes.records = encode_records(replica.ahead.records)
         return value
 
     def _named(self, session_id: str, caller_ids: Sequence[str]) -> dict[str, Receipt | None]:

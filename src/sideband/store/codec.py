@@ -96,9 +96,9 @@ def receipt_sum(session_id: str, caller_id: str, body: bytes) -> int:
 # Named records.
 
 
-def encode_value(value: object) -> str:
-    """The value of a record as JSON."""
-    return _ENCODER.encode(value).decode()
+def encode_records(records: Mapping[str, Any]) -> str:
+    """The records of a session as a JSON object."""
+    return _ENCODER.encode(records).decode()
 
 
 def indexed(value: object) -> str | None:

@@ -15,7 +15,7 @@ from sideband.core.events import Event, Queued
 from sideband.core.inbox import Receipt, receipt_of
 from sideband.core.snapshot import UnknownSnapshot
 from sideband.core.state import SessionState
-from sideband.store.codec import WORDS, decode_event, decode_receipt, encode_value, indexed
+from sideband.store.codec import WORDS, decode_event, decode_receipt, encode_records, indexed
 from sideband.store.replica import MISFITS
 from sideband.store.tables import Existence
 
@@ -65,11 +65,11 @@ class JournalEntry(NamedTuple):
     time: int = 0
 
 
-class KeptRecord(NamedTuple):
-    """A named record: its value as JSON, and the key by which its session can be looked up (None: it cannot)."""
+class KeptRecords(NamedTuple):
+    """The named records of a session as JSON, and those by which the session can be looked up."""
 
-    value: str
-    key: str | None
+    body: str
+    keys: Mapping[str, str]
 
 
 class KeptReceipt(NamedTuple):
@@ -119,8 +119,8 @@ class Inspector(Protocol):
     def entries(self, session_id: str, *, after: int = 0) -> Iterator[JournalEntry]:
         """The rows of a session after a sequence."""
 
-    def records(self, session_id: str) -> Mapping[str, KeptRecord]:
-        """The rows of its named records, by their names."""
+    def records(self, session_id: str) -> KeptRecords:
+        """Its named records."""
 
     def receipts(self, session_id: str) -> Mapping[str, KeptReceipt]:
         """The rows of its receipts, by the ids that the callers chose."""
@@ -223,23 +223,25 @@ class _ExpectedTables:
         self, store: Inspector, stored: StoredSession, state: SessionState, *, from_start: bool
     ) -> Iterator[str]:
         """The rows of the session that are not as expected; the first events and receipts of a pruned one are unknown."""
-        if state.exists != bool(stored.begun):
-            yield (
-                "it is not in the list of sessions"
-                if state.exists
-                else "it is in the list of sessions without an event"
-            )
+        if state.exists and not stored.begun:
+            yield "it is not in the list of sessions"
+            return
+        if stored.begun and not state.exists:
+            yield "it is in the list of sessions without an event"
         elif from_start and (stored.begun, stored.begun_at) != (self._begun, self._begun_at):
             yield (
                 f"the list of sessions says that it was begun with row {stored.begun} at {stored.begun_at} ms, "
                 f"and its first row is {self._begun} at {self._begun_at} ms"
             )
-        records = store.records(stored.session_id)
-        mine = state.records if state.exists else {}
-        expected = {name: KeptRecord(encode_value(value), indexed(value)) for name, value in mine.items()}
-        if wrong := sorted(name for name in {*records, *expected} if records.get(name) != expected.get(name)):
-            yield f"its records are not what its journal says: {', '.join(map(shown, wrong))} differ"
+        yield from self._wrong_records(store.records(stored.session_id), state.records if state.exists else {})
         yield from self._wrong_receipts(store.receipts(stored.session_id), from_start=from_start)
+
+    def _wrong_records(self, kept: KeptRecords, expected: Mapping[str, Any]) -> Iterator[str]:
+        if kept.body != encode_records(expected):
+            yield f"its records are not what its journal says: {shown(kept.body)}"
+        keys = {name: key for name, value in expected.items() if (key := indexed(value)) is not None}
+        if wrong := sorted(name for name in {*kept.keys, *keys} if kept.keys.get(name) != keys.get(name)):
+            yield f"it is looked up by other records than it has: {', '.join(map(shown, wrong))} differ"
 
     def _wrong_receipts(self, kept: Mapping[str, KeptReceipt], *, from_start: bool) -> Iterator[str]:
         for caller_id, receipt in kept.items():

@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from itertools import islice
 from math import inf, isinf
 from operator import attrgetter
@@ -192,7 +191,7 @@ class MemoryStore:
             begun=listing.begun,
             begun_at=listing.begun_at,
             changed_at=listing.changed_at,
-            records=deepcopy(self._states[session_id].records),
+            records=msgspec.to_builtins(self._states[session_id].records),
         )
 
     def _restore(self, state: SessionState, session_id: str) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from sideband.core.events import Begun, Deleted, Event, Queued, Recorded
 from sideband.core.inbox import Receipt, receipt_of
 from sideband.ports import SessionEntry
+from sideband.store.codec import indexed
 
 TABLED: Final = frozenset({Begun, Recorded, Deleted, Queued})
 """The kinds of events that change these tables. The first event of a session does so, too, whatever its kind is."""
@@ -38,13 +39,15 @@ class SessionChanges:
     """What a batch changes in the rows of one session.
 
     If it `empties` them, everything that was there before is deleted first. `begun` is the sequence of the first event of
-    the session (0: the session is listed already, or is not listed afterwards). A record with the value None is removed.
+    the session (0: the session is listed already, or is not listed afterwards). `keys` are the records that changed, by
+    which the session can be looked up (None: it cannot), and `records` is the JSON of all its records (None: no change).
     """
 
     def __init__(self) -> None:
         self.empties = False
         self.begun = 0
-        self.records: dict[str, Any] = {}
+        self.keys: dict[str, str | None] = {}
+        self.records: str | None = None
         self.receipts: dict[str, Receipt] = {}
 
     def add(self, event: Event, existence: Existence, *, begun: int) -> None:
@@ -53,14 +56,14 @@ class SessionChanges:
             self.begun = begun
         if isinstance(event, Deleted):
             self.empties, self.begun = True, 0
-            self.records, self.receipts = {}, {}
+            self.keys, self.records, self.receipts = {}, None, {}
         if not existence.exists:
             return
         match event:
             case Begun(attributes=attributes):
-                self.records.update(attributes)
+                self.keys.update({name: indexed(value) for name, value in attributes.items()})
             case Recorded(name=name, value=value):
-                self.records[name] = value
+                self.keys[name] = indexed(value)
             case Queued(item=item) if item.caller_id is not None and (receipt := receipt_of(item)) is not None:
                 self.receipts[item.caller_id] = receipt
             case _:

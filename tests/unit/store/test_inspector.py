@@ -283,11 +283,16 @@ UNLISTED = {
         ),
         pytest.param(
             [
-                "DELETE FROM {store}record WHERE session_id = 'long' AND name = 'd'",
+                "DELETE FROM {store}record WHERE session_id = 'long' AND name = 'b'",
                 "UPDATE {store}record SET key = 'z' WHERE session_id = 'long' AND name = 'a'",
-                "INSERT INTO {store}record VALUES ('long', 'c', '1', NULL)",
+                "INSERT INTO {store}record VALUES ('long', 'c', '1')",
             ],
-            "its records are not what its journal says: 'a', 'c', 'd' differ",
+            "it is looked up by other records than it has: 'a', 'b', 'c' differ",
+            id="looked-up-by-other-records",
+        ),
+        pytest.param(
+            ["UPDATE {store}session SET records = '[]' WHERE session_id = 'long'"],
+            "its records are not what its journal says: '[]'",
             id="other-records",
         ),
         pytest.param(

@@ -11,7 +11,7 @@ from sideband.store.codec import checksum, receipt_sum
 from sideband.store.inspector import (
     JournalEntry,
     KeptReceipt,
-    KeptRecord,
+    KeptRecords,
     KeptSnapshot,
     LeaseRow,
     Missing,
@@ -109,9 +109,10 @@ class PostgresInspector:
             for sequence, word, expected, body, time in cursor:
                 yield JournalEntry(sequence, word, body, row_sum(session_id, body, time) == expected, time)
 
-    def records(self, session_id: str) -> Mapping[str, KeptRecord]:
-        rows = self._rows("SELECT name, value, key FROM sideband.record WHERE session_id = %s", session_id)
-        return {name: KeptRecord(value, key) for name, value, key in rows}
+    def records(self, session_id: str) -> KeptRecords:
+        held = self._rows("SELECT records FROM sideband.session WHERE session_id = %s", session_id)
+        keys = self._rows("SELECT name, key FROM sideband.record WHERE session_id = %s", session_id)
+        return KeptRecords(held[0][0] if held else "{}", dict(keys))
 
     def receipts(self, session_id: str) -> Mapping[str, KeptReceipt]:
         rows = self._rows("SELECT caller_id, checksum, body FROM sideband.receipt WHERE session_id = %s", session_id)

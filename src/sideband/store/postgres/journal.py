@@ -9,7 +9,7 @@ import psycopg
 from sideband.core.inbox import Receipt
 from sideband.ports import Logged
 from sideband.store.batch import Batch, Standing
-from sideband.store.codec import decode_receipt, encode_receipt, encode_value, indexed, receipt_sum
+from sideband.store.codec import decode_receipt, encode_receipt, receipt_sum
 from sideband.store.postgres.connection import Connection
 from sideband.store.postgres.reader import logged, row_sum
 from sideband.store.postgres.schema import damaged, refuse_newer
@@ -50,16 +50,20 @@ WITH records AS (
 ), receipts AS (
     DELETE FROM sideband.receipt WHERE session_id = ANY($1)
 )
-UPDATE sideband.session SET begun = 0, begun_at = 0, changed_at = 0 WHERE session_id = ANY($1);
+UPDATE sideband.session SET begun = 0, begun_at = 0, changed_at = 0, records = '{}' WHERE session_id = ANY($1);
 
 PREPARE sideband_unrecord (jsonb) AS
 DELETE FROM sideband.record USING jsonb_array_elements($1) AS given (value)
 WHERE session_id = given.value ->> 0 AND name = given.value ->> 1;
 
 PREPARE sideband_record (jsonb) AS
-INSERT INTO sideband.record (session_id, name, value, key)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM jsonb_array_elements($1) AS given (value)
+INSERT INTO sideband.record (session_id, name, key)
+SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_array_elements($1) AS given (value)
 WHERE value ->> 2 IS NOT NULL;
+
+PREPARE sideband_hold (jsonb) AS
+UPDATE sideband.session SET records = given.value ->> 1 FROM jsonb_array_elements($1) AS given (value)
+WHERE session.session_id = given.value ->> 0;
 
 PREPARE sideband_receipt (jsonb) AS
 INSERT INTO sideband.receipt (session_id, caller_id, checksum, body)
@@ -108,7 +112,8 @@ _RECEIPTS: Final = "; EXECUTE sideband_receipts (%(receipt_sessions)s::text[], %
 # One round trip again: from the update of the counter until the commit, every other writer waits, so what does not need
 # the sequences comes first. A notification carries only sequence and session; its receivers read the journal.
 _EMPTY: Final = "EXECUTE sideband_empty (%(emptied)s::text[])"
-_RECORD: Final = "EXECUTE sideband_unrecord (%(records)s::jsonb); EXECUTE sideband_record (%(records)s::jsonb)"
+_RECORD: Final = "EXECUTE sideband_unrecord (%(keys)s::jsonb); EXECUTE sideband_record (%(keys)s::jsonb)"
+_HOLD: Final = "EXECUTE sideband_hold (%(records)s::jsonb)"
 _RECEIPT: Final = "EXECUTE sideband_receipt (%(receipts)s::jsonb)"
 _APPEND: Final = "EXECUTE sideband_append (%(entries)s::jsonb, %(count)s, %(writer)s, %(batch)s, %(time)s)"
 _LIST: Final = "EXECUTE sideband_begin (%(begun)s::jsonb, %(count)s, %(time)s)"
@@ -224,13 +229,14 @@ async def append(connection: Connection, batch: Batch, batch_id: BatchId) -> int
         )
         for row in batch.rows
     ]
-    emptied, records, receipts, begun = _table_rows(batch.changes)
-    steps = {_EMPTY: emptied, _RECORD: records, _RECEIPT: receipts, _APPEND: entries, _LIST: begun}
+    emptied, keys, records, receipts, begun = _table_rows(batch.changes)
+    steps = {_EMPTY: emptied, _RECORD: keys, _HOLD: records, _RECEIPT: receipts, _APPEND: entries, _LIST: begun}
     cursor = psycopg.AsyncClientCursor(connection)
     await cursor.execute(
         ";\n".join([*(statement for statement, rows in steps.items() if rows), "COMMIT"]),
         {
             "emptied": emptied,
+            "keys": _as_json(keys),
             "records": _as_json(records),
             "receipts": _as_json(receipts),
             "entries": _as_json(entries),
@@ -252,20 +258,22 @@ class _TableRows(NamedTuple):
     """What a batch changes in the tables besides the journal, as arrays for the server."""
 
     emptied: list[str]
-    records: list[tuple[str, str, str | None, str | None]]
+    keys: list[tuple[str, str, str | None]]
+    records: list[tuple[str, str]]
     receipts: list[tuple[str, str, int, str]]
     begun: list[tuple[str, int]]
 
 
 def _table_rows(changes: Mapping[str, SessionChanges]) -> _TableRows:
-    rows = _TableRows([], [], [], [])
+    rows = _TableRows([], [], [], [], [])
     for session_id, change in changes.items():
         if change.empties:
             rows.emptied.append(session_id)
         if change.begun:
             rows.begun.append((session_id, change.begun))
-        for name, value in change.records.items():
-            rows.records.append((session_id, name, None if value is None else encode_value(value), indexed(value)))
+        if change.records is not None:
+            rows.records.append((session_id, change.records))
+        rows.keys.extend((session_id, name, key) for name, key in change.keys.items())
         for caller_id, receipt in change.receipts.items():
             body = encode_receipt(receipt)
             rows.receipts.append((session_id, caller_id, receipt_sum(session_id, caller_id, body), body.decode()))

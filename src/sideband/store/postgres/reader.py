@@ -62,15 +62,13 @@ LEFT JOIN LATERAL (
 ORDER BY entry.sequence
 """
 _ENTRIES: Final = """
-SELECT session.session_id, session.begun, session.begun_at, coalesce(newest.time, session.changed_at),
+SELECT session.session_id, session.begun, session.begun_at,
     coalesce(
-        (SELECT json_object_agg(name, value::json) FROM sideband.record WHERE record.session_id = session.session_id),
-        '{}'
-    )::text
+        (SELECT time FROM sideband.journal WHERE journal.session_id = session.session_id ORDER BY sequence DESC LIMIT 1),
+        session.changed_at
+    ),
+    session.records
 FROM sideband.session
-LEFT JOIN LATERAL (
-    SELECT time FROM sideband.journal WHERE journal.session_id = session.session_id ORDER BY sequence DESC LIMIT 1
-) AS newest ON true
 WHERE session.begun > 0
 """
 _OF_SESSION: Final = f"{_ENTRIES} AND session.session_id = %(session)s"

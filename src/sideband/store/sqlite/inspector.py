@@ -12,7 +12,7 @@ from sideband.store.codec import is_as_written, receipt_sum
 from sideband.store.inspector import (
     JournalEntry,
     KeptReceipt,
-    KeptRecord,
+    KeptRecords,
     KeptSnapshot,
     LeaseRow,
     Missing,
@@ -166,10 +166,11 @@ class SqliteInspector:
                 is_whole = is_as_written(sequence, session_id, expected, body, time)
                 yield JournalEntry(sequence, word, body, is_whole, time)
 
-    def records(self, session_id: str) -> Mapping[str, KeptRecord]:
+    def records(self, session_id: str) -> KeptRecords:
         with self._reading() as connection:
-            rows = connection.execute("SELECT name, value, key FROM record WHERE session_id = ?", (session_id,))
-            return {name: KeptRecord(value, key) for name, value, key in rows}
+            held = connection.execute("SELECT records FROM session WHERE session_id = ?", (session_id,)).get
+            keys = connection.execute("SELECT name, key FROM record WHERE session_id = ?", (session_id,))
+            return KeptRecords("{}" if held is None else held, dict(keys.fetchall()))
 
     def receipts(self, session_id: str) -> Mapping[str, KeptReceipt]:
         with self._reading() as connection:

@@ -22,7 +22,7 @@ SELECT session.session_id, session.begun, session.begun_at,
         (SELECT time FROM journal WHERE journal.session_id = session.session_id ORDER BY sequence DESC LIMIT 1),
         session.changed_at
     ),
-    (SELECT json_group_object(name, json(value)) FROM record WHERE record.session_id = session.session_id)
+    session.records
 FROM session
 """
 _WITH_RECORD: Final = """
@@ -168,7 +168,7 @@ class SqliteReader:
         try:
             return read_entry(row)
         except ValueError as error:
-            raise damaged(self._path, f"a row of the table session or record was changed: {error}") from error
+            raise damaged(self._path, f"a row of the table session was changed: {error}") from error
 
     def receipts(self, session_id: str, caller_ids: Sequence[str]) -> Mapping[str, Receipt]:
         """The receipts of these ids; an id that was not used is left out."""

@@ -6,7 +6,7 @@ from typing import Final
 import apsw
 
 from sideband.core.inbox import Receipt
-from sideband.store.codec import encode_receipt, encode_value, indexed, receipt_sum
+from sideband.store.codec import encode_receipt, receipt_sum
 from sideband.store.tables import SessionChanges
 
 _EMPTY: Final = (
@@ -26,13 +26,14 @@ def write(connection: apsw.Connection, changes: Mapping[str, SessionChanges], *,
             connection.execute(
                 "INSERT INTO session (begun, session_id, begun_at) VALUES (?, ?, ?)", (change.begun, session_id, time)
             )
-        for name, value in change.records.items():
-            if value is None:
+        if change.records is not None:
+            connection.execute("UPDATE session SET records = ? WHERE session_id = ?", (change.records, session_id))
+        for name, key in change.keys.items():
+            if key is None:
                 connection.execute("DELETE FROM record WHERE session_id = ? AND name = ?", (session_id, name))
             else:
                 connection.execute(
-                    "INSERT OR REPLACE INTO record (session_id, name, value, key) VALUES (?, ?, ?, ?)",
-                    (session_id, name, encode_value(value), indexed(value)),
+                    "INSERT OR REPLACE INTO record (session_id, name, key) VALUES (?, ?, ?)", (session_id, name, key)
                 )
         write_receipts(connection, session_id, change.receipts)
 
