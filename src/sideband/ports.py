@@ -45,7 +45,7 @@ class Logged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time: int = 0
 
 
-class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
+class SessionEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A session in the list of its store, with its named records.
 
     `begun` is the sequence of its first event. `begun_at` and `changed_at` are the times of its first and its last event,

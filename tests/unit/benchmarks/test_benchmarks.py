@@ -32,6 +32,9 @@ ROWS: Final = (
     "accept on PostgreSQL",
     "accept on PostgreSQL, 64 at once",
     "accept on PostgreSQL to wake-up in another process",
+    "listed, memory",
+    "listed, sqlite",
+    "listed, postgresql",
     "ACP: JSON to record to JSON",
     "ACP: JSON, decode and validate",
     "ACP: record, encode",
@@ -72,6 +75,13 @@ DURABLE_TARGETS: Final = (
 POSTGRES_TARGETS: Final = (
     ("accept on PostgreSQL, 64 at once, beside insert 64 rows at once", 0.3),
     ("accept on PostgreSQL to wake-up in another process", 5e6),
+)
+SESSION_TARGETS: Final = (
+    ("listing 30 sessions, memory", 50e6),
+    ("listing 30 sessions, sqlite", 50e6),
+    ("listing 30 sessions, postgresql", 50e6),
+    ("opening a session of 30, beside one of 10, sqlite", 2.0),
+    ("opening a session of 30, beside one of 10, postgresql", 2.0),
 )
 LOOP_TARGETS: Final = (
     ("sb.agent_loop, sb.open_store: time", 250e6),
@@ -124,7 +134,15 @@ def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
     lines = printed.out.splitlines()
     assert [row for row in ROWS if not any(line.startswith(f"{row}  ") for line in lines)] == []
     shown = lines[lines.index("Targets") :]
-    wanted = (*TARGETS, *DURABLE_TARGETS, *POSTGRES_TARGETS, *LOOP_TARGETS, *RENDERING_TARGETS, *PEER_TARGETS)
+    wanted = (
+        *TARGETS,
+        *DURABLE_TARGETS,
+        *POSTGRES_TARGETS,
+        *SESSION_TARGETS,
+        *LOOP_TARGETS,
+        *RENDERING_TARGETS,
+        *PEER_TARGETS,
+    )
     assert [name for name, _ in wanted if not any(line.startswith(f"{name}  ") for line in shown)] == []
     results = msgspec.json.decode(written.read_bytes(), type=Results)
     assert results.quick

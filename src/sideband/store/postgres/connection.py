@@ -31,13 +31,15 @@ DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 # A process that hangs inside a transaction blocks others, so the server ends it. An acknowledged commit is on the disk of
-# the server even if the role turns that off; stricter settings (replicas) stay. Sequential scans are off, because a plan
-# that was made while a table was small would be kept when it is large.
+# the server even if the role turns that off; stricter settings (replicas) stay. Sequential and bitmap scans are off,
+# because a plan that was made while a table was small would be kept when it is large: every statement here reads the rows
+# that it needs in the order of an index.
 _SET_UP: Final = """
 SELECT pg_backend_pid(),
        set_config('idle_in_transaction_session_timeout', '15s', false),
        set_config('lock_timeout', '10s', false),
        set_config('enable_seqscan', 'off', false),
+       set_config('enable_bitmapscan', 'off', false),
        set_config('synchronous_commit', CASE current_setting('synchronous_commit')
            WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)
 """
