@@ -16,7 +16,7 @@ from sideband.core.events import Recorded, Started
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.reminder import Draft
 from sideband.core.state import Decided, SessionState
-from sideband.inspect.sessions import inspect_store
+from sideband.inspect.sessions import inspect_store, summaries
 from sideband.ports import INDEXED_BYTES, Journal
 from sideband.runtime.store import Store
 from sideband.store.inspector import verify
@@ -339,6 +339,7 @@ def test_nothing_is_left_of_a_deleted_session(
 
     played(story)
     assert "once" not in rows_of(durable)
+    assert [summary.session for summary in summaries(address(durable))] == ["other"]
     with inspect_store(address(durable)) as store:
         assert [*store.faults(), *store.missing()] == []
         assert [verify(store, stored).faults for stored in store.sessions()] == [(), ()]

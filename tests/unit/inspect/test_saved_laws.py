@@ -12,7 +12,7 @@ from sideband.core.events import Event, RequestCommitted
 from sideband.core.ledger import RequestHead
 from sideband.inspect.saved import Making, RequestOutcome, Saved, recorded_making, saved_request
 from sideband.store.codec import encode_event
-from sideband.store.inspector import JournalEntry, KeptReceipt, KeptRecord, KeptSnapshot, Missing, StoredSession
+from sideband.store.inspector import JournalEntry, KeptReceipt, KeptRecords, KeptSnapshot, Missing, StoredSession
 from sideband.testing.oracle import violations
 from tests.rendering_sessions import ROUTES, STEPS, SYSTEM, SYSTEM_AFTER, TOOLS, RenderedSession, Route, Step, take
 
@@ -48,8 +48,8 @@ class OneJournal:
         for sequence, row in enumerate(self._records[after:], start=after + 1):
             yield JournalEntry(sequence, row.word, row.body, is_whole=True)
 
-    def records(self, _session_id: str) -> dict[str, KeptRecord]:
-        return {}
+    def records(self, _session_id: str) -> KeptRecords:
+        return KeptRecords("{}", {})
 
     def receipts(self, _session_id: str) -> dict[str, KeptReceipt]:
         return {}

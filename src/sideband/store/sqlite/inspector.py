@@ -169,8 +169,8 @@ class SqliteInspector:
     def records(self, session_id: str) -> KeptRecords:
         with self._reading() as connection:
             held = connection.execute("SELECT records FROM session WHERE session_id = ?", (session_id,)).get
-            keys = connection.execute("SELECT name, key FROM record WHERE session_id = ?", (session_id,))
-            return KeptRecords("{}" if held is None else held, dict(keys.fetchall()))
+            keys: Iterable[Any] = connection.execute("SELECT name, key FROM record WHERE session_id = ?", (session_id,))
+            return KeptRecords("{}" if held is None else held, dict(keys))
 
     def receipts(self, session_id: str) -> Mapping[str, KeptReceipt]:
         with self._reading() as connection:
