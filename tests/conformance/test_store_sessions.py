@@ -201,6 +201,19 @@ def test_a_changed_time_is_damage(durable: Twin) -> None:
         assert verify(store, store.sessions()[0]).faults == ("row 1 was changed",)
 
 
+@pytest.mark.requirement("store:open:damaged-or-newer-is-refused")
+def test_a_changed_row_of_the_list_is_damage(durable: Twin) -> None:
+    async def story() -> None:
+        async with stores(durable) as (here, _):
+            await here.begin("s", attributes={"title": "a"})
+            change(durable, "UPDATE {store}session SET records = '{{'")
+            for read in (here.find("s"), here.sessions()):
+                with pytest.raises(StoreDamaged, match="a row of the table session was changed"):
+                    await read
+
+    played(story)
+
+
 @pytest.mark.requirement("store:sessions:newest-first-in-pages")
 def test_the_pages_of_a_list_hold_every_session_once_newest_first(twin: Twin) -> None:
     async def story() -> None:

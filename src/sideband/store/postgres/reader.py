@@ -194,24 +194,31 @@ async def since(connection: Connection, session_id: str, after: int, *, place: s
     return SinceThen(last, pruned_through, attended, found)
 
 
-async def entry(connection: Connection, session_id: str) -> SessionEntry | None:
+async def entry(connection: Connection, session_id: str, *, place: str) -> SessionEntry | None:
     """One session of the list; None if it is not listed."""
     row = await (await connection.execute(_OF_SESSION, {"session": session_id}, binary=True)).fetchone()
-    return None if row is None else read_entry(row)
+    return None if row is None else _entry(row, place)
+
+
+def _entry(row: object, place: str) -> SessionEntry:
+    try:
+        return read_entry(row)
+    except ValueError as error:
+        raise damaged(place, f"a row of the table session was changed: {error}") from error
 
 
 async def entries(
-    connection: Connection, *, records: Mapping[str, str], before: int | None, limit: int
+    connection: Connection, *, records: Mapping[str, str], before: int | None, limit: int, place: str
 ) -> Sequence[SessionEntry]:
     """The newest sessions that were begun before a sequence (None: all) and have all these records."""
     asked: dict[str, Any] = {"before": _END if before is None else before, "limit": limit}
     conditions = ["AND session.begun < %(before)s"]
-    for place, (name, value) in enumerate(records.items()):
-        conditions.append(_WITH_RECORD.format(place))
-        asked |= {f"name_{place}": name, f"key_{place}": value}
+    for number, (name, value) in enumerate(records.items()):
+        conditions.append(_WITH_RECORD.format(number))
+        asked |= {f"name_{number}": name, f"key_{number}": value}
     query = f"{_ENTRIES} {' '.join(conditions)} ORDER BY session.begun DESC LIMIT %(limit)s"
     rows = await (await connection.execute(query.encode(), asked, binary=True)).fetchall()
-    return [read_entry(row) for row in rows]
+    return [_entry(row, place) for row in rows]
 
 
 async def last_sequence(connection: Connection) -> int:

@@ -181,7 +181,7 @@ class PostgresStore:
     async def entry(self, session_id: str) -> SessionEntry | None:
         self._refuse_closed()
         check_name(session_id)
-        return await self._reading.run(functools.partial(reader.entry, session_id=session_id))
+        return await self._reading.run(functools.partial(reader.entry, session_id=session_id, place=self.address.shown))
 
     async def sessions(
         self, *, records: Mapping[str, str] = NO_RECORDS, before: int | None = None, limit: int = 100
@@ -189,7 +189,9 @@ class PostgresStore:
         self._refuse_closed()
         if any(indexed(value) is None for value in records.values()):
             return ()
-        return await self._reading.run(functools.partial(reader.entries, records=records, before=before, limit=limit))
+        return await self._reading.run(
+            functools.partial(reader.entries, records=records, before=before, limit=limit, place=self.address.shown)
+        )
 
     async def prune(self, session_id: str, *, keep_events: int = 0) -> int:
         """Write a snapshot of a session, delete all but its last events, and return the number of deleted ones."""
