@@ -96,6 +96,7 @@ def test_a_session_is_begun_once_with_its_records_and_messages(twin: Twin) -> No
         pytest.param({"attributes": {" ": 1}}, "the name of a record .* not blank .* not ' '", id="blank-name"),
         pytest.param({"attributes": {5: 1}}, "the name of a record must be a string .* not 5", id="name-no-string"),
         pytest.param({"attributes": {"x" * 300: 1}}, "at most 256 bytes", id="long-name"),
+        pytest.param({"attributes": {"\ud800": 1}}, "no lone surrogate", id="name-with-a-surrogate"),
         pytest.param({"attributes": {"a": object()}}, "the record 'a' cannot be written as JSON", id="no-json"),
         pytest.param({"messages": "hello"}, "messages must be a list of messages, not 'hello'", id="messages-no-list"),
         pytest.param({"messages": [{"role": "user"}]}, "message 0 must be an object with 'role'", id="no-content"),
@@ -123,6 +124,7 @@ def test_what_cannot_be_stored_is_named_before_anything_is_written(values: Mappi
         pytest.param({"records": ["cwd"]}, r"records must be a mapping of names to strings, not \['cwd'\]", id="list"),
         pytest.param({"records": {"n": 3}}, "looked up by strings; the record 'n' cannot be 3", id="number"),
         pytest.param({"records": {"": "a"}}, "the name of a record", id="blank-name"),
+        pytest.param({"records": {"\ud800": "a"}}, "no lone surrogate", id="name-with-a-surrogate"),
         pytest.param({"limit": 0}, "limit must be a whole number of at least 1, not 0", id="limit"),
         pytest.param({"before": "x"}, "before must be a whole number .*, not 'x'", id="before"),
     ],
@@ -255,6 +257,7 @@ def test_sessions_are_looked_up_by_all_given_records(twin: Twin) -> None:
                 ({"long": long}, ["c"]),
                 ({"longer": long + "x"}, []),
                 ({"nul": "\x00"}, []),
+                ({"cwd": "\ud800"}, []),
             ):
                 assert await listed(there, records=wanted) == names
             assert await listed(there, records={"cwd": "/x"}, limit=1) == ["b"]
@@ -419,6 +422,20 @@ def test_a_deleted_session_accepts_nothing_until_it_is_begun_again(twin: Twin) -
             found = await here.find("s")
             assert found is not None
             assert [entry.reminder.body for entry in await found.pending()] == ["Now."]
+
+    played(story)
+
+
+@pytest.mark.requirement("store:sessions:deleted-is-begun-again")
+def test_a_program_begins_a_session_again_that_another_process_deleted_just_now(durable: Twin) -> None:
+    async def story() -> None:
+        async with stores(durable) as (here, there):
+            for _ in range(5):
+                await (await here.session("s")).remind("Hello.")
+                await (await there.session("s")).remind("Hello.")
+                assert await here.delete("s")
+                await (await there.session("s")).remind("Hello again.")
+                assert await there.delete("s")
 
     played(story)
 

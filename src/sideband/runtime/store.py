@@ -146,7 +146,8 @@ class Store:
         A session that has no event yet is not listed. One that was deleted is begun again.
         """
         session = await self._hold(self.new_id() if session_id is None else session_id)
-        if session.talk.state.deleted:
+        # The state in memory may not show yet that another process has deleted the session.
+        if (await self.journal.read(session.id, _is_deleted)).value:
             await session.talk.write(partial(turn.begin, attributes={}))
         return session
 
@@ -254,6 +255,10 @@ def _is_name(session_id: str) -> bool:
     except NotStorable:
         return False
     return True
+
+
+def _is_deleted(state: SessionState) -> bool:
+    return state.deleted
 
 
 def _delete(session_id: str, state: SessionState) -> Decided[bool]:
