@@ -46,10 +46,11 @@ ORDER BY sequence DESC LIMIT 1 OFFSET %(keep)s
 """
 # The time of the last row to go is that of the last event, if no row stays.
 _NOTE_PRUNING: Final = """
-UPDATE sideband.session SET pruned_through = greatest(pruned_through, %(edge)s), changed_at = coalesce((
+UPDATE sideband.session SET pruned_through = greatest(pruned_through, %(edge)s), changed_at = last.time
+FROM (
     SELECT time FROM sideband.journal WHERE session_id = %(session)s AND sequence <= %(edge)s
     ORDER BY sequence DESC LIMIT 1
-), changed_at)
+) AS last
 WHERE session_id = %(session)s
 """
 
@@ -283,6 +284,7 @@ async def _delete_rows(connection: Connection, session_id: str, *, keep: int) ->
         edge = await (await connection.execute(_EDGE, {"session": session_id, "keep": keep})).fetchone()
         if edge is None:
             return 0
+        # If the only row that could go is the last one of the store, none goes, and no cursor expires.
         await connection.execute(_NOTE_PRUNING, {"session": session_id, "edge": edge[0]})
         gone = await connection.execute(
             "DELETE FROM sideband.journal WHERE session_id = %s AND sequence <= %s", (session_id, edge[0])

@@ -97,6 +97,18 @@ def test_the_last_row_of_the_store_stays_whatever_is_pruned(postgres: PostgresTw
     assert kept(postgres) == [3, 4]
 
 
+def test_no_cursor_expires_if_no_row_goes(postgres: PostgresTwin) -> None:
+    async def story() -> None:
+        async with postgres.open() as store:
+            await store.commit("a", so_many(2))
+            await store.commit("s", a_start)
+            assert await store.prune("s") == 0
+            assert len(await told(store, session_id="s")) == 1
+            assert len(await told(store)) == 3
+
+    played(story)
+
+
 def test_a_process_that_was_not_looking_decides_on_what_was_pruned_meanwhile(postgres: PostgresTwin) -> None:
     async def story() -> None:
         async with postgres.open() as here, postgres.open() as there:
