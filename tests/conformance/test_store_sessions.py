@@ -619,9 +619,15 @@ def test_a_store_of_an_earlier_version_lists_its_sessions_and_knows_its_receipts
         for attempt in range(2):
             async with stores(durable) as (here, there):
                 page = await there.sessions()
-                assert sorted(entry.session_id for entry in page.sessions) == ["gone", "plain", "saved"]
+                assert sorted(entry.session_id for entry in page.sessions) == ["gone", "plain", "ran", "saved"]
                 begun = [entry.begun for entry in page.sessions]
                 assert begun == sorted(set(begun), reverse=True)
+                ran = await here.find("ran")
+                assert ran is not None
+                assert [message["id"] for message in (await ran.transcript()).messages] == ["said"]
+                # Nothing has changed yet that an earlier version wrote.
+                with inspect_store(address(durable)) as kept:
+                    assert {fault for stored in kept.sessions() for fault in verify(kept, stored).faults} == set()
                 if not attempt:
                     assert {(entry.begun_at, entry.changed_at) for entry in page.sessions} == {(0, 0)}
                 for name, draft in (("plain", IN_JOURNAL), ("saved", IN_SNAPSHOT)):
@@ -641,7 +647,9 @@ def test_a_store_of_an_earlier_version_lists_its_sessions_and_knows_its_receipts
                 assert await there.find("blank") is None
                 assert await there.find("leased") is None
                 await (await there.session("gone")).remind("It goes on.")
-                assert (await here.sessions()).sessions[0].changed_at
+                entry = await here.journal.entry("gone")
+                assert entry is not None
+                assert entry.changed_at
 
     played(story)
     with inspect_store(address(durable)) as store:
@@ -672,7 +680,7 @@ def test_damaged_rows_of_an_earlier_version_keep_no_other_session_from_being_bro
 
     async def story() -> None:
         async with stores(durable) as (here, _):
-            assert len(await listed(here)) == 3
+            assert len(await listed(here)) == 4
             for name in ("gone", "plain"):
                 with pytest.raises(StoreDamaged):
                     await here.find(name)

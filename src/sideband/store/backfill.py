@@ -51,14 +51,19 @@ def receipt_in_row(body: bytes) -> OldReceipt | None:
     return None if receipt is None else OldReceipt(event.item.caller_id, receipt)
 
 
-def first_sequences(oldest: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """The sequence at which each session counts as begun, from its oldest known one, in descending order.
+def first_sequences(oldest: Iterable[tuple[str, int]], pruned: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """The sequence at which each session counts as begun; no two sessions have the same, because the list is paged by it.
 
-    The first event of a pruned session is gone, and its oldest known sequence may be that of another session's event. The
-    list is paged by this number, so every session gets its own: the next lower one that is free.
+    `oldest` are the oldest rows of the sessions. A session without rows, in `pruned`, counts as begun with the last row
+    that it lost; if another session has that number, with the next lower one that is free.
     """
-    before: int | None = None
+    taken = set[int]()
     for session_id, sequence in oldest:
-        begun = sequence if before is None else min(sequence, before - 1)
+        taken.add(sequence)
+        yield session_id, sequence
+    for session_id, through in pruned:
+        begun = through
+        while begun in taken:
+            begun -= 1
+        taken.add(begun)
         yield session_id, begun
-        before = begun

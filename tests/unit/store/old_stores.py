@@ -7,9 +7,19 @@ import msgspec
 
 from sideband.core import snapshot
 from sideband.core.apply import fold
-from sideband.core.events import Event, Injected, Queued, QueuedReminder, Started
+from sideband.core.events import (
+    Event,
+    Idled,
+    InjectAccepted,
+    InjectDelivered,
+    Injected,
+    Queued,
+    QueuedMessage,
+    QueuedReminder,
+    Started,
+)
 from sideband.core.reminder import Draft, fingerprint
-from sideband.core.seams import Mode
+from sideband.core.seams import InjectMode, Mode
 from sideband.store.codec import checksum, encode_event
 from sideband.store.postgres import schema as postgres_schema
 from sideband.store.sqlite import schema
@@ -24,6 +34,9 @@ SNAPSHOTS: Final = 2
 
 IN_JOURNAL: Final = Draft(body="The build is red.", caller_id="in-journal")
 IN_SNAPSHOT: Final = Draft(body="The tests are red.", caller_id="in-snapshot")
+SAID: Final = QueuedMessage(
+    message_id="said", content=({"type": "text", "text": "Go on."},), mode=InjectMode.QUEUE, provenance=CLIENT
+)
 
 
 def queued(draft: Draft) -> Event:
@@ -51,8 +64,12 @@ ROWS: Final = (
     OldRow(4, "plain", queued(IN_JOURNAL)),
     OldRow(5, "saved", Started()),
     OldRow(6, "plain", Started()),
+    OldRow(7, "ran", InjectAccepted(item=SAID)),
+    OldRow(8, "ran", Started()),
+    OldRow(9, "ran", InjectDelivered(message_id=SAID.id, content=SAID.content)),
+    OldRow(10, "ran", Idled()),
 )
-"""The journal. Where there were snapshots, "gone" was pruned completely, and "saved" through row 3."""
+"""The journal. Where there were snapshots, "gone" was pruned completely, "saved" through row 3, and "ran" not at all."""
 
 
 class OldSnapshot(NamedTuple):
@@ -62,15 +79,25 @@ class OldSnapshot(NamedTuple):
 
 
 # The last row to go of "gone" was the last row of the store once, which stays; so row 4, of another session, is the limit.
-TAKEN: Final = (OldSnapshot("gone", 5, 4), OldSnapshot("saved", 4, 3), OldSnapshot("blank", 4, 0))
+TAKEN: Final = (
+    OldSnapshot("gone", 5, 4),
+    OldSnapshot("saved", 4, 3),
+    OldSnapshot("blank", 4, 0),
+    OldSnapshot("ran", 9, 0),
+)
 
 
 def old_snapshot(taken: OldSnapshot) -> bytes:
-    """The state of a session as earlier versions wrote it: with receipts, and with the provenance of what left the inbox."""
+    """The state of a session as earlier versions wrote it.
+
+    It has receipts and the provenance of what left the inbox, and its messages have no ids.
+    """
     events = [row.event for row in ROWS if row.session_id == taken.session_id and row.sequence <= taken.sequence]
     held: dict[str, Any] = msgspec.json.decode(snapshot.encode(fold(events)))
-    for name in ("exists", "deleted", "records", "closing", "closed_reason"):
+    for name in ("exists", "deleted", "records", "closing", "closed_reason", "prompt", "hold_queue"):
         del held[name]
+    for message in held["messages"]:
+        del message["id"]
     held["closed"] = False
     inbox = held["inbox"]
     provenance = msgspec.to_builtins(CLIENT)
@@ -127,7 +154,7 @@ def _make_postgres(twin: PostgresTwin, version: int, *, rows: bool) -> None:
     if not rows:
         return
     twin.execute("UPDATE sideband.counter SET last = %s", ROWS[-1].sequence)
-    for session_id in ("gone", "saved", "plain", "leased"):
+    for session_id in ("gone", "saved", "plain", "ran", "leased"):
         twin.execute("INSERT INTO sideband.session (session_id) VALUES (%s)", session_id)
     for sequence, session_id, event in _kept(version):
         entry = encode_event(event)

@@ -1,8 +1,6 @@
 """What a migration finds in the rows of earlier versions."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sideband.core.events import Event, Queued, QueuedReminder, Replaced, Started
 from sideband.core.seams import Mode
@@ -40,13 +38,16 @@ def test_what_cannot_be_read_has_no_receipt() -> None:
     assert receipts_in_snapshot(b"[]") == {}
 
 
-@given(st.sets(st.integers(1, 60)), st.randoms(use_true_random=False))
-def test_every_session_counts_as_begun_at_a_sequence_of_its_own_that_is_not_later(first: set[int], rng: object) -> None:
-    # What is known of a pruned session is a sequence that is not before its first one, perhaps that of another session.
-    known = {f"s{begun}": begun + rng.randrange(5) for begun in first}
-    oldest = sorted(known.items(), key=lambda entry: entry[1], reverse=True)
-    begun = [*first_sequences(oldest)]
-    assert [name for name, _ in begun] == [name for name, _ in oldest]
-    sequences = [sequence for _, sequence in begun]
-    assert sequences == sorted(set(sequences), reverse=True)
-    assert all(1 <= sequence <= known[name] for name, sequence in begun)
+@pytest.mark.parametrize(
+    ("oldest", "pruned", "begun"),
+    [
+        pytest.param({"a": 1, "b": 4}, {}, {"a": 1, "b": 4}, id="with-its-oldest-row"),
+        pytest.param({"a": 1}, {"b": 4}, {"a": 1, "b": 4}, id="without-rows-with-the-last-that-it-lost"),
+        pytest.param({"a": 4, "b": 3}, {"c": 4}, {"a": 4, "b": 3, "c": 2}, id="not-with-the-row-of-another-session"),
+        pytest.param(
+            {"a": 4}, {"b": 4, "c": 4}, {"a": 4, "b": 3, "c": 2}, id="not-with-that-of-another-pruned-session"
+        ),
+    ],
+)
+def test_a_session_counts_as_begun(oldest: dict[str, int], pruned: dict[str, int], begun: dict[str, int]) -> None:
+    assert dict(first_sequences(oldest.items(), pruned.items())) == begun

@@ -20,6 +20,11 @@ _TURN: Final = 0x53424E44
 FORGOTTEN_DAYS: Final = 30
 
 
+# Commits use these tables in this order. A migration that locked the journal first would deadlock with the processes of an
+# earlier version that are still running.
+_LOCK: Final = "LOCK TABLE sideband.session, sideband.journal IN ACCESS EXCLUSIVE MODE"
+
+
 # What is done after the script that leads to a version.
 _BACKFILLS: Final[Mapping[int, Callable[[Connection], Awaitable[None]]]] = MappingProxyType({4: backfill.fill})
 
@@ -82,6 +87,8 @@ async def migrate(connection: Connection, version: int) -> None:
         await _make_schema(connection)
         await connection.execute("CREATE TABLE sideband.version (version integer NOT NULL)")
         await connection.execute("INSERT INTO sideband.version VALUES (0)")
+    else:
+        await connection.execute(_LOCK)
     for reached, script in enumerate(migrations()[version:], start=version + 1):
         await connection.execute(script.encode())
         if reached in _BACKFILLS:

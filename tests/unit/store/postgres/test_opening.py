@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import psycopg
 import pytest
 
 from sideband.core.errors import NotStorable, StoreClosed, StoreDamaged, StoreNewer, StoreRefused, StoreUnavailable
@@ -13,6 +14,7 @@ from sideband.store.postgres import open_postgres
 from sideband.store.postgres.reader import row_sum
 from sideband.store.postgres.schema import latest, migrations
 from tests.programs import run_python
+from tests.unit.store.old_stores import make_old
 from tests.unit.store.twins import PostgresTwin, a_start, played, told, written_at
 
 STARTED = encode_event(Started())
@@ -44,6 +46,22 @@ def test_a_store_is_made_once_and_has_the_newest_tables(postgres: PostgresTwin) 
     assert version_of(postgres) == [(latest(),)]
     played(lambda: opened(postgres))
     assert tables(postgres) == made
+
+
+def test_a_store_is_migrated_while_a_process_of_an_earlier_version_commits(postgres: PostgresTwin) -> None:
+    make_old(postgres, latest() - 1)
+
+    async def story() -> None:
+        async with await psycopg.AsyncConnection.connect(postgres.url) as old:
+            await old.execute("SELECT FROM sideband.session WHERE session_id = 'plain' FOR UPDATE")
+            opening = asyncio.create_task(opened(postgres))
+            await asyncio.to_thread(postgres.is_waited_for)
+            await old.execute("SELECT FROM sideband.journal WHERE session_id = 'plain'")
+            await old.commit()
+            await opening
+
+    played(story)
+    assert version_of(postgres) == [(latest(),)]
 
 
 @pytest.mark.parametrize("version", range(1, latest()))
