@@ -1,7 +1,7 @@
 """Sessions that are begun, found, listed and deleted, with their records and receipts, on every kind of store."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -11,13 +11,21 @@ import pytest
 
 from sideband.core import snapshot, turn
 from sideband.core.accept import accept
-from sideband.core.errors import IdempotencyConflict, InvalidOption, SessionBusy, StoreDamaged, UnknownSession
-from sideband.core.events import Recorded, Started
+from sideband.core.errors import (
+    CursorExpired,
+    IdempotencyConflict,
+    InvalidOption,
+    SessionBusy,
+    StoreDamaged,
+    UnknownSession,
+)
+from sideband.core.events import Begun, Deleted, Recorded, Started
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.reminder import Draft
 from sideband.core.state import Decided, SessionState
 from sideband.inspect.sessions import inspect_store, summaries
 from sideband.ports import INDEXED_BYTES, Journal
+from sideband.runtime.session import Session
 from sideband.runtime.store import Store
 from sideband.store.inspector import verify
 from sideband.store.memory import MemoryStore
@@ -436,6 +444,25 @@ def test_a_program_begins_a_session_again_that_another_process_deleted_just_now(
                 assert await here.delete("s")
                 await (await there.session("s")).remind("Hello again.")
                 assert await there.delete("s")
+
+    played(story)
+
+
+@pytest.mark.requirement("store:sessions:deleted-is-begun-again")
+@pytest.mark.parametrize("begin", [Store.begin, Store.session])
+def test_a_session_begun_again_shows_no_events_that_a_deletion_left_behind(
+    twin: Twin, begin: Callable[[Store, str], Awaitable[Session]]
+) -> None:
+    async def story() -> None:
+        async with stores(twin) as (here, there):
+            await (await here.begin("s")).remind(PRIVATE)
+            # The process dies before it prunes the journal.
+            await here.journal.commit("s", turn.delete)
+            await begin(there, "s")
+            with pytest.raises(CursorExpired) as pruned:
+                await told(there.journal, session_id="s")
+            left = await told(there.journal, session_id="s", after=pruned.value.oldest)
+            assert [type(entry.event) for entry in left] == [Deleted, Begun]
 
     played(story)
 

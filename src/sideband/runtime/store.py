@@ -146,8 +146,7 @@ class Store:
         A session that has no event yet is not listed. One that was deleted is begun again.
         """
         session = await self._hold(self.new_id() if session_id is None else session_id)
-        # The state in memory may not show yet that another process has deleted the session.
-        if (await self.journal.read(session.id, _is_deleted)).value:
+        if await self._finish_deletion(session.id):
             await session.talk.write(partial(turn.begin, attributes={}))
         return session
 
@@ -167,6 +166,7 @@ class Store:
             turn.begin, attributes=read_records(attributes, field="attributes"), messages=self._read_messages(messages)
         )
         session = await self._hold(self.new_id() if session_id is None else session_id)
+        await self._finish_deletion(session.id)
         if not await session.talk.write(begun):
             raise InvalidOption(
                 f"there is a session {shown(session.id)} already; choose another id, or get it with find()",
@@ -210,11 +210,22 @@ class Store:
             return False
         session = await self.find(session_id)
         was_there = session is not None and await session.talk.write(partial(_delete, session_id))
-        # Even if it was deleted before, because the process that did so may have died before it pruned the journal.
+        # Even if it was deleted before; see `_finish_deletion`.
         await self.journal.prune(session_id)
         if was_there:
             self._sessions.discard(session_id)
         return was_there
+
+    async def _finish_deletion(self, session_id: str) -> bool:
+        """Prune a session that was deleted, and return whether it was.
+
+        The process that deleted it may have died before it pruned the journal, and what is begun under this name must not
+        show the old events. The journal is asked, because the state in memory may not show the deletion yet.
+        """
+        is_deleted = (await self.journal.read(session_id, _is_deleted)).value
+        if is_deleted:
+            await self.journal.prune(session_id)
+        return is_deleted
 
     async def _hold(self, name: str) -> Session:
         """The handle of a session, which is loaded if it is not in memory."""
