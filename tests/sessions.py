@@ -19,8 +19,8 @@ from sideband.core.accept import (
 from sideband.core.apply import apply
 from sideband.core.drain import drain, start_queued
 from sideband.core.errors import RateLimited
-from sideband.core.events import Checkpoint, Compacted, Deleted, Dropped, DropReason, Event, InboxItem, Queued
-from sideband.core.inbox import Receipt, receipt_of
+from sideband.core.events import Checkpoint, Compacted, Deleted, Dropped, DropReason, Event, InboxItem
+from sideband.core.inbox import Receipt, receipt_in
 from sideband.core.lifecycle import go_live, plan_compaction
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.messages import Message
@@ -91,10 +91,8 @@ class Session:
             apply(self.state, event)
             if isinstance(event, Deleted):
                 self.receipts.clear()
-            if isinstance(event, Queued) and event.item.caller_id is not None:
-                receipt = receipt_of(event.item)
-                assert receipt is not None
-                self.receipts[event.item.caller_id] = receipt
+            if (found := receipt_in(event)) is not None:
+                self.receipts[found[0]] = found[1]
         return committed
 
     def decide(self, decided: Decided[ValueT]) -> ValueT:

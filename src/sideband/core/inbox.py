@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
+from sideband.core.events import Event, InboxItem, Queued, QueuedMessage, QueuedReminder
 from sideband.core.seams import Mode
 from sideband.core.trust import Provenance
 
@@ -46,13 +46,14 @@ class Receipt(NamedTuple):
     version: int = 1
 
 
-def receipt_of(item: QueuedReminder) -> Receipt | None:
-    """The receipt of a queued reminder; None if the session chose its id."""
-    if item.caller_id is None or item.fingerprint is None:
+def receipt_in(event: Event) -> tuple[str, Receipt] | None:
+    """The caller's id and the receipt that an event holds; None if it holds none, or the session chose the id."""
+    if not isinstance(event, Queued) or event.item.caller_id is None or event.item.fingerprint is None:
         return None
-    return Receipt(
+    item = event.item
+    return event.item.caller_id, Receipt(
         item.provenance.sender,
-        item.fingerprint,
+        event.item.fingerprint,
         item.id,
         item.deduped_count,
         item.provenance.requested,

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from sideband.core.events import Queued
-from sideband.core.inbox import Receipt, receipt_of
+from sideband.core.inbox import Receipt, receipt_in
 from sideband.store.codec import decode_event
 
 
@@ -45,10 +44,8 @@ def receipt_in_row(body: bytes) -> OldReceipt | None:
         event = decode_event(body)
     except ValueError:
         return None
-    if not isinstance(event, Queued) or event.item.caller_id is None:
-        return None
-    receipt = receipt_of(event.item)
-    return None if receipt is None else OldReceipt(event.item.caller_id, receipt)
+    found = receipt_in(event)
+    return None if found is None else OldReceipt(*found)
 
 
 def first_sequences(oldest: Iterable[tuple[str, int]], pruned: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:

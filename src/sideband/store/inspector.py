@@ -11,8 +11,8 @@ import msgspec
 from sideband.core import snapshot
 from sideband.core.apply import fold
 from sideband.core.errors import StoreError, shown
-from sideband.core.events import Event, Queued
-from sideband.core.inbox import Receipt, receipt_of
+from sideband.core.events import Event
+from sideband.core.inbox import Receipt, receipt_in
 from sideband.core.snapshot import UnknownSnapshot
 from sideband.core.state import SessionState
 from sideband.store.codec import WORDS, decode_event, decode_receipt, encode_records, indexed
@@ -214,10 +214,8 @@ class _ExpectedTables:
         if not self._existence.exists:
             self._begun = self._begun_at = 0
             self._receipts = {}
-        elif isinstance(event, Queued) and event.item.caller_id is not None:
-            receipt = receipt_of(event.item)
-            if receipt is not None:
-                self._receipts[event.item.caller_id] = receipt
+        elif (found := receipt_in(event)) is not None:
+            self._receipts[found[0]] = found[1]
 
     def differences(
         self, store: Inspector, stored: StoredSession, state: SessionState, *, from_start: bool

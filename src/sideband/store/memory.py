@@ -15,8 +15,7 @@ import msgspec
 from sideband.core import snapshot
 from sideband.core.apply import fold
 from sideband.core.errors import CursorExpired, LeaseLost, SessionBusy, shown
-from sideband.core.events import Queued
-from sideband.core.inbox import Receipt, receipt_of
+from sideband.core.inbox import Receipt, receipt_in
 from sideband.core.state import Decision, SessionState, ValueT
 from sideband.ports import NO_RECORDS, AsOf, Lease, Logged, SessionEntry
 from sideband.store.codec import check_name, indexed
@@ -155,10 +154,8 @@ class MemoryStore:
                 self._receipts.pop(session_id, None)
                 continue
             self._listed[session_id].changed_at = entry.time
-            if isinstance(event, Queued) and event.item.caller_id is not None:
-                receipt = receipt_of(event.item)
-                if receipt is not None:
-                    self._receipts.setdefault(session_id, {})[event.item.caller_id] = receipt
+            if (found := receipt_in(event)) is not None:
+                self._receipts.setdefault(session_id, {})[found[0]] = found[1]
 
     async def read(self, session_id: str, look: Callable[[SessionState], ValueT]) -> AsOf[ValueT]:
         state = self.state(session_id)

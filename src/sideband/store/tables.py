@@ -1,7 +1,7 @@
 """The tables besides the journal: the list of sessions, their named records, and their receipts.
 
-All of them follow from the events, and a store writes them in the same transaction. They are for what the state of one
-session cannot answer: which sessions there are, which of them have a certain record, and how a request was answered that
+All of them follow from the events, and a store writes them in the same transaction. They answer what the state of one
+session cannot: which sessions there are, which of them have a certain record, and how a request was answered that
 is older than the snapshot.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from sideband.core.events import Begun, Deleted, Event, Queued, Recorded
-from sideband.core.inbox import Receipt, receipt_of
+from sideband.core.inbox import Receipt, receipt_in
 from sideband.ports import SessionEntry
 from sideband.store.codec import indexed
 
@@ -64,10 +64,9 @@ class SessionChanges:
                 self.keys.update({name: indexed(value) for name, value in attributes.items()})
             case Recorded(name=name, value=value):
                 self.keys[name] = indexed(value)
-            case Queued(item=item) if item.caller_id is not None and (receipt := receipt_of(item)) is not None:
-                self.receipts[item.caller_id] = receipt
             case _:
-                pass
+                if (found := receipt_in(event)) is not None:
+                    self.receipts[found[0]] = found[1]
 
 
 class EntryRow(msgspec.Struct, frozen=True, array_like=True):

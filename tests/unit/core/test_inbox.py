@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.events import InboxItem, QueuedMessage, QueuedReminder
-from sideband.core.inbox import Fate, Inbox, Quota, Receipt, Slot, Tombstone, quota_of, receipt_of
+from sideband.core.events import InboxItem, Queued, QueuedMessage, QueuedReminder
+from sideband.core.inbox import Fate, Inbox, Quota, Receipt, Slot, Tombstone, quota_of, receipt_in
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.trust import IN_PROCESS, Provenance
 from tests.builders import a_reminder, a_text
@@ -162,7 +162,7 @@ def test_the_receipt_of_a_reminder_repeats_the_reply_to_its_sender() -> None:
         accepted_at=7,
         version=2,
     )
-    assert receipt_of(item) == Receipt(
+    receipt = Receipt(
         sender=PEER.sender,
         fingerprint="f",
         reminder_id="mine~2",
@@ -172,10 +172,11 @@ def test_the_receipt_of_a_reminder_repeats_the_reply_to_its_sender() -> None:
         accepted_at=7,
         version=2,
     )
+    assert receipt_in(Queued(item=item)) == ("mine", receipt)
 
 
 def test_a_reminder_whose_id_the_session_chose_has_no_receipt() -> None:
-    assert receipt_of(a_waiting(Mode.FINISH_STEP)) is None
+    assert receipt_in(Queued(item=a_waiting(Mode.FINISH_STEP))) is None
 
 
 # Quotas.

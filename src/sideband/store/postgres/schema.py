@@ -62,6 +62,8 @@ async def prepare(connection: Connection, place: str) -> None:
         raise StoreRefused(f"{place} is too old; a store needs PostgreSQL {OLDEST_SERVER // 10_000} or newer")
     try:
         async with connection.transaction():
+            # A migration by another process may take longer than a lock may take otherwise.
+            await connection.execute("SET LOCAL lock_timeout = 0")
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
             version = await _version(connection, place)
             refuse_newer(version, place)

@@ -74,7 +74,7 @@ def _fill(connection: apsw.Connection) -> None:
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("journal_mode", "wal")
         with connection:
-            _bring_forward(connection, 0)
+            _run_migrations(connection, 0)
     finally:
         connection.close(force=True)
 
@@ -143,14 +143,14 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
     try:
         version = connection.pragma("user_version")
         refuse_newer(version, path)
-        _bring_forward(connection, version)
+        _run_migrations(connection, version)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def _bring_forward(connection: apsw.Connection, version: int) -> None:
+def _run_migrations(connection: apsw.Connection, version: int) -> None:
     """Migrate tables of this version, inside a transaction."""
     for reached, script in enumerate(migrations()[version:], start=version + 1):
         connection.execute(script)
