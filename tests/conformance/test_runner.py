@@ -259,6 +259,22 @@ async def test_closing_a_runner_takes_two_seconds_at_most_and_leaves_an_idle_ses
     await office.store.acquire("main", "another process")
 
 
+@pytest.mark.requirement("runner:close:leaves-the-queue-to-others")
+@pytest.mark.parametrize("during", ["model", "tool"])
+@awaited
+async def test_what_is_queued_when_a_runner_is_closed_runs_elsewhere(during: str) -> None:
+    tool = ATool(do=lambda *_: hang())
+    office = Office(a_reply("work") if during == "tool" else lambda _view: hang(), tools=(tool,))
+    runner, elsewhere = office.runner(), office.runner(a_session(store=office.store))
+    runner.start()
+    first, second = [await office.session.prompt(text) for text in ("first", "second")]
+    await until(lambda: tool.calls if during == "tool" else office.model.requests)
+    await runner.aclose()
+    async with elsewhere:
+        outcomes = [await elsewhere.outcome(message_id) for message_id in (first, second)]
+    assert outcomes == [Outcome("cancelled"), Outcome("completed")]
+
+
 # Outcomes.
 
 
@@ -375,8 +391,11 @@ async def test_with_resume_a_turn_that_was_open_when_the_runner_started_is_conti
     message_id = await left_open(office)
     async with office.open(resume=True) as runner:
         assert (await runner.outcome(message_id)).status == "completed"
-        assert [(await runner.outcome(prompt)).status for prompt in (await office.session.prompt("More."),)]
+        more = await office.session.prompt("More.")
+        assert (await runner.outcome(more)).status == "completed"
+        await others()
     assert office.requests_with("Mend it.") == [1, 2]
+    assert [prompt for prompt, _ in office.told] == [message_id, more]
     assert [event.status for event in office.events(Idled)] == ["completed", "completed"]
 
 

@@ -338,12 +338,12 @@ def _ended(
 
 
 def settle(state: SessionState, *, status: str) -> Decided[None]:
-    """Leave nothing of a run open. This does nothing if the run left no request, no call and no running mark."""
-    if not state.running:
-        return Decided(_left_open(state), None)
-    if state.request is not None or state.open_calls:
-        return Decided(cancel(state).events, None)
-    return idle(state, status=status)
+    """Leave nothing of a run open. This does nothing if the run left no request, no call and no running mark.
+
+    The queue is not held, because no user has cancelled the turn: another process may go on with what is queued.
+    """
+    ended = idled(state, status) if state.running else ()
+    return Decided((*_left_open(state), *ended), None)
 
 
 def finish_call(state: SessionState, *, status: str) -> Decided[None]:

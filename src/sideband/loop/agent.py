@@ -162,7 +162,7 @@ class AgentRun(DrivenRun):
             raise Ended
         if self._lease is not None:
             self._lease.keep(self._lose)
-        self._phase = Phase.BEGINNING
+        self._phase = Phase.TURN if options.begins is Begins.RESUMED else Phase.BEGINNING
         self._watching = asyncio.ensure_future(self._watch())
         first = talk.state.live.turn == 0 and not talk.state.messages
         # Calls that a dead process left open get the result "unknown"; only idempotent tools run again.
@@ -201,8 +201,7 @@ class AgentRun(DrivenRun):
                 self._phase = Phase.BETWEEN
                 return bool(await self._talk.drain(Seam.DAEMON_IDLE_PRE, starting=True))
             case Begins.RESUMED:
-                self._phase = Phase.TURN
-        return True
+                return True
 
     async def _watch(self) -> None:
         """End the run when another process has cancelled its turn."""
@@ -412,11 +411,11 @@ class AgentRun(DrivenRun):
             error=self._end.error,
         )
 
-    async def _abandon(self, *, begun: bool) -> None:
+    async def _abandon(self, *, begun: bool, status: LoopStatus = LoopStatus.CANCELLED) -> None:
         self._stop_watching()
         try:
             if begun and not self.over:
-                await self._end.settle(LoopStatus.CANCELLED)
+                await self._end.settle(status)
         finally:
             try:
                 await self._release()

@@ -226,8 +226,8 @@ class DrivenRun(ABC):
         """Settle the session and return the result; `why` is the exception that ended the run early, if any."""
 
     @abstractmethod
-    async def _abandon(self, *, begun: bool) -> None:
-        """Settle the session of a run that has no result."""
+    async def _abandon(self, *, begun: bool, status: LoopStatus = LoopStatus.CANCELLED) -> None:
+        """Settle the session of a run that has no result; its turn ends with this status."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -298,10 +298,12 @@ class DrivenRun(ABC):
                 why = error
             self._closed = True
             self.result = await self._conclude(why)
-        except BaseException:
-            # The driving task was cancelled, or there is a bug: the session must not stay marked as running.
+        except BaseException as error:
+            # The driving task was cancelled, the store failed, or there is a bug: the session must not stay marked as
+            # running.
             self._closed = True
-            await self._abandon(begun=True)
+            status = LoopStatus.FAILED if isinstance(error, Exception) else LoopStatus.CANCELLED
+            await self._abandon(begun=True, status=status)
             raise
         finally:
             self._driver = None

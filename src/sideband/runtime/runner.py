@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias, Unpack
 
 import msgspec
 
 from sideband.core.drain import startable, wakes_daemon
-from sideband.core.errors import CursorLost, InvalidOption, SessionBusy, StoreClosed, UnknownMessage
+from sideband.core.errors import CursorExpired, CursorLost, InvalidOption, SessionBusy, StoreClosed, UnknownMessage
 from sideband.core.events import Cancelled, Closed, Deleted, Idled, InjectDelivered, InjectRevoked
 from sideband.core.masking import mask_text
 from sideband.core.messages import text_of
@@ -40,7 +40,7 @@ _LOG: Final = logging.getLogger("sideband")
 class Outcome(NamedTuple):
     """How the turn of a message ended: the status of its run, or `closed` if the session was closed first.
 
-    `error` is the model's final failure, if this process has run the turn.
+    `error` is the model's final failure, if this process has run the turn and the model was the reason.
     """
 
     status: str
@@ -56,6 +56,13 @@ class _Stage(NamedTuple):
     known: bool
     waits: bool
     runs: bool
+
+
+class _End(NamedTuple):
+    """How the turn of a message ended (None: it is not over), and whether the message was delivered."""
+
+    status: str | None = None
+    delivered: bool = False
 
 
 class Runner:
@@ -113,7 +120,10 @@ class Runner:
             self._task = asyncio.ensure_future(self._serve())
 
     async def aclose(self) -> None:
-        """Stop; a turn that runs is cancelled. This takes no longer than code that is cancelled may take."""
+        """Stop; a turn that runs is cancelled, and code that ignores this is abandoned after two seconds.
+
+        What is queued is not held. If the store does not answer, this takes as long as the store tries.
+        """
         self._is_stopping = True
         if self._task is None:
             return
@@ -130,9 +140,9 @@ class Runner:
     # Serving.
 
     async def _serve(self) -> None:
-        while True:
+        while not self._is_stopping:
             await self._until_work()
-            if self._is_stopping or self._talk.state.closed:
+            if self._talk.state.closed:
                 return
             try:
                 await self._run_next()
@@ -233,10 +243,11 @@ class Runner:
 
     async def _next_options(self) -> RunOptions | None:
         """Read the newest state, which another process may have changed, and end what a dead process left open."""
-        if await self._talk.commit(lambda state: Decided((), state.running)):
+        is_open, prompt = await self._talk.commit(lambda state: Decided((), (state.running, state.prompt)))
+        if is_open:
             if self._resume:
                 self._resume = False
-                return msgspec.structs.replace(self._options, begins=Begins.RESUMED)
+                return msgspec.structs.replace(self._options, begins=Begins.RESUMED, prompt=prompt or None)
             await self._talk.recover()
         return await self._talk.commit(lambda state: Decided((), self._choose(state)))
 
@@ -268,18 +279,32 @@ class Runner:
         """How the turn of this message ended, in whichever process; wait for the end if it is not over.
 
         `after` is a sequence before the message was delivered; a message that is over is looked for in the journal from
-        there on. `UnknownMessage` if the session never had this message, or had it too long ago.
+        there on. `UnknownMessage` if the session never had this message, or if its end is not in the journal from there
+        on: it was pruned, or `after` is too late.
         """
         journal, session_id = self._talk.journal, self._session.id
         while True:
             stage, at = await journal.read(session_id, lambda state: _stage_of(state, message_id))
             if not stage.known:
                 raise UnknownMessage(message_id)
-            start = at if stage.waits or stage.runs else after
-            with suppress(CursorLost):
-                async with aclosing(journal.subscribe(session_id=session_id, after=start)) as events:
-                    status = await _end_of(message_id, events, runs=stage.runs)
-                return Outcome(status, self._error_of(message_id) if status == LoopStatus.FAILED else None)
+            end = _End(delivered=stage.runs)
+            try:
+                if not (stage.waits or stage.runs):
+                    async with aclosing(journal.history(session_id=session_id, after=after)) as past:
+                        end = await _end_of(message_id, past)
+                    if end == _End():
+                        raise UnknownMessage(message_id)
+                if end.status is None:
+                    async with aclosing(journal.subscribe(session_id=session_id, after=at)) as events:
+                        end = await _end_of(message_id, events, delivered=end.delivered)
+            except CursorLost:
+                continue
+            except CursorExpired as expired:
+                after = max(after, expired.oldest)
+                continue
+            # Without a status, the store was closed.
+            status = end.status or LoopStatus.LEASE_LOST
+            return Outcome(status, self._error_of(message_id) if status == LoopStatus.FAILED else None)
 
     def _error_of(self, message_id: str) -> str | None:
         # The run may have ended its turn a moment ago, and not have returned its result yet.
@@ -294,25 +319,24 @@ def _stage_of(state: SessionState, message_id: str) -> _Stage:
     return _Stage(waits or runs or state.inbox.tombstone(message_id) is not None, waits, runs)
 
 
-async def _end_of(message_id: str, events: AsyncIterator[Logged], *, runs: bool) -> str:
-    """How the turn of a message ended; `runs` if it was delivered before the first of these events."""
+async def _end_of(message_id: str, events: AsyncIterator[Logged], *, delivered: bool = False) -> _End:
+    """What these events tell of a message, up to the end of its turn; `delivered` if it was delivered before them."""
     async for logged in events:
         match logged.event:
             case InjectRevoked(message_id=gone, reason=reason) if gone == message_id:
-                return LoopStatus.CANCELLED if reason is None else CLOSED
+                return _End(LoopStatus.CANCELLED if reason is None else CLOSED)
             case InjectDelivered(message_id=begun) if begun == message_id:
-                runs = True
-            case Idled(status=status) if runs:
+                delivered = True
+            case Idled(status=status) if delivered:
                 # Without a status, a process that has died left the turn open.
-                return status or LoopStatus.LEASE_LOST
-            case Cancelled() if runs:
-                return LoopStatus.CANCELLED
-            case Closed() | Deleted() if runs:
-                return CLOSED
+                return _End(status or LoopStatus.LEASE_LOST)
+            case Cancelled() if delivered:
+                return _End(LoopStatus.CANCELLED)
+            case Closed() | Deleted() if delivered:
+                return _End(CLOSED)
             case _:
                 pass
-    # The store was closed.
-    return LoopStatus.LEASE_LOST
+    return _End(delivered=delivered)
 
 
 async def _call(listener: Callable[..., Any], *args: object) -> None:

@@ -18,6 +18,7 @@ RUNNER: Final[Rules] = rules(
         "runner:lease:looks-again-after-release": "A prompt that is sent when the session has just become idle finds a runner.",
         "runner:failure:next-prompt-runs": "A run that fails does not end its runner.",
         "runner:close:within-two-seconds": "Closing a runner takes at most two seconds and leaves an idle session, even if a tool ignores its cancellation.",
+        "runner:close:leaves-the-queue-to-others": "Closing a runner ends its turn and holds nothing: what is queued runs in another process.",
         "runner:outcome:of-every-end": "The outcome of a message tells how its turn ended: completed, failed with the error, cancelled, withdrawn, out of budget, or closed.",
         "runner:outcome:from-any-process": "The outcome of a message is the same in every process, whichever one ran its turn.",
         "runner:text:with-the-reply-id": "Streamed text is passed on with the id that the reply will have.",

@@ -123,6 +123,11 @@ class MortalJournal:
     ) -> AsyncGenerator[Logged, None]:
         return self._store.subscribe(session_id=session_id, kind_prefix=kind_prefix, after=after)
 
+    def history(
+        self, *, session_id: str | None = None, kind_prefix: str = "", after: int = 0
+    ) -> AsyncGenerator[Logged, None]:
+        return self._store.history(session_id=session_id, kind_prefix=kind_prefix, after=after)
+
 
 class MortalModel(ScriptedModel):
     """Answers each request after some steps, fails, or hangs until it is cancelled; it says nothing after its death."""
@@ -195,6 +200,8 @@ class TwoProcesses:
         self.results: list[tuple[str | None, LoopResult]] = []
         self.outcomes: dict[str, Outcome] = {}
         self.may_hang = False
+        # Whether clients cancel or revoke anything.
+        self.may_cancel = False
         self._labels = 0
         self._calls = 0
         self.processes: list[Process] = []
@@ -277,10 +284,13 @@ class TwoProcesses:
 
 Deed: TypeAlias = Callable[[TwoProcesses, Process], Coroutine[Any, Any, None]]
 
+CANCELLING: Final[frozenset[Deed]] = frozenset((TwoProcesses.revoke, TwoProcesses.cancel, TwoProcesses.cancel_prompt))
+
 
 async def play(world: TwoProcesses, deeds: Sequence[Deed], *, dies: bool = False, runners: int = 2) -> None:
     """Let clients act at both processes, and wait until every prompt has an outcome."""
     rng = world.rng
+    world.may_cancel = not CANCELLING.isdisjoint(deeds)
     world.processes = [Process(world), Process(world)]
     mortal, survivor = world.processes
     for process in world.processes[-runners:]:

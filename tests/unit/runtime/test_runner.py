@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sideband.core.errors import InvalidOption, StoreClosed, StoreUnavailable, UnknownMessage
-from sideband.core.events import InjectDelivered, Started
+from sideband.core.events import Closing, InjectDelivered, Started
 from sideband.loop.run import LoopResult, LoopStatus
 from sideband.ports import Lease, ModelError
 from sideband.render.view import RequestView
@@ -75,6 +75,36 @@ async def test_a_store_that_fails_is_asked_again_and_the_failure_is_logged_once(
     assert len([record for record in caplog.records if "the disk is gone" in record.message]) == 1
 
 
+class OnceFailingStore(MemoryStore):
+    """The commit after `fails` was set fails."""
+
+    fails = False
+
+    async def commit(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - those of any commit
+        if self.fails:
+            self.fails = False
+            raise StoreUnavailable("the disk is gone")
+        return await super().commit(*args, **options)
+
+
+@awaited
+async def test_a_turn_whose_commit_fails_ends_as_failed_and_the_queue_goes_on() -> None:
+    store = OnceFailingStore()
+    scene = AScene(store=store)
+
+    def answer(_view: RequestView) -> str:
+        store.fails = True
+        return "lost"
+
+    scene.says(answer)
+    closing = {status: Closing(records={"state": status}) for status in ("failed", "cancelled")}
+    async with a_runner(scene, closing=closing) as runner:
+        first, second = [await scene.session.prompt(text) for text in ("one", "two")]
+        assert (await runner.outcome(first)).status == "failed"
+        assert scene.state.records["state"] == "failed"
+        assert (await runner.outcome(second)).status == "completed"
+
+
 @awaited
 async def test_a_closed_store_ends_its_runner() -> None:
     store = FailingStore()
@@ -113,6 +143,42 @@ async def test_a_runner_that_is_closed_while_it_asks_for_the_lease_keeps_none(la
     store.trouble = None
     assert (scene.model.requests, scene.session.busy) == ([], False)
     await store.acquire("main", "another process")
+
+
+@awaited
+async def test_a_runner_that_is_closed_while_it_asks_for_the_lease_ends_at_once_if_nothing_is_left() -> None:
+    store, asked, granted = FailingStore(), asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        asked.set()
+        await granted.wait()
+
+    store.trouble = wait
+    scene = AScene(store=store)
+    runner = a_runner(scene)
+    runner.start()
+    message_id = await scene.session.prompt("Mend it.")
+    await asked.wait()
+    await scene.session.revoke(message_id)
+    before = asyncio.get_running_loop().time()
+    closing = asyncio.ensure_future(runner.aclose())
+    await others()
+    granted.set()
+    await closing
+    assert asyncio.get_running_loop().time() - before < 1
+    store.trouble = None
+    await store.acquire("main", "another process")
+
+
+@awaited
+async def test_a_turn_that_was_opened_after_the_runner_has_seen_an_idle_session_is_not_resumed() -> None:
+    scene = AScene()
+    async with a_runner(scene, resume=True) as runner:
+        await runner.outcome(await scene.session.prompt("Mend it."))
+        await others()
+        await scene.store.commit("main", saying(Started(message_id="of-a-process-that-dies")))
+        await asyncio.sleep(2 * RETRY_SECONDS)
+    assert (len(scene.model.requests), scene.state.running) == (1, False)
 
 
 @awaited
@@ -160,6 +226,44 @@ async def test_text_that_comes_after_its_turn_was_cancelled_is_not_passed_on() -
 async def test_the_outcome_of_an_unknown_message_is_an_error() -> None:
     with pytest.raises(UnknownMessage):
         await a_runner(AScene()).outcome("nobody-sent-this")
+
+
+@pytest.mark.parametrize("why", ["pruned", "sent-before-the-cursor"])
+@awaited
+async def test_the_outcome_of_a_message_whose_end_is_out_of_reach_is_an_error(why: str) -> None:
+    scene = AScene()
+    async with a_runner(scene) as runner:
+        message_id = await scene.session.prompt("Mend it.")
+        await runner.outcome(message_id)
+        if why == "pruned":
+            await scene.store.prune("main")
+        after = 0 if why == "pruned" else len(scene.store.journal)
+        with pytest.raises(UnknownMessage):
+            await asyncio.wait_for(runner.outcome(message_id, after=after), 10)
+
+
+@awaited
+async def test_the_outcome_of_a_steer_is_that_of_the_turn_that_took_it() -> None:
+    scene = AScene()
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    async def wait(_view: RequestView) -> str:
+        begun.set()
+        await released.wait()
+        return "Done."
+
+    scene.says("First.", wait)
+    async with a_runner(scene) as runner:
+        await scene.session.prompt("Mend it.")
+        steer = await scene.session.inject("Quickly.", mode="steer")
+        await scene.session.prompt("Again.")
+        late = await scene.session.inject("Now.", mode="steer")
+        assert (await runner.outcome(steer)).status == "completed"
+        await begun.wait()
+        told = asyncio.ensure_future(runner.outcome(late))
+        await others()
+        released.set()
+        assert (await told).status == "completed"
 
 
 @awaited
