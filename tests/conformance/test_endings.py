@@ -31,7 +31,7 @@ from sideband.models.scripted import Line
 from sideband.ports import ModelError, ToolContext
 from tests.agents import AnAgent, awaited
 from tests.decisions import saying
-from tests.loop_builders import ATool, a_reply, a_session, hang
+from tests.loop_builders import ATool, a_reply, a_session, hang, others
 from tests.waiting import until
 
 TASK_OVER: Final = Closing(records={"task": "over"}, ends=True)
@@ -148,10 +148,10 @@ async def test_a_run_that_is_cancelled_before_its_turn_sends_no_request(by: str)
 
 
 @pytest.mark.requirement("loop:cancel:task-within-two-seconds")
-@pytest.mark.parametrize("where", ["model", "tool", "hook"])
+@pytest.mark.parametrize("where", ["model", "tool", "task-of-a-tool", "hook"])
 @awaited
 async def test_code_that_ignores_the_cancellation_of_its_task_is_given_up_after_two_seconds(where: str) -> None:
-    begun = asyncio.Event()
+    begun, over = asyncio.Event(), asyncio.Event()
 
     async def stubborn(*_: object) -> str:
         begun.set()
@@ -159,9 +159,16 @@ async def test_code_that_ignores_the_cancellation_of_its_task_is_given_up_after_
             try:
                 await hang()
             except asyncio.CancelledError:
-                continue
+                if over.is_set():
+                    raise
 
-    agent = AnAgent(stubborn if where == "model" else a_reply("work"), tools=[ATool(do=stubborn)])
+    async def in_a_task(*_: object) -> str:
+        tasks.append(asyncio.ensure_future(stubborn()))
+        return await tasks[0]
+
+    tasks: list[asyncio.Task[str]] = []
+    tool = ATool(do=in_a_task if where == "task-of-a-tool" else stubborn)
+    agent = AnAgent(stubborn if where == "model" else a_reply("work"), tools=[tool])
     if where == "hook":
         agent.hooks.register_session_hook("post_turn", stubborn)
     run = await agent.begin(hook_seconds=1_000)
@@ -173,6 +180,10 @@ async def test_code_that_ignores_the_cancellation_of_its_task_is_given_up_after_
         await driving
     assert asyncio.get_running_loop().time() - before < GRACE_SECONDS + 0.5
     assert (agent.state.running, agent.session.busy) == (False, False)
+    over.set()
+    for task in tasks:
+        task.cancel()
+    await others()
 
 
 # The end of a run as data.

@@ -81,7 +81,7 @@ async def client(world: TwoProcesses, session: Session) -> None:
 
 async def played(url: str, seed: int) -> TwoProcesses:
     world = TwoProcesses(random.Random(seed))  # noqa: S311 - a schedule, no secret
-    world.may_hang = True
+    world.may_hang = world.may_cancel = True
     async with AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(open_store(url)) for _ in range(2)]
         sessions = [await store.session("s") for store in stores]

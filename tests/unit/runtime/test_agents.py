@@ -355,3 +355,17 @@ def test_an_unknown_option_is_a_type_error() -> None:
             await agent_run("Go.")  # type: ignore[call-arg]
 
     asyncio.run(main())
+
+
+def test_a_cancel_from_another_handle_ends_a_single_call() -> None:
+    async def story() -> None:
+        scene = AScene()
+        scene.says(lambda _view: hang())
+        calling = asyncio.ensure_future(llm_call("Mend it.", model=scene.model, session=scene.session))
+        await others()
+        assert await a_session(store=scene.store).cancel()
+        with pytest.raises(ModelError, match="the turn was cancelled"):
+            await asyncio.wait_for(calling, 10)
+        assert not scene.state.running
+
+    asyncio.run(story())
