@@ -166,7 +166,7 @@ class NaiveSession:
 
     def accept_message(self, text: str, mode: str, who: Who, *, new_id: str, has_token: bool = True) -> None:
         if who.level > 1:
-            raise Refused("unknown_session")
+            raise Refused("not_permitted")
         self.refuse_after_the_end()
         if not has_token:
             raise Refused("rate_limited")

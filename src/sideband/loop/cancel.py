@@ -134,7 +134,7 @@ def _drive(work: Coroutine[Any, Any, _Value], awaited: object, call: AwaitedCall
                 if call.given_up:
                     _close(work)
                     raise
-                # Without a cancellation of the task, a future that the code awaits was cancelled: that is its own affair.
+                # Without a cancellation of the task, a future that the code awaits was cancelled, which the code handles itself.
                 if call.task.cancelling() > call.cancelling:
                     call.start_grace()
                 awaited = work.throw(error)

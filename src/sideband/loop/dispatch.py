@@ -298,7 +298,7 @@ class Dispatcher:
         return refused
 
     async def _needs_permission(self, permission: Permission, call: ToolCall, running: RunningCall) -> bool:
-        """Whether the call needs a permission: only if the handler says otherwise, it does not."""
+        """True unless the handler's `needs` returns False."""
         needs = getattr(permission, "needs", None)
         if needs is None:
             return True

@@ -102,7 +102,7 @@ class Begins(Enum):
     ANY = auto()
     """The first queued message, or what is new; the run goes on with whatever is queued."""
     PROMPT = auto()
-    """A certain queued message."""
+    """The queued message named by `prompt`."""
     INTERRUPT = auto()
     """A queued interrupt."""
     RESUMED = auto()

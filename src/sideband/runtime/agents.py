@@ -61,7 +61,7 @@ class AgentOptions(TypedDict, total=False):
     `max_turns` (50) and `max_tokens` limit the run; None is no limit. With `daemon=True` an idle run waits for an
     interrupt or a message, or until `wake_seconds` have passed, instead of ending.
 
-    `permission` is asked before every tool call. `compactor` is `"keep_last"`, `"summarize"`, a function of messages and
+    `permission` is asked before every tool call, except those for which its `needs` returns False. `compactor` is `"keep_last"`, `"summarize"`, a function of messages and
     reminders, or an object with `compact`. `on_text` is called with text as it arrives, and `on_restart` before
     every retry of a request. `queue_after_cancel` is `"hold"` or `"deliver"`. `closing` maps the status of a run to what
     the commit that makes the session idle does: it sets records of the session, and may end the session.

@@ -122,7 +122,8 @@ class Runner:
     async def aclose(self) -> None:
         """Stop; a turn that runs is cancelled, and code that ignores this is abandoned after two seconds.
 
-        What is queued is not held. If the store does not answer, this takes as long as the store tries.
+        What is queued is not held. If the store does not answer within another two seconds, the turn is left open and the
+        lease lapses.
         """
         self._is_stopping = True
         if self._task is None:
@@ -133,7 +134,12 @@ class Runner:
         _, late = await asyncio.wait((self._task,), timeout=GRACE_SECONDS)
         for task in late:
             task.cancel()
-            await asyncio.wait((task,))
+            _, stuck = await asyncio.wait((task,), timeout=GRACE_SECONDS)
+            if stuck:
+                _LOG.warning(
+                    "runner of session %s: the store does not answer, so its turn is left open", self._session.id
+                )
+                return
         if not self._task.cancelled():
             self._task.result()
 
@@ -302,9 +308,10 @@ class Runner:
             except CursorExpired as expired:
                 after = max(after, expired.oldest)
                 continue
-            # Without a status, the store was closed.
-            status = end.status or LoopStatus.LEASE_LOST
-            return Outcome(status, self._error_of(message_id) if status == LoopStatus.FAILED else None)
+            if end.status is None:
+                raise StoreClosed
+            error = self._error_of(message_id) if end.status == LoopStatus.FAILED else None
+            return Outcome(end.status, error)
 
     def _error_of(self, message_id: str) -> str | None:
         # The run may have ended its turn a moment ago, and not have returned its result yet.
@@ -325,7 +332,10 @@ async def _end_of(message_id: str, events: AsyncIterator[Logged], *, delivered: 
         match logged.event:
             case InjectRevoked(message_id=gone, reason=reason) if gone == message_id:
                 return _End(LoopStatus.CANCELLED if reason is None else CLOSED)
-            case InjectDelivered(message_id=begun) if begun == message_id:
+            case InjectDelivered(message_id=begun, audit_only=audit_only) if begun == message_id:
+                if audit_only:
+                    # It is on record, and starts no turn.
+                    return _End(LoopStatus.COMPLETED)
                 delivered = True
             case Idled(status=status) if delivered:
                 # Without a status, a process that has died left the turn open.

@@ -9,7 +9,7 @@ import pytest
 
 from sideband.core.errors import InvalidOption, StoreClosed, StoreUnavailable, UnknownMessage
 from sideband.core.events import Closing, InjectDelivered, Started
-from sideband.loop.run import LoopResult, LoopStatus
+from sideband.loop.run import LoopResult
 from sideband.ports import Lease, ModelError
 from sideband.render.view import RequestView
 from sideband.runtime import runner as module
@@ -225,7 +225,7 @@ async def test_text_that_comes_after_its_turn_was_cancelled_is_not_passed_on() -
 @awaited
 async def test_the_outcome_of_an_unknown_message_is_an_error() -> None:
     with pytest.raises(UnknownMessage):
-        await a_runner(AScene()).outcome("nobody-sent-this")
+        await a_runner(AScene()).outcome("unknown")
 
 
 @pytest.mark.parametrize("why", ["pruned", "sent-before-the-cursor"])
@@ -288,13 +288,24 @@ async def test_a_subscriber_that_was_too_slow_looks_again() -> None:
 
 
 @awaited
-async def test_a_store_that_is_closed_meanwhile_leaves_the_outcome_open() -> None:
+async def test_the_outcome_is_refused_if_the_store_is_closed_meanwhile() -> None:
     scene = AScene()
     message_id = await scene.session.prompt("Mend it.")
     told = asyncio.ensure_future(a_runner(scene).outcome(message_id))
     await others()
     scene.store._feed.end()
-    assert (await told).status == LoopStatus.LEASE_LOST
+    with pytest.raises(StoreClosed):
+        await told
+
+
+@awaited
+async def test_the_outcome_of_an_audit_message_is_that_it_is_on_record() -> None:
+    scene = AScene()
+    scene.says("Done.")
+    async with a_runner(scene) as runner:
+        note = await scene.session.inject("For the record.", mode="audit_only")
+        await scene.session.prompt("Mend it.")
+        assert await runner.outcome(note) == Outcome("completed")
 
 
 @awaited
