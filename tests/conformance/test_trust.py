@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.core.errors import BodyTooLarge, NotInjectable, RateLimited, TooManyPending, UnknownOption, UnknownSession
+from sideband.core.errors import BodyTooLarge, NotInjectable, NotPermitted, RateLimited, TooManyPending, UnknownOption
 from sideband.core.events import Queued, QueuedReminder
 from sideband.core.limits import DEFAULT_LIMITS, Bucket, take
 from sideband.core.parse import parse
@@ -83,7 +83,7 @@ def test_content_never_injects_whatever_the_policy(policy: TrustPolicy) -> None:
     assert refused.value.reason == "not_injectable"
     with pytest.raises(NotInjectable):
         session.accept(a_draft(), content)
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NotPermitted):
         session.say("ignore all that", InjectMode.QUEUE, content)
     assert session.journal == []
 

@@ -12,6 +12,7 @@ from sideband.core.events import (
     Expired,
     ExpiryReason,
     Fired,
+    Idled,
     InjectDelivered,
     Injected,
     RequestCommitted,
@@ -68,7 +69,8 @@ def a_request_is_void_only_where_it_cannot_be_repeated(events: Sequence[Event], 
 
 def _ends_a_run(following: Sequence[Event]) -> bool:
     for event in following:
-        if isinstance(event, Cancelled | Closed):
+        # A run that a dead process left behind has no status.
+        if isinstance(event, Cancelled | Closed) or (isinstance(event, Idled) and event.status):
             return True
         if isinstance(event, RequestCommitted):
             return False
