@@ -7,7 +7,7 @@ turn. If no message is queued, the run ends, or a daemon waits. The end of every
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from copy import deepcopy
 from enum import Enum, auto
 
@@ -38,7 +38,7 @@ class Following(Enum):
     NOTHING = auto()
 
 
-class Phase(Enum):
+class RunPhase(Enum):
     """What a run is doing, as far as a cancellation by another process is concerned."""
 
     BEGINNING = auto()
@@ -113,7 +113,7 @@ class AgentRun(DrivenRun):
         self._suspended = self._stopped = False
         # Closing drains in a row that took something and so added an iteration.
         self._closings = 0
-        self._phase = Phase.BETWEEN
+        self._phase = RunPhase.BETWEEN
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -162,7 +162,7 @@ class AgentRun(DrivenRun):
             raise Ended
         if self._lease is not None:
             self._lease.keep(self._lose)
-        self._phase = Phase.TURN if options.begins is Begins.RESUMED else Phase.BEGINNING
+        self._phase = RunPhase.TURN if options.begins is Begins.RESUMED else RunPhase.BEGINNING
         self._watching = asyncio.ensure_future(self._watch())
         first = talk.state.live.turn == 0 and not talk.state.messages
         # Calls that a dead process left open get the result "unknown"; only idempotent tools run again.
@@ -191,17 +191,20 @@ class AgentRun(DrivenRun):
     async def _start(self) -> bool:
         """Start the first turn; return False if nothing starts it. Raise `Ended` if its message was withdrawn."""
         match self.options.begins:
-            case Begins.ANY | Begins.PROMPT:
+            case Begins.ANY:
                 # Starting a run also delivers a message that was held back after a cancelled turn.
-                started = await self._deliver_queued(even_held=True, provided=self.prompt_id)
-                if not started and self.prompt_id is not None:
-                    raise Ended
-                return started
+                starting = self._talk.start_queued(even_held=True, provided=self.prompt_id)
+            case Begins.PROMPT:
+                starting = self._talk.start_message(self.prompt_id or "")
             case Begins.INTERRUPT:
-                self._phase = Phase.BETWEEN
+                self._phase = RunPhase.BETWEEN
                 return bool(await self._talk.drain(Seam.DAEMON_IDLE_PRE, starting=True))
             case Begins.RESUMED:
                 return True
+        started = await self._deliver(starting)
+        if not started and self.prompt_id is not None:
+            raise Ended
+        return started
 
     async def _watch(self) -> None:
         """End the run when another process has cancelled its turn."""
@@ -216,9 +219,9 @@ class AgentRun(DrivenRun):
     def was_cancelled(self) -> bool:
         """Whether the turn of this run was cancelled, here or in another process."""
         state = self._talk.state
-        if self._phase is Phase.BEGINNING:
+        if self._phase is RunPhase.BEGINNING:
             return self.prompt_id is not None and state.inbox.get(self.prompt_id) is None
-        return self._phase is Phase.TURN and not state.running
+        return self._phase is RunPhase.TURN and not state.running
 
     def _request_follows(self) -> bool:
         """Whether this run may send another request. If not, items stay in the inbox, where they can be revoked."""
@@ -233,7 +236,7 @@ class AgentRun(DrivenRun):
         elif (spent := self._meter.spent) is not None:
             self._status = LoopStatus(spent)
         else:
-            self._phase = Phase.TURN
+            self._phase = RunPhase.TURN
             if self.was_cancelled():
                 raise Ended
             return True
@@ -290,14 +293,14 @@ class AgentRun(DrivenRun):
         await self._after_step([])
         await self.hooks.notify(SessionEvent.PRE_FINISH, {"text": reply.text})
         taken = False
-        self._phase = Phase.BETWEEN
+        self._phase = RunPhase.BETWEEN
         if self._closings >= MAX_CLOSING_ITERATIONS:
             await self._talk.idle(status=LoopStatus.COMPLETED)
         elif self._request_follows():
             taken = bool(await self._talk.drain(Seam.ITERATION_END, closing=True))
         self._closings = self._closings + 1 if taken else 0
         if taken:
-            self._phase = Phase.TURN
+            self._phase = RunPhase.TURN
 
     async def _next(self) -> Following:
         """What follows: an iteration if the closing drain took something, a message was queued or a daemon was woken.
@@ -305,7 +308,7 @@ class AgentRun(DrivenRun):
         A run that was cancelled or suspended, or whose budget is spent with work left, gets an iteration, too:
         `_may_continue` ends it with the right status.
         """
-        if self._phase is Phase.TURN or self._scope.ended or self._suspended:
+        if self._phase is RunPhase.TURN or self._scope.ended or self._suspended:
             return Following.ITERATION
         if self._talk.state.closed:
             return Following.NOTHING
@@ -316,7 +319,7 @@ class AgentRun(DrivenRun):
             return Following.ITERATION
         if self.options.begins is not Begins.ANY:
             return Following.NOTHING
-        if await self._deliver_queued():
+        if await self._deliver(self._talk.start_queued()):
             return Following.ITERATION
         return Following.WAIT if self.options.daemon and not self._stopped else Following.NOTHING
 
@@ -326,15 +329,12 @@ class AgentRun(DrivenRun):
         modes = (Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP, *((None,) if goes_on else ()))
         return any(self._talk.state.inbox.waiting(mode) for mode in modes)
 
-    async def _deliver_queued(self, *, even_held: bool = False, provided: str | None = None) -> bool:
-        self._phase, prompt = Phase.BETWEEN, self.options.prompt
-        if prompt is not None:
-            started = await self._talk.start_message(prompt)
-        else:
-            started = await self._talk.start_queued(even_held=even_held, provided=provided)
-        if not started:
+    async def _deliver(self, starting: Awaitable[bool]) -> bool:
+        """Let a queued message start a turn; return False if none does."""
+        self._phase = RunPhase.BETWEEN
+        if not await starting:
             return False
-        self._phase = Phase.TURN
+        self._phase = RunPhase.TURN
         prompt = text_of(self._talk.state.messages[-1])
         await self.hooks.notify(SessionEvent.USER_PROMPT_SUBMIT, {"prompt": prompt})
         return True

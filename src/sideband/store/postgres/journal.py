@@ -127,7 +127,7 @@ RETURNING mine.batch, mine.behind
 """
 
 
-class ReceiptRow(NamedTuple):
+class StoredReceipt(NamedTuple):
     """A receipt as it was read; it is checked when a decision needs it, so that a damaged one fails that decision only."""
 
     checksum: int
@@ -141,7 +141,7 @@ class LockedSessions(NamedTuple):
     standings: Mapping[str, Standing]
     pruned_through: Mapping[str, int]
     news: Sequence[Logged]
-    receipts: Mapping[tuple[str, str], ReceiptRow]
+    receipts: Mapping[tuple[str, str], StoredReceipt]
 
     def receipts_of(self, session_id: str, caller_ids: Sequence[str], *, place: str) -> Mapping[str, Receipt]:
         """The receipts of these ids, which must be among those that the batch named."""
@@ -214,7 +214,7 @@ async def begin(
         {row[0]: Standing(row[1], row[2]) for row in held},
         {row[0]: row[3] for row in held},
         [logged(*row, place=place) for row in entries],
-        {(row[0], row[1]): ReceiptRow(*row[2:]) for rows in others for row in rows},
+        {(row[0], row[1]): StoredReceipt(*row[2:]) for rows in others for row in rows},
     )
 
 
