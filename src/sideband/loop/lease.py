@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import isinf
 from typing import Final
 
-from sideband.core.errors import LeaseLost, StoreError
+from sideband.core.errors import LeaseLost, StoreClosed, StoreError
 from sideband.loop.conversation import Conversation
 from sideband.ports import Lease
 
@@ -66,6 +66,9 @@ class HeldLease:
                     return await self._renew()
             except LeaseLost:
                 raise
+            except StoreClosed as error:
+                # Closing a store releases its leases, so there is nothing to wait for.
+                raise LeaseLost(self._lease.session_id, why=error) from error
             except StoreError as error:
                 why = str(error)
             except TimeoutError:

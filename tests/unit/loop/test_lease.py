@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from sideband.core.errors import BodyTooLarge, LeaseLost, NoRunningTurn, SessionBusy, StoreUnavailable
+from sideband.core.errors import BodyTooLarge, LeaseLost, NoRunningTurn, SessionBusy, StoreClosed, StoreUnavailable
 from sideband.core.events import Event, RequestCommitted, Started
 from sideband.core.limits import Limits
 from sideband.core.messages import Reply
@@ -35,7 +35,7 @@ class LeasingStore(MemoryStore):
         self.committed: list[tuple[str, bool]] = []
         self.renewed: list[float] = []
         self.fails_until = 0.0
-        self.hangs = False
+        self.hangs = self.is_closed = False
 
     async def commit(
         self, session_id: str, decide: Decision[_Value], *, lease: Lease | None = None, receipts: Sequence[str] = ()
@@ -48,6 +48,8 @@ class LeasingStore(MemoryStore):
         now = asyncio.get_running_loop().time()
         if self.hangs:
             await asyncio.Event().wait()
+        if self.is_closed:
+            raise StoreClosed
         if now < self.fails_until:
             raise StoreUnavailable("the disk is full")
         self.renewed.append(now)
@@ -226,6 +228,21 @@ def test_a_run_whose_lease_lapses_because_it_cannot_be_renewed_is_cancelled(how:
     why = "the disk is full" if how == "fails" else "the store did not answer"
     (problem,) = (problem for problem in result.problems if problem.where == "lease")
     assert problem.message == f"the lease on session 'main' has lapsed, so another process may run it now: {why}"
+
+
+def test_a_run_whose_store_is_closed_is_cancelled_at_the_next_renewal() -> None:
+    scene, store = a_leased_scene()
+    store.is_closed = True
+    scene.says(waiting(3_600))  # type: ignore[arg-type]  # a line of a script
+    loop_times: list[float] = []
+
+    async def story() -> LoopResult:
+        result = await scene.play()
+        loop_times.append(asyncio.get_running_loop().time())
+        return result
+
+    assert run_schedule(1, story).status is LoopStatus.LEASE_LOST
+    assert loop_times == [10]
 
 
 def test_a_lease_that_never_lapses_is_not_renewed_and_needs_no_task() -> None:
