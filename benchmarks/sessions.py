@@ -129,7 +129,7 @@ async def _fill(journal: Journal, number: int) -> None:
         await asyncio.gather(
             *(
                 journal.commit(
-                    f"s{place}", partial(begin, attributes={"cwd": f"/work/{place % 50}", "title": f"Session {place}"})
+                    f"s{place}", partial(begin, attributes={"cwd": f"/src/{place % 50}", "title": f"Session {place}"})
                 )
                 for place in range(start, min(start + AT_ONCE, number))
             )
