@@ -6,6 +6,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from sideband.core.accept import accept
@@ -380,6 +381,23 @@ def test_the_meta_of_a_request_is_for_its_sender(
                     assert (update.provenance.claims, update.provenance.meta) == expected
 
     played(story)
+
+
+@pytest.mark.requirement("updates:viewer:meta-is-the-senders")
+def test_the_meta_of_a_message_is_not_for_other_controllers() -> None:
+    sender = msgspec.structs.replace(EDITOR, meta={"correlation": "c1"})
+    item = QueuedMessage(message_id="m1", content=tuple(a_text()), mode=InjectMode.QUEUE, provenance=sender)
+    other = Viewer(provenance=Provenance(trust=Trust.CONTROLLER, principal="another editor"))
+    for viewer, meta in (
+        (Viewer(), {"correlation": "c1"}),
+        (Viewer(provenance=EDITOR), {"correlation": "c1"}),
+        (other, {}),
+    ):
+        update = told(InjectAccepted(item=item), viewer)
+        assert isinstance(update, MessageUpdate)
+        assert update.item is not None
+        assert update.provenance is not None
+        assert update.item.provenance.meta == update.provenance.meta == meta
 
 
 @pytest.mark.requirement("updates:viewer:unknown-sender")
