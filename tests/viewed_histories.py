@@ -68,13 +68,13 @@ def tell(state: SessionState, new_id: str, *, who: Provenance, **fields: object)
 
 def add(state: SessionState, new_id: str, *, key: str | None, ttl: int | None) -> Sequence[Event]:
     """A hook makes a reminder live."""
-    if state.closed:
+    if state.closed or state.deleted:
         return ()
     return lifecycle.go_live(state, a_reminder(new_id, dedupe_key=key, ttl_turns=ttl), IN_PROCESS)
 
 
 def inherit(state: SessionState, new_id: str, *, who: Provenance) -> Sequence[Event]:
-    if state.closed:
+    if state.closed or state.deleted:
         return ()
     reminder = a_reminder(new_id, propagate=Propagate.ALL, originating_agent_id="parent")
     return lifecycle.inherit(state, reminder, who, sub_agent_id="child")

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from sideband.core.accept import refuse_closed
 from sideband.core.lifecycle import inherit
 from sideband.core.limits import Limits
 from sideband.core.reminder import Propagate, Reminder, Source
@@ -59,6 +60,7 @@ def seed_child(state: SessionState, handed: Iterable[Handed], *, sub_agent_id: s
 
     `hop` is the trust level of the connection that the handoff came over; `Trust.OPERATOR`, in process, lowers nothing.
     """
+    refuse_closed(state)
     arrivals: dict[Hashable, tuple[Reminder, Provenance]] = {}
     seen: set[str] = set()
     for entry in handed:
