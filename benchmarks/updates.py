@@ -5,6 +5,7 @@ reply. A turn has ten events.
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
 from statistics import median
 from time import perf_counter_ns
@@ -30,7 +31,7 @@ from sideband.core.events import (
 )
 from sideband.core.reminder import Reminder, ReminderId
 from sideband.core.seams import InjectMode, Mode, Seam
-from sideband.core.state import Decided
+from sideband.core.state import Decided, Decision
 from sideband.core.trust import Provenance, Trust
 from sideband.core.updates import OPERATOR, Viewer
 from sideband.runtime.session import Session
@@ -79,6 +80,10 @@ def measure(effort: Effort, progress: Progress) -> Report:
     )
 
 
+def _committing(events: Sequence[Event]) -> Decision[None]:
+    return lambda _state: Decided(events, None)
+
+
 async def _rates(viewer: Viewer, turns: int) -> tuple[float, float]:
     """Events per second of a client that comes late, and of one that follows while they are committed."""
     session = await open_store().session("s")
@@ -86,7 +91,7 @@ async def _rates(viewer: Viewer, turns: int) -> tuple[float, float]:
     start = perf_counter_ns()
     following = asyncio.ensure_future(_read(session, viewer, turns))
     for commit in events:
-        await session.talk.write(lambda _state, commit=commit: Decided(commit, None))  # type: ignore[misc]
+        await session.talk.write(_committing(commit))
         await asyncio.sleep(0)
     await following
     followed = _rate(turns, start)

@@ -67,9 +67,9 @@ def refuse_closed(state: SessionState) -> None:
     if state.closed_reason is DropReason.TASK_FINISHED:
         raise TaskFinished("the task of this session has ended; begin a new one")
     if state.closed:
-        raise UnknownSession("the session is closed and accepts nothing more")
+        raise UnknownSession("the session is closed and accepts nothing more; begin another session")
     if state.deleted:
-        raise UnknownSession("the session was deleted")
+        raise UnknownSession("the session was deleted; begin it again with Store.begin")
 
 
 # Reminders.
@@ -249,7 +249,9 @@ def accept_message(
     commit. `rate` is the refusal of the throttle (None: a token is reserved).
     """
     if provenance.trust > Trust.CONTROLLER:
-        raise NotPermitted("only a controller of the session may send it messages", field="trust")
+        raise NotPermitted(
+            "only a controller of the session may send it messages; send a reminder instead", field="trust"
+        )
     refuse_closed(state)
     if rate is not None:
         raise rate
