@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sideband.core.propagation import Handoff as Handoff
     from sideband.core.reminder import Propagate as Propagate
     from sideband.core.reminder import Reminder as Reminder
+    from sideband.core.reminder import ReminderSpec as ReminderSpec
+    from sideband.core.reminder import RemindOptions as RemindOptions
     from sideband.core.reminder import RoleHint as RoleHint
     from sideband.core.reminder import Source as Source
     from sideband.core.seams import Mode as Mode
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from sideband.recall.facts import FactBook as FactBook
     from sideband.recall.facts import FactError as FactError
     from sideband.recall.facts import recall_facts as recall_facts
+    from sideband.runtime.agents import AgentOptions as AgentOptions
+    from sideband.runtime.agents import RemindersOption as RemindersOption
     from sideband.runtime.agents import agent_loop as agent_loop
     from sideband.runtime.agents import agent_run as agent_run
     from sideband.runtime.agents import llm_call as llm_call
@@ -80,6 +84,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Accepted": "sideband.runtime.producer",
+    "AgentOptions": "sideband.runtime.agents",
     "AgentRun": "sideband.loop.agent",
     "Closing": "sideband.core.events",
     "EventLog": "sideband.runtime.eventlog",
@@ -100,6 +105,9 @@ _HOMES = {
     "ProviderContext": "sideband.providers.context",
     "Reminder": "sideband.core.reminder",
     "ReminderError": "sideband.core.errors",
+    "ReminderSpec": "sideband.core.reminder",
+    "RemindOptions": "sideband.core.reminder",
+    "RemindersOption": "sideband.runtime.agents",
     "Reply": "sideband.core.messages",
     "Resumption": "sideband.loop.subagent",
     "RoleHint": "sideband.core.reminder",

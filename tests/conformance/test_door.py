@@ -322,7 +322,7 @@ def test_a_grant_holds_for_its_producer_until_it_ends() -> None:
         clock.advance(61)
         assert await effective(peer(session)) == 3
         with pytest.raises(ReminderError, match="trust must be 'peer' or 'server', not 'operator'"):
-            await session.grant("planner", trust="operator", field="ttl_turns", value=7)
+            await session.grant("planner", trust="operator", field="ttl_turns", value=7)  # type: ignore[arg-type]
 
     asyncio.run(run())
 

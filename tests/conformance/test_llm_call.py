@@ -25,7 +25,7 @@ from sideband.core.events import (
 from sideband.core.hookevents import PROVIDER_EVENTS, SessionEvent
 from sideband.core.messages import Message
 from sideband.core.reminder import Source
-from sideband.core.seams import Seam
+from sideband.core.seams import ModeWord, Seam
 from sideband.core.state import PendingState
 from sideband.render.view import RequestView
 from sideband.runtime.agents import SUMMARY_INSTRUCTION
@@ -119,7 +119,7 @@ async def test_a_call_on_a_session_in_use_is_refused() -> None:
 @pytest.mark.requirement("loop:llm_call:drains-no-seam")
 @pytest.mark.parametrize("mode", ["interrupt_immediate", "finish_step", "audit_only"])
 @awaited
-async def test_a_call_leaves_the_inbox_alone(mode: str) -> None:
+async def test_a_call_leaves_the_inbox_alone(mode: ModeWord) -> None:
     agent = AnAgent()
     await agent.session.remind(BODY, mode=mode)
     await llm_call(QUESTION, model=agent.model, session=agent.session)

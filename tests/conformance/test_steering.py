@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sideband.core.events import Fired, InjectDelivered, Injected, Queued, TurnCommitted, TurnVoided
 from sideband.core.messages import Reply, ToolCall
 from sideband.core.reminder import Source
-from sideband.core.seams import Mode, Seam
+from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.state import PendingState
 from sideband.core.trust import Provenance
 from sideband.loop.run import LoopResult, LoopStatus
@@ -259,9 +259,9 @@ class Rush:
             if arrival.moment == moment:
                 self.sent.append(text := f"news {len(self.sent)};")
                 if arrival.mode in MESSAGES:
-                    await session.inject(text, mode=arrival.mode)
+                    await session.inject(text, mode=InjectMode(arrival.mode))
                 else:
-                    await session.remind(text, mode=arrival.mode, ttl_turns=1)
+                    await session.remind(text, mode=Mode(arrival.mode), ttl_turns=1)
 
     async def _first(self, _view: RequestView) -> Reply:
         await self._arrive("first answer")

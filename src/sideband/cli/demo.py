@@ -24,6 +24,7 @@ from sideband.core.events import (
     Revoked,
 )
 from sideband.core.messages import Reply, ToolCall
+from sideband.core.reminder import RemindOptions
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.inspect.sessions import receipts
@@ -35,7 +36,7 @@ from sideband.models.scripted import ScriptedModel
 from sideband.render.view import RequestView
 from sideband.runtime.agents import agent_run, spawn
 from sideband.runtime.producer import Accepted, Producer
-from sideband.runtime.session import RemindOptions, Session
+from sideband.runtime.session import Session
 from sideband.runtime.store import Store, open_store
 from sideband.runtime.system import new_id
 from sideband.tools.workspace import workspace_tools

@@ -5,6 +5,8 @@ grouped by what the caller has to do: correct the request, accept that the state
 """
 
 import reprlib
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import ClassVar, Final, TypeVar
 
 SHOWN_CHARACTERS: Final = 80
@@ -51,6 +53,13 @@ def shown(value: object) -> str:
     quoted = _QUOTE.repr(value)[: SHOWN_CHARACTERS + 1]
     text = "".join(letter if " " <= letter <= "~" else ascii(letter)[1:-1] for letter in quoted)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, else all of them."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(names)}"
 
 
 # Requests that are refused.
@@ -253,6 +262,20 @@ class ReplaceNotSupported(ReminderError):
 
 class SessionBusy(ReminderError):
     reason = "session_busy"
+
+
+class WrongEventLoop(ReminderError):
+    """A session was used in another event loop than the one in which its store was opened."""
+
+    reason = "wrong_event_loop"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"session {shown(session_id)} belongs to another event loop; call it there with "
+            "asyncio.run_coroutine_threadsafe(), or open the store in this event loop",
+            field="session",
+            value=session_id,
+        )
 
 
 # A limit is reached: the caller waits.

@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NewType
+from typing import Any, Final, Literal, NewType, Required, TypeAlias, TypedDict
 
 import msgspec
 
-from sideband.core.seams import Mode
+from sideband.core.seams import Mode, ModeWord
 
 ReminderId = NewType("ReminderId", str)
 
@@ -23,6 +23,9 @@ class Propagate(StrEnum):
     NONE = "none"
 
 
+PropagateWord: TypeAlias = Propagate | Literal["all", "session", "none"]
+
+
 class RoleHint(StrEnum):
     """The place in a request that a producer asks for; the model's route decides."""
 
@@ -30,6 +33,12 @@ class RoleHint(StrEnum):
     DEVELOPER = "developer"
     USER_BLOCK = "user_block"
     EPHEMERAL_CACHE = "ephemeral_cache"
+
+
+RoleHintWord: TypeAlias = RoleHint | Literal["system", "developer", "user_block", "ephemeral_cache"]
+
+# A plain `Sequence[str]` would let a type checker accept one string for a list of tags.
+Tags: TypeAlias = list[str] | tuple[str, ...]
 
 
 class Source(StrEnum):
@@ -67,6 +76,29 @@ def as_dict(reminder: Reminder) -> dict[str, Any]:
     fields = msgspec.structs.asdict(reminder)
     fields["tags"] = list(reminder.tags)
     return {name: value for name, value in fields.items() if value is not None}
+
+
+class ReminderOptions(TypedDict, total=False):
+    """The options of a reminder, apart from its body; docs/lifecycle.md describes them."""
+
+    tags: Tags
+    dedupe_key: str | None
+    ttl_turns: int | None
+    preserve_on_compact: bool
+    propagate: PropagateWord
+    role_hint: RoleHintWord
+
+
+class ReminderSpec(ReminderOptions):
+    """A reminder as a hook or a provider returns it."""
+
+    body: Required[str]
+
+
+class RemindOptions(ReminderOptions, total=False):
+    """The options of `Session.remind`."""
+
+    mode: ModeWord
 
 
 NO_CLAIMS: Final[Mapping[str, object]] = MappingProxyType({})

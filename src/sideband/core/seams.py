@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 
 class Mode(StrEnum):
@@ -14,6 +14,9 @@ class Mode(StrEnum):
     AUDIT_ONLY = "audit_only"
 
 
+ModeWord: TypeAlias = Mode | Literal["interrupt_immediate", "finish_step", "audit_only"]
+
+
 class InjectMode(StrEnum):
     """When an accepted user message is delivered; `finish_step` means the same as `steer`."""
 
@@ -22,6 +25,9 @@ class InjectMode(StrEnum):
     INTERRUPT_IMMEDIATE = "interrupt_immediate"
     FINISH_STEP = "finish_step"
     AUDIT_ONLY = "audit_only"
+
+
+InjectModeWord: TypeAlias = InjectMode | Literal["queue", "steer", "interrupt_immediate", "finish_step", "audit_only"]
 
 
 class Seam(StrEnum):

@@ -7,7 +7,7 @@ lowered and not refused, so that a conforming peer keeps working; the session re
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar, assert_never
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -173,6 +173,9 @@ class GrantField(StrEnum):
     PROPAGATE = "propagate"
     PRESERVE_ON_COMPACT = "preserve_on_compact"
     TTL_TURNS = "ttl_turns"
+
+
+GrantFieldWord: TypeAlias = GrantField | Literal["role_hint", "mode", "propagate", "preserve_on_compact", "ttl_turns"]
 
 
 def _is_ttl(value: object) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from sideband.core import accept, drain, lifecycle, turn
+from sideband.core.errors import WrongEventLoop
 from sideband.core.events import Equipped, Event, QueuedMessage
 from sideband.core.lifecycle import Injection
 from sideband.core.limits import DEFAULT_LIMITS, Limits
@@ -16,6 +17,7 @@ from sideband.core.messages import (
     ToolCall,
     as_blocks,
     read_call,
+    read_content,
     reply_message,
 )
 from sideband.core.reminder import Draft, ReminderId, Source
@@ -62,6 +64,7 @@ class Conversation:
         self.lease: Lease | None = None
         self.hold: object = None
         self._notes: list[Event] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def state(self) -> SessionState:
@@ -76,10 +79,22 @@ class Conversation:
         Every commit of a session goes through this method. Without a lease the decision belongs to no run: a producer may
         send while another process runs the session.
         """
+        self.refuse_other_loop()
         observer = OBSERVER.get()
         if observer is None:
             return self.journal.commit(self.session_id, decide, lease=lease, receipts=receipts)
         return self._write_observed(observer, decide, lease, receipts)
+
+    def refuse_other_loop(self) -> None:
+        """Raise `WrongEventLoop` if the session was used before in an event loop that is not this one and still runs.
+
+        The wake-ups and locks of a store belong to one event loop.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and not self._loop.is_closed():
+                raise WrongEventLoop(self.session_id)
+            self._loop = loop
 
     async def _write_observed(
         self, observer: Observer, decide: Decision[ValueT], lease: Lease | None, receipts: Sequence[str]
@@ -157,11 +172,10 @@ class Conversation:
         """Let this queued message start a turn; return False if it was withdrawn meanwhile."""
         return await self.commit(lambda state: drain.start_message(state, message_id))
 
-    async def start_with(self, text: str) -> None:
+    async def start_with(self, content: str | Sequence[Mapping[str, Any]]) -> None:
         """Let this message start a turn at once, before the queue."""
-        message = QueuedMessage(
-            message_id=self.new_id(), content=as_blocks(text), mode=InjectMode.QUEUE, provenance=IN_PROCESS
-        )
+        blocks = read_content(as_blocks(content), self.limits)
+        message = QueuedMessage(message_id=self.new_id(), content=blocks, mode=InjectMode.QUEUE, provenance=IN_PROCESS)
         await self.commit(lambda state: drain.start_with(state, message))
 
     async def wake(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -32,6 +32,9 @@ class Placement(StrEnum):
     SEED = "seed"
     TAIL = "tail"
     NATIVE = "native"
+
+
+PlacementWord: TypeAlias = Placement | Literal["seed", "tail", "native"]
 
 
 class LeadingRole(StrEnum):

@@ -6,13 +6,15 @@ Options are checked before a run begins, so that a mistake does not fail in the 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Required, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from types import MappingProxyType
+from typing import Any, Final, Literal, Required, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
-from sideband.core.errors import InvalidOption, UnknownSession, shown
+from sideband.core.errors import InvalidOption, UnknownSession, did_you_mean, shown
 from sideband.core.events import Closing
+from sideband.core.limits import Bound
 from sideband.core.live import LiveIndex
 from sideband.core.masking import mask_text
-from sideband.core.messages import Message, Reply
+from sideband.core.messages import Message, Reply, as_blocks, text_of
 from sideband.loop.agent import AgentRun
 from sideband.loop.cancel import CancelScope, Ended
 from sideband.loop.compaction import Custom, KeepLast, Summarize
@@ -26,8 +28,9 @@ from sideband.ports import Clock, Compactor, Model, ModelError, OnText, Permissi
 from sideband.providers import token_pressure
 from sideband.providers.context import WorkspaceAnchor
 from sideband.providers.registry import Registry
-from sideband.providers.settings import find_number, read_options
+from sideband.providers.settings import NOTHING, find_number, read_options
 from sideband.recall.facts import FactBook
+from sideband.render.profiles import PlacementWord
 from sideband.render.view import RequestView, system_text
 from sideband.runtime.models import read_model
 from sideband.runtime.registries import HOOKS, PROVIDERS
@@ -37,9 +40,13 @@ from sideband.runtime.system import SystemClock
 
 _Value = TypeVar("_Value")
 
-CompactorChoice: TypeAlias = Compactor | str | Callable[..., Any] | None
+# What a user writes: text, or blocks such as `{"type": "text", "text": …}`.
+Content: TypeAlias = str | Sequence[Mapping[str, Any]]
+ToolLike: TypeAlias = Tool | Callable[..., Any]
+CompactorChoice: TypeAlias = Compactor | Literal["keep_last", "summarize"] | Callable[..., Any] | None
 
 MODEL_SECONDS: Final = 600.0
+TOOL_SECONDS: Final = 120.0
 
 SUMMARY_INSTRUCTION: Final = (
     "Summarise this conversation for the agent that goes on with it: facts, decisions, open tasks."
@@ -51,32 +58,27 @@ _LOG: Final = logging.getLogger("sideband")
 # Options.
 
 
+class RemindersOption(TypedDict, total=False):
+    """Which providers run: `providers` lists ids to add, or to turn off with a leading `-`; `config` is by id."""
+
+    enabled: bool
+    providers: Sequence[str]
+    config: Mapping[str, Mapping[str, Any]]
+
+
 class AgentOptions(TypedDict, total=False):
-    """The options of a run.
-
-    Only `model` is required. The system text consists of `system_prompt_parts`, `system`, `system_appendix` and
-    `system_suffix`, in this order. `reminders=False` turns all providers off; `{"providers": ["-id"], "config":
-    {id: {…}}}` turns some off and configures others.
-
-    `max_turns` (50) and `max_tokens` limit the run; None is no limit. With `daemon=True` an idle run waits for an
-    interrupt or a message, or until `wake_seconds` have passed, instead of ending.
-
-    `permission` is asked before every tool call, except those for which its `needs` returns False. `compactor` is `"keep_last"`, `"summarize"`, a function of messages and
-    reminders, or an object with `compact`. `on_text` is called with text as it arrives, and `on_restart` before
-    every retry of a request. `queue_after_cancel` is `"hold"` or `"deliver"`. `closing` maps the status of a run to what
-    the commit that makes the session idle does: it sets records of the session, and may end the session.
-
-    Time limits: `model_seconds` (600) for a request, `tool_seconds` (120) for a tool without a limit of its own, and
-    `hook_seconds` (5) for a hook, a provider, a watcher or a listener.
-    """
+    """The options of `agent_loop`, which describes them; `agent_run`, `spawn`, `Session.chat` and `Runner` share them."""
 
     model: Required[str | Model]
     system: str
     system_prompt_parts: Sequence[str]
     system_appendix: str
     system_suffix: str
-    tools: Sequence[Tool]
-    reminders: bool | Mapping[str, Any]
+    placement: PlacementWord | None
+    base_url: str | None
+    api_key: str | None
+    tools: Sequence[ToolLike]
+    reminders: bool | RemindersOption
     name: str
     max_turns: int | None
     max_tokens: int | None
@@ -89,7 +91,7 @@ class AgentOptions(TypedDict, total=False):
     on_restart: OnRestart | None
     facts: FactBook | None
     anchor: WorkspaceAnchor | None
-    queue_after_cancel: str
+    queue_after_cancel: Literal["hold", "deliver"]
     closing: Mapping[str, Closing]
     model_seconds: float
     tool_seconds: float
@@ -117,6 +119,19 @@ _UNCHANGED: Final = (
     "hook_seconds",
 )
 
+_SECONDS: Final = Bound(0, whole=False, above=True)
+_NUMBERS: Final[Mapping[str, Bound]] = MappingProxyType(
+    {
+        "max_turns": Bound(0, optional=True),
+        "max_tokens": Bound(0, optional=True),
+        "wake_seconds": Bound(0, whole=False, above=True, optional=True),
+        "model_seconds": _SECONDS,
+        "tool_seconds": _SECONDS,
+        "hook_seconds": _SECONDS,
+    }
+)
+_TEXTS: Final = ("system", "system_appendix", "system_suffix", "name")
+
 # The statuses with which a run makes its session idle. A run that has lost its lease writes nothing.
 _CLOSES: Final = frozenset(LoopStatus) - {LoopStatus.LEASE_LOST}
 
@@ -125,13 +140,27 @@ def check_names(options: AgentOptions) -> None:
     """Raise TypeError for an unknown option or a missing model, as Python does for the arguments of a function."""
     for name in options:
         if name not in _NAMES:
-            raise TypeError(f"a run has no option {name!r}")
+            raise TypeError(f"a run has no option {name!r}{did_you_mean(name, _NAMES)}")
     if "model" not in options:
         raise TypeError("a run needs a model")
 
 
-def read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
-    model = read_model(options["model"])
+def check_session(session: object) -> Session:
+    """Raise `InvalidOption` if this is not a session, for example only the name of one."""
+    if isinstance(session, Session):
+        return session
+    remedy = f"get it with `await store.session({shown(session)})`" if isinstance(session, str) else "leave it out"
+    raise InvalidOption(f"session must be a Session, not {shown(session)}; {remedy}", field="session", value=session)
+
+
+def read_run_options(task: Content | None, options: AgentOptions) -> RunOptions:
+    _check_values(options)
+    model = read_model(
+        options["model"],
+        placement=options.get("placement"),
+        base_url=options.get("base_url"),
+        api_key=options.get("api_key"),
+    )
     seen_by_providers = {
         "reminders": options.get("reminders", True),
         "model": options["model"] if isinstance(options["model"], str) else type(model).__name__,
@@ -143,14 +172,14 @@ def read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
             field="queue_after_cancel",
             value=after_cancel,
         )
-    tools = _read_tools(options.get("tools", ()))
+    tools = _read_tools(cast("Sequence[Tool]", options.get("tools", ())))
     hooks, providers = options.get("hooks", HOOKS), options.get("providers", PROVIDERS)
     unchanged: dict[str, Any] = {name: value for name, value in options.items() if name in _UNCHANGED}
     return RunOptions(
         model=model,
         clock=options.get("clock") or SystemClock(),
         hooks=hooks,
-        task=task or "",
+        task="" if task is None else text_of({"content": as_blocks(task)}),
         system=system_text(
             parts=options.get("system_prompt_parts", ()),
             system=options.get("system", ""),
@@ -169,6 +198,24 @@ def read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
         closing=_read_closing(options.get("closing", {})),
         **unchanged,
     )
+
+
+def _check_values(options: AgentOptions) -> None:
+    for name, bound in _NUMBERS.items():
+        if name in options:
+            bound.check(name, options.get(name))
+    for name in _TEXTS:
+        if not isinstance(text := options.get(name, ""), str):
+            raise InvalidOption(f"{name} must be a text, not {shown(text)}", field=name, value=text)
+    parts: object = options.get("system_prompt_parts", ())
+    if not isinstance(parts, Sequence) or isinstance(parts, str) or not all(isinstance(part, str) for part in parts):
+        raise InvalidOption(
+            f"system_prompt_parts must be a list of texts, not {shown(parts)}",
+            field="system_prompt_parts",
+            value=parts,
+        )
+    if not isinstance(daemon := options.get("daemon", False), bool):
+        raise InvalidOption(f"daemon must be True or False, not {shown(daemon)}", field="daemon", value=daemon)
 
 
 def _read_closing(closing: Mapping[str, Closing]) -> Mapping[str, Closing]:
@@ -248,22 +295,127 @@ def _registered(hooks: Hooks, providers: Registry) -> tuple[str, ...]:
 
 
 async def agent_loop(
-    task: str | None, *, session: Session | None = None, **options: Unpack[AgentOptions]
+    task: Content | None,
+    *,
+    model: str | Model,
+    session: Session | None = None,
+    system: str = "",
+    system_prompt_parts: Sequence[str] = (),
+    system_appendix: str = "",
+    system_suffix: str = "",
+    placement: PlacementWord | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    tools: Sequence[ToolLike] = (),
+    reminders: bool | RemindersOption = True,
+    name: str = "agent",
+    max_turns: int | None = 50,
+    max_tokens: int | None = None,
+    daemon: bool = False,
+    wake_seconds: float | None = None,
+    permission: Permission | None = None,
+    compactor: CompactorChoice = None,
+    watcher: Watcher | None = None,
+    on_text: OnText | None = None,
+    on_restart: OnRestart | None = None,
+    facts: FactBook | None = None,
+    anchor: WorkspaceAnchor | None = None,
+    queue_after_cancel: Literal["hold", "deliver"] = "hold",
+    closing: Mapping[str, Closing] = NOTHING,
+    model_seconds: float = MODEL_SECONDS,
+    tool_seconds: float = TOOL_SECONDS,
+    hook_seconds: float = HOOK_SECONDS,
+    clock: Clock | None = None,
+    hooks: Hooks = HOOKS,
+    providers: Registry = PROVIDERS,
 ) -> LoopResult:
-    """Run an agent on a task to the end and return the result. The options are those of `AgentOptions`."""
-    async with await agent_run(task, session=session, **options) as run:
+    """Run an agent on a task to the end and return the result.
+
+    Args:
+        task: The user's prompt, as text or as blocks of content. None continues with what is queued.
+        model: A name such as `anthropic:NAME`, or a model object.
+        session: The conversation to continue. None begins one in memory, which ends with the process.
+        system: The system text; it stands after `system_prompt_parts` and before `system_appendix`.
+        system_prompt_parts: The first parts of the system text.
+        system_appendix: Text after `system`.
+        system_suffix: The end of the system text.
+        placement: Where reminders stand in a request: `tail`, `native` or `seed`. None is the default of the model.
+        base_url: The address of the model's service. None is the default of the service.
+        api_key: The key for the service. None is the key in the environment.
+        tools: Functions, or tools such as those of `workspace_tools`.
+        reminders: False turns all providers off; `{"providers": ["-id"], "config": {id: {…}}}` turns some off and
+            configures others.
+        name: The name of the agent, for hooks and published events.
+        max_turns: How many turns the run may take. None is no limit.
+        max_tokens: How many tokens the run may use. None is no limit.
+        daemon: An idle run waits for an interrupt or a message, instead of ending.
+        wake_seconds: An idle daemon also wakes after this time. None: only on an interrupt or a message.
+        permission: Asked before every tool call, except those for which its `needs` returns False.
+        compactor: `"keep_last"`, `"summarize"`, a function of messages and reminders, or an object with `compact`.
+        watcher: Notices files that something else has changed. Without one, workspace tools watch what they touched.
+        on_text: Called with text as it arrives.
+        on_restart: Called before every retry of a request.
+        facts: The facts that the provider `project_facts` recalls. None: those of the session's store.
+        anchor: The workspace that the provider `workspace_anchor` names.
+        queue_after_cancel: Whether queued messages wait for the next prompt after a cancelled turn (`hold`), or start
+            a turn (`deliver`).
+        closing: Maps the status of a run to what the commit that makes the session idle does: it sets records of the
+            session, and may end the session.
+        model_seconds: The time limit of a request.
+        tool_seconds: The time limit of a tool that has none of its own.
+        hook_seconds: The time limit of a hook, a provider, a watcher or a listener.
+        clock: The clock of the run; for tests.
+        hooks: The hooks of the run, instead of those registered in this process.
+        providers: The providers of the run, instead of those registered in this process.
+
+    """
+    async with await agent_run(
+        task,
+        session=session,
+        model=model,
+        system=system,
+        system_prompt_parts=system_prompt_parts,
+        system_appendix=system_appendix,
+        system_suffix=system_suffix,
+        placement=placement,
+        base_url=base_url,
+        api_key=api_key,
+        tools=tools,
+        reminders=reminders,
+        name=name,
+        max_turns=max_turns,
+        max_tokens=max_tokens,
+        daemon=daemon,
+        wake_seconds=wake_seconds,
+        permission=permission,
+        compactor=compactor,
+        watcher=watcher,
+        on_text=on_text,
+        on_restart=on_restart,
+        facts=facts,
+        anchor=anchor,
+        queue_after_cancel=queue_after_cancel,
+        closing=closing,
+        model_seconds=model_seconds,
+        tool_seconds=tool_seconds,
+        hook_seconds=hook_seconds,
+        clock=clock,
+        hooks=hooks,
+        providers=providers,
+    ) as run:
         return await run.finish()
 
 
-async def agent_run(task: str | None, *, session: Session | None = None, **options: Unpack[AgentOptions]) -> AgentRun:
+async def agent_run(
+    task: Content | None, *, session: Session | None = None, **options: Unpack[AgentOptions]
+) -> AgentRun:
     """Begin a run that you drive: `await run.finish()`, `await run.step()`, or `async for event in run`.
 
     Write `async with await agent_run(…) as run:` if you may leave the run before it is over: leaving the block ends it,
-    and until a run has ended nothing else can run on its session. `task` is the user's prompt (None: continue with what
-    is queued). The options are those of `AgentOptions`.
+    and until a run has ended nothing else can run on its session. The options are those of `agent_loop`.
     """
     check_names(options)
-    session = session or await open_store().session()
+    session = await open_store().session() if session is None else check_session(session)
     session.refuse_busy()
     if session.talk.state.closed:
         raise UnknownSession(f"session {shown(session.id)} is closed", field="session", value=session.id)
@@ -285,7 +437,7 @@ async def agent_run(task: str | None, *, session: Session | None = None, **optio
 async def spawn(parent: Session, store: Store, task: str, **options: Unpack[AgentOptions]) -> Worker:
     """Make a sub-agent of `parent` with the reminders that propagate to it; `await worker.work()` runs it.
 
-    The options are those of `AgentOptions`, for the worker; its `name` is "worker" by default.
+    The options are those of `agent_loop`, for the worker; its `name` is "worker" by default.
     """
     check_names(options)
     worker_options: AgentOptions = {"name": "worker", **options}
@@ -320,7 +472,7 @@ async def spawn(parent: Session, store: Store, task: str, **options: Unpack[Agen
 
 
 async def llm_call(
-    prompt: str,
+    prompt: Content,
     *,
     model: str | Model,
     session: Session | None = None,
@@ -328,6 +480,9 @@ async def llm_call(
     system_prompt_parts: Sequence[str] = (),
     system_appendix: str = "",
     system_suffix: str = "",
+    placement: PlacementWord | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
     on_text: OnText | None = None,
     model_seconds: float = MODEL_SECONDS,
     clock: Clock | None = None,
@@ -337,7 +492,8 @@ async def llm_call(
     With a session the call is one turn of it: it shows the live reminders, and drains no seam. Without a session no
     reminder is shown and no turn is counted. A failure of `on_text` is logged; the reply is returned all the same.
     """
-    chosen = read_model(model)
+    _SECONDS.check("model_seconds", model_seconds)
+    chosen = read_model(model, placement=placement, base_url=base_url, api_key=api_key)
     text = system_text(parts=system_prompt_parts, system=system, appendix=system_appendix, suffix=system_suffix)
     scope = CancelScope()
     sender = RequestSender(
@@ -350,11 +506,12 @@ async def llm_call(
         on_text=on_text,
     )
     if session is None:
-        message: Message = {"role": "user", "content": prompt}
+        message: Message = {"role": "user", "content": prompt if isinstance(prompt, str) else list(as_blocks(prompt))}
         view = RequestView(
             turn=1, system=text.before, system_after=text.after, messages=[message], tools=[], live=LiveIndex()
         )
         return await sender.send(make_plan(chosen, view))
+    check_session(session)
     with session.calling():
         lease = await session.attend()
         try:
@@ -365,7 +522,7 @@ async def llm_call(
             await lease.release()
 
 
-async def _one_turn(session: Session, prompt: str, runner: TurnRunner, scope: CancelScope) -> Reply:
+async def _one_turn(session: Session, prompt: Content, runner: TurnRunner, scope: CancelScope) -> Reply:
     talk, status = session.talk, LoopStatus.FAILED
     await talk.recover()
     await talk.start_with(prompt)

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from sideband.core.errors import InvalidOption, shown
 from sideband.ports import Model, ModelError
-from sideband.render.profiles import Wire
+from sideband.render.profiles import Placement, PlacementWord, Wire
 
 # Every transport, and the form of its model strings.
 TRANSPORTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -28,14 +28,38 @@ TRANSPORTS: Final[Mapping[str, str]] = MappingProxyType(
 # Transports whose model string needs no name.
 _NAMELESS: Final = frozenset({"local", "scripted"})
 
+# The settings of transports that do not have all of them.
+_SETTINGS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {"local": frozenset({"placement"}), "scripted": frozenset()}
+)
 
-def read_model(model: str | Model) -> Model:
+
+def read_model(
+    model: str | Model,
+    *,
+    placement: PlacementWord | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+) -> Model:
     """The given model, or the model that a string names, such as `anthropic:NAME`; `TRANSPORTS` lists the forms.
+
+    `placement`, `base_url` and `api_key` are for a model that a string names; a model object has its own.
 
     `scripted:TEXT` answers TEXT to everything. `local:` is a small model on this machine, and `local:FILE` a model with
     the weights in that file. For more control, construct the model yourself.
     """
+    settings = {"placement": read_placement(placement), "base_url": base_url, "api_key": api_key}
+    given = {name: value for name, value in settings.items() if value is not None}
+    for name in ("base_url", "api_key"):
+        if not isinstance(text := given.get(name, ""), str):
+            # The value is not shown, because it may be a key.
+            raise InvalidOption(f"{name} must be a text, not a {type(text).__name__}", field=name)
     if not isinstance(model, str):
+        if given:
+            raise InvalidOption(
+                f"{', '.join(given)} can only be given with the name of a model; pass it to the model object instead",
+                field=next(iter(given)),
+            )
         return _checked(model)
     transport, _, name = model.partition(":")
     if transport not in TRANSPORTS:
@@ -50,7 +74,20 @@ def read_model(model: str | Model) -> Model:
             f"{shown(model)} has no name after the colon; write {TRANSPORTS[transport]!r}", field="model", value=model
         )
 
-    return named_model(transport, name)
+    return named_model(transport, name, **given)
+
+
+def read_placement(placement: object) -> Placement | None:
+    """The placement that a word names; None is the default of the model."""
+    if placement is None:
+        return None
+    if placement not in tuple(Placement):
+        raise InvalidOption(
+            f"placement must be {', '.join(map(repr, map(str, Placement)))} or None, not {shown(placement)}",
+            field="placement",
+            value=placement,
+        )
+    return Placement(cast("str", placement))
 
 
 def _checked(model: Model) -> Model:
@@ -81,24 +118,27 @@ _CLASSES: Final[Mapping[Wire, tuple[str, str]]] = MappingProxyType(
 )
 
 
-def named_model(transport: str, name: str) -> Model:
-    """The model with this name, on one of `TRANSPORTS`."""
+def named_model(transport: str, name: str, **given: Any) -> Model:  # noqa: ANN401 - checked by `read_model`
+    """The model with this name, on one of `TRANSPORTS`; `given` are settings of its constructor."""
+    for setting in given.keys() - _SETTINGS.get(transport, given.keys()):
+        raise InvalidOption(f"a {transport} model has no {setting}; leave it out", field=setting)
     match transport:
         case "scripted":
             from sideband.models.scripted import ScriptedModel  # noqa: PLC0415 - imported when it is needed
 
             return ScriptedModel(the_end=name or "Done.")
         case "local":
-            return _local(name)
+            return _local(name, **given)
     from sideband.runtime.profiles import load_profiles  # noqa: PLC0415 - imported when it is needed
 
     profile = load_profiles().of(f"{transport}:{name}")
-    options = _compatible() if transport == "openai-compatible" else {}
-    model: Model = _model_class(profile.wire)(profile, model=name, **options)
+    if transport == "openai-compatible":
+        given |= _compatible(given.get("base_url"), given.get("api_key"))
+    model: Model = _model_class(profile.wire)(profile, model=name, **given)
     return model
 
 
-def _local(name: str) -> Model:
+def _local(name: str, **given: Placement) -> Model:
     from sideband.runtime.profiles import BUNDLED, load_profiles  # noqa: PLC0415 - imported when it is needed
 
     if name not in ("", BUNDLED) and not name.endswith(WEIGHTS):
@@ -112,23 +152,24 @@ def _local(name: str) -> Model:
         )
     known_as = BUNDLED if weights is None else weights.stem.lower()
     local: Model = _imported("local").LocalModel(
-        load_profiles().of(f"local:{known_as}"), model=known_as, weights=weights
+        load_profiles().of(f"local:{known_as}"), model=known_as, weights=weights, **given
     )
     return local
 
 
-def _compatible() -> dict[str, Any]:
-    url = os.environ.get(URL_VARIABLE)
+def _compatible(base_url: str | None, api_key: str | None) -> dict[str, Any]:
+    url = base_url or os.environ.get(URL_VARIABLE)
     if not url:
         raise ModelError(
-            f"the address of the OpenAI-compatible server is not set: set the environment variable {URL_VARIABLE}"
+            "the address of the OpenAI-compatible server is not set: pass base_url, or set the environment variable "
+            f"{URL_VARIABLE}"
         )
     # The host alone, because the address may contain a password and this name appears in messages.
     service = f"the server at {_host(url)}"
-    key = os.environ.get(KEY_VARIABLE) or "none"
+    key = api_key or os.environ.get(KEY_VARIABLE) or "none"
     from sideband.models.client import check_key  # noqa: PLC0415 - imported when it is needed
 
-    check_key(service, key, KEY_VARIABLE)
+    check_key(service, key, None if api_key else KEY_VARIABLE)
     return {"base_url": url, "api_key": key, "service": service}
 
 
@@ -139,7 +180,9 @@ def _host(url: str) -> str:
     except ValueError:
         is_address = None
     if not is_address:
-        raise ModelError(f"{URL_VARIABLE} is not the address of a server: set it to one like http://127.0.0.1:8080/v1")
+        raise ModelError(
+            f"base_url or {URL_VARIABLE} is not the address of a server: set it to one like http://127.0.0.1:8080/v1"
+        )
     return parts.netloc.rpartition("@")[2]
 
 

@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, cast
 
 import msgspec
 
@@ -15,13 +15,13 @@ from sideband.core.errors import InvalidOption, SessionBusy, shown
 from sideband.core.hookevents import SessionEvent
 from sideband.core.limits import Limits
 from sideband.core.parse import read_item_id
-from sideband.core.reminder import Source
-from sideband.core.seams import InjectMode
+from sideband.core.reminder import Propagate, PropagateWord, RoleHint, RoleHintWord, Source, Tags
+from sideband.core.seams import InjectMode, InjectModeWord, Mode, ModeWord
 from sideband.core.state import Pending, SessionState, Waiting
 from sideband.core.surfaces import Surface
 from sideband.core.topic import TopicRecord
 from sideband.core.transcript import Transcript, Visibility, reminder_event
-from sideband.core.trust import IN_PROCESS, Grant, GrantField, Trust
+from sideband.core.trust import IN_PROCESS, Grant, GrantField, GrantFieldWord, Trust
 from sideband.core.updates import OPERATOR, Update, Viewer
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem
@@ -32,7 +32,6 @@ from sideband.runtime.producer import Intake, Producer
 from sideband.runtime.records import read_records
 from sideband.runtime.registries import HOOKS
 from sideband.runtime.system import SystemClock
-from sideband.runtime.transcripts import ReminderOptions
 from sideband.runtime.updates import Sync, topic, updates, view
 
 if TYPE_CHECKING:
@@ -40,12 +39,6 @@ if TYPE_CHECKING:
 
 # Each handle on a session holds leases of its own, so that two handles of one process exclude each other.
 _HANDLES: Final = itertools.count(1)
-
-
-class RemindOptions(ReminderOptions, total=False):
-    """The options of `Session.remind`; docs/lifecycle.md describes them."""
-
-    mode: str
 
 
 class Session:
@@ -99,14 +92,41 @@ class Session:
 
     # The producer of this process; `Producer` describes the methods.
 
-    async def remind(self, body: str, **options: Unpack[RemindOptions]) -> Accepted:
+    async def remind(
+        self,
+        body: str,
+        *,
+        tags: Tags = (),
+        dedupe_key: str | None = None,
+        ttl_turns: int | None = None,
+        preserve_on_compact: bool = False,
+        propagate: PropagateWord = Propagate.SESSION,
+        role_hint: RoleHintWord = RoleHint.SYSTEM,
+        mode: ModeWord = Mode.FINISH_STEP,
+        **unknown: Never,
+    ) -> Accepted:
         """Accept a reminder into the inbox; the next seam that drains its mode makes it live.
 
-        A wrong or unknown option raises `ReminderError`.
+        A reminder with `ttl_turns` is shown in so many turns; without, it lives until it is cleared or compacted away. A
+        newer reminder with the same `dedupe_key` replaces it. A wrong or unknown option raises `ReminderError`.
         """
-        return await self._producer.remind({"body": body, **options})
+        return await self._producer.remind(
+            {
+                "body": body,
+                "tags": tags,
+                "dedupe_key": dedupe_key,
+                "ttl_turns": ttl_turns,
+                "preserve_on_compact": preserve_on_compact,
+                "propagate": propagate,
+                "role_hint": role_hint,
+                "mode": mode,
+                **unknown,
+            }
+        )
 
-    async def inject(self, content: str | Sequence[Mapping[str, Any]], *, mode: str = InjectMode.STEER) -> str:
+    async def inject(
+        self, content: str | Sequence[Mapping[str, Any]], *, mode: InjectModeWord = InjectMode.STEER
+    ) -> str:
         """Accept a user message and return its id. `steer` reaches the running turn, `queue` starts the next one."""
         return await self._producer.inject(content, mode=mode)
 
@@ -150,7 +170,13 @@ class Session:
     # What only the operator may do.
 
     async def grant(
-        self, principal: str, *, trust: str, field: str, value: str | int | bool | None, until: int | None = None
+        self,
+        principal: str,
+        *,
+        trust: Literal["peer", "server"],
+        field: GrantFieldWord,
+        value: str | int | bool | None,
+        until: int | None = None,
     ) -> None:
         """Raise the ceiling of one field for one producer, by its name and its level (`peer` or `server`).
 

@@ -1,11 +1,12 @@
 """The functions of `sideband.core.transcript` with ids of this process; they report to the active event log."""
 
-from collections.abc import Mapping, Sequence
-from typing import Required, TypedDict, TypeVar, Unpack
+from collections.abc import Mapping
+from typing import Never, TypeVar
 
 from sideband.core import transcript as pure
 from sideband.core.accept import Selector
 from sideband.core.propagation import Handoff
+from sideband.core.reminder import Propagate, PropagateWord, RoleHint, RoleHintWord, Tags
 from sideband.core.state import Decided
 from sideband.core.transcript import (
     ClearedReminders,
@@ -24,26 +25,33 @@ from sideband.runtime.system import new_id
 _Value = TypeVar("_Value")
 
 
-class ReminderOptions(TypedDict, total=False):
-    """The options of a reminder; docs/lifecycle.md describes them."""
-
-    tags: Sequence[str]
-    dedupe_key: str | None
-    ttl_turns: int | None
-    preserve_on_compact: bool
-    propagate: str
-    role_hint: str
-
-
-class InjectOptions(ReminderOptions):
-    body: Required[str]
-
-
-def inject_reminder(transcript: Transcript, **options: Unpack[InjectOptions]) -> InjectedReminder:
+def inject_reminder(
+    transcript: Transcript,
+    *,
+    body: str,
+    tags: Tags = (),
+    dedupe_key: str | None = None,
+    ttl_turns: int | None = None,
+    preserve_on_compact: bool = False,
+    propagate: PropagateWord = Propagate.SESSION,
+    role_hint: RoleHintWord = RoleHint.SYSTEM,
+    **unknown: Never,
+) -> InjectedReminder:
     """Append a reminder to a copy of `transcript`; the input and its messages are not changed.
 
-    An older reminder with the same `dedupe_key` is replaced. A wrong or unknown option raises `ReminderError`.
+    An older reminder with the same `dedupe_key` is replaced. Without `ttl_turns` the reminder lives until it is cleared
+    or compacted away. A wrong or unknown option raises `ReminderError`.
     """
+    options = {
+        "body": body,
+        "tags": tags,
+        "dedupe_key": dedupe_key,
+        "ttl_turns": ttl_turns,
+        "preserve_on_compact": preserve_on_compact,
+        "propagate": propagate,
+        "role_hint": role_hint,
+        **unknown,
+    }
     return _emit(pure.inject_reminder(transcript, options, new_id=new_id))
 
 

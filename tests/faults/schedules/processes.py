@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from sideband.core.errors import ReminderError, StoreClosed
 from sideband.core.events import Idled, InjectAccepted, RequestCommitted, ResultRecorded, Started, TurnCommitted
@@ -191,7 +191,7 @@ class TwoProcesses:
         kind = GroupingStore if rng.random() < 0.75 else WitnessedStore
         self.store = kind(lease_seconds=LEASE_SECONDS, now_ms=clock.now_ms)
         self.new_id = CountingIds()
-        self.after_cancel = rng.choice(("hold", "hold", "deliver"))
+        self.after_cancel: Literal["hold", "deliver"] = rng.choice(("hold", "hold", "deliver"))
         self.sent: list[Sent] = []
         self.tool = StepTool(self.store.journal)
         self.prompts: list[str] = []

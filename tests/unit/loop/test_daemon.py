@@ -7,7 +7,7 @@ import pytest
 
 from sideband.core.errors import SessionBusy, TooManyPending
 from sideband.core.events import Cancelled, Started
-from sideband.core.seams import Seam
+from sideband.core.seams import ModeWord, Seam
 from sideband.core.turn import close
 from sideband.loop.agent import AgentRun
 from sideband.loop.run import LoopResult, LoopStatus, Step
@@ -52,7 +52,7 @@ def test_a_daemon_waits_when_it_has_nothing_to_do_and_ends_when_it_is_stopped() 
 
 
 @pytest.mark.parametrize("mode", ["finish_step", "audit_only"])
-def test_a_daemon_that_is_full_of_what_does_not_wake_it_can_still_be_woken(mode: str) -> None:
+def test_a_daemon_that_is_full_of_what_does_not_wake_it_can_still_be_woken(mode: ModeWord) -> None:
     async def act(scene: AScene, _run: AgentRun) -> None:
         for number in range(256):
             await scene.session.remind(f"fact {number}", mode=mode, ttl_turns=1)
@@ -89,7 +89,7 @@ def test_an_interrupt_makes_the_session_run_in_the_commit_that_takes_it() -> Non
 
 
 @pytest.mark.parametrize("mode", ["finish_step", "audit_only"])
-def test_nothing_else_wakes_it(mode: str) -> None:
+def test_nothing_else_wakes_it(mode: ModeWord) -> None:
     async def act(scene: AScene, _run: AgentRun) -> None:
         await scene.session.remind("by the way", mode=mode)
 

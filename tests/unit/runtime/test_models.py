@@ -104,7 +104,8 @@ def test_a_transport_without_a_model_is_refused(transport: str) -> None:
         ("google:gemini-3.8-flash", "Google needs a key: set the environment variable GOOGLE_API_KEY"),
         (
             "openai-compatible:x",
-            "the address of the OpenAI-compatible server is not set: set the environment variable OPENAI_COMPATIBLE_URL",
+            "the address of the OpenAI-compatible server is not set: pass base_url, or set the environment variable "
+            "OPENAI_COMPATIBLE_URL",
         ),
     ],
 )
@@ -166,7 +167,7 @@ def test_what_is_no_address_of_a_server_is_one_sentence(url: str, monkeypatch: p
     with pytest.raises(ModelError) as refused:
         read_model("openai-compatible:x")
     assert str(refused.value) == (
-        "OPENAI_COMPATIBLE_URL is not the address of a server: set it to one like http://127.0.0.1:8080/v1"
+        "base_url or OPENAI_COMPATIBLE_URL is not the address of a server: set it to one like http://127.0.0.1:8080/v1"
     )
 
 

@@ -18,8 +18,9 @@ from sideband.core.errors import (
 )
 from sideband.core.events import Dropped, DropReason, Started
 from sideband.core.limits import DEFAULT_LIMITS, Limits, Rate, Throttle
+from sideband.core.reminder import RemindOptions
 from sideband.core.trust import Trust
-from sideband.runtime.session import RemindOptions, Session
+from sideband.runtime.session import Session
 from sideband.runtime.store import open_store
 from sideband.testing import run_schedule
 from tests.decisions import saying

@@ -23,7 +23,7 @@ from sideband.core.errors import (
 from sideband.core.events import Deduped, Dropped, Expired, InjectRevoked, QueuedMessage
 from sideband.core.limits import Limits
 from sideband.core.reminder import Source
-from sideband.core.seams import Mode
+from sideband.core.seams import InjectModeWord, Mode
 from sideband.core.state import PendingState
 from sideband.core.transcript import Visibility
 from sideband.loop.guard import Problem
@@ -190,7 +190,7 @@ def test_a_message_is_text_or_blocks() -> None:
 
 
 @pytest.mark.parametrize("mode", ["steer", "finish_step", "interrupt_immediate"])
-def test_an_idle_session_cannot_be_steered(mode: str) -> None:
+def test_an_idle_session_cannot_be_steered(mode: InjectModeWord) -> None:
     session = a_session()
 
     async def main() -> None:
@@ -205,7 +205,7 @@ def test_an_unheard_of_way_of_injecting_is_refused() -> None:
 
     async def main() -> None:
         with pytest.raises(UnsupportedMode):
-            await session.inject("x", mode="soon")
+            await session.inject("x", mode="soon")  # type: ignore[arg-type]
 
     asyncio.run(main())
 

@@ -49,7 +49,7 @@ def test_ids_of_reminders_and_events_are_new_each_time_and_sort_by_age() -> None
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        pytest.param({}, InvalidOption, id="no-body"),
+        pytest.param({"body": " "}, InvalidOption, id="a-blank-body"),
         pytest.param({"body": "x", "ttl_turns": 0}, InvalidOption, id="a-wrong-value"),
         pytest.param({"body": "x", "mode": "finish_step"}, UnknownOption, id="an-unknown-option"),
     ],
