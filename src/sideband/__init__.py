@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from sideband.runtime.session import Session as Session
     from sideband.runtime.store import SessionPage as SessionPage
     from sideband.runtime.store import Store as Store
-    from sideband.runtime.store import StoreOptions as StoreOptions
     from sideband.runtime.store import open_store as open_store
     from sideband.runtime.transcripts import clear_reminders as clear_reminders
     from sideband.runtime.transcripts import end_turn as end_turn
@@ -118,7 +117,6 @@ _HOMES = {
     "SessionPage": "sideband.runtime.store",
     "Source": "sideband.core.reminder",
     "Store": "sideband.runtime.store",
-    "StoreOptions": "sideband.runtime.store",
     "Surface": "sideband.core.surfaces",
     "ToolCall": "sideband.core.messages",
     "ToolOutput": "sideband.ports",

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeAlias, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from sideband.core import turn
 from sideband.core.errors import InvalidOption, NotStorable, SessionBusy, StoreClosed, StoreRefused, shown
@@ -21,51 +21,19 @@ from sideband.store.cache import AT_HAND, SessionCache
 from sideband.store.codec import check_name
 from sideband.store.memory import MemoryStore
 
-
-class StoreOptions(TypedDict, total=False):
-    """The options of a store. Every kind of store accepts all of them and ignores those that it has no use for.
-
-    A snapshot of a session is written after every `snapshot_events` (1,000) events, so that opening an old session takes
-    no longer than opening a new one. Of the events before the snapshot, the last `kept_events` (100,000; None: all) are
-    kept. The lease of a run lapses after `lease_seconds` (30) without a renewal; that of a store in memory never lapses,
-    unless this is given.
-
-    Commits of other processes are polled every `poll_seconds` (0.25 for a file, 2 for a server), as a fallback for
-    notifications. An operation on a locked file or an unreachable server fails after `patience_seconds` (10 and 30).
-    `sessions_at_hand` (256) sessions stay in memory besides those that the program refers to.
-    """
-
-    snapshot_events: int
-    kept_events: int | None
-    lease_seconds: float
-    poll_seconds: float
-    patience_seconds: float
-    sessions_at_hand: int
-
-
 _NUMBERS: Final[Mapping[str, Bound]] = MappingProxyType(
     {
         "snapshot_events": Bound(1),
         "kept_events": Bound(0, optional=True),
-        "lease_seconds": Bound(0, whole=False, above=True),
-        "poll_seconds": Bound(0, whole=False, above=True),
-        "patience_seconds": Bound(0, whole=False),
+        "lease_seconds": Bound(0, whole=False, above=True, optional=True),
+        "poll_seconds": Bound(0, whole=False, above=True, optional=True),
+        "patience_seconds": Bound(0, whole=False, optional=True),
         "sessions_at_hand": Bound(1),
     }
 )
 
 # A store in memory has no use for the others.
 _MEMORY_OPTIONS: Final = ("snapshot_events", "kept_events", "lease_seconds", "subscriber_events")
-
-
-def read_options(options: StoreOptions) -> Mapping[str, Any]:
-    """Check the options before anything is opened: TypeError for an unknown one, `InvalidOption` for a wrong value."""
-    for name, value in options.items():
-        bound = _NUMBERS.get(name)
-        if bound is None:
-            raise TypeError(f"a store has no option {name!r}; the options are {', '.join(_NUMBERS)}")
-        bound.check(name, value)
-    return options
 
 
 Opening: TypeAlias = Callable[[], Coroutine[Any, Any, Journal]]
@@ -285,21 +253,57 @@ def _delete(session_id: str, state: SessionState) -> Decided[bool]:
 # Opening a store by its URL.
 
 
-def open_store(url: str = "memory:", *, limits: Limits = DEFAULT_LIMITS, **options: Unpack[StoreOptions]) -> Store:
+def open_store(
+    url: str = "memory:",
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    snapshot_events: int = 1_000,
+    kept_events: int | None = 100_000,
+    lease_seconds: float | None = None,
+    poll_seconds: float | None = None,
+    patience_seconds: float | None = None,
+    sessions_at_hand: int = AT_HAND,
+) -> Store:
     """Open a store: `memory:` lasts as long as the process, `sqlite:///path` is a file that processes can share.
 
     A path after three slashes is relative to the working directory, one after four is absolute. `postgresql://…` is a
-    database that machines can share. The options are those of `StoreOptions`.
+    database that machines can share. Every kind of store accepts all options and ignores those that it has no use for.
+
+    Args:
+        url: Where the sessions are.
+        limits: How much a session accepts, and how fast.
+        snapshot_events: After so many events a snapshot of a session is written, so that opening an old session takes no
+            longer than opening a new one.
+        kept_events: How many of the events before the snapshot are kept. None: all.
+        lease_seconds: The lease of a run lapses after this time without a renewal. None: after 30 seconds, and never for
+            a store in memory.
+        poll_seconds: How often commits of other processes are polled, as a fallback for notifications. None: every 0.25
+            seconds for a file, and every 2 seconds for a server.
+        patience_seconds: After this time an operation on a locked file or an unreachable server fails. None: 10 seconds
+            for a file, and 30 seconds for a server.
+        sessions_at_hand: How many sessions stay in memory besides those that the program refers to.
+
     """
     if not isinstance(limits, Limits):
         raise InvalidOption(f"limits must be Limits(...), not {shown(limits)}", field="limits", value=limits)
-    given = {"subscriber_events": limits.subscriber_events, **read_options(options)}
-    at_hand = given.get("sessions_at_hand", AT_HAND)
+    options: Mapping[str, Any] = {
+        "snapshot_events": snapshot_events,
+        "kept_events": kept_events,
+        "lease_seconds": lease_seconds,
+        "poll_seconds": poll_seconds,
+        "patience_seconds": patience_seconds,
+        "sessions_at_hand": sessions_at_hand,
+    }
+    for name, value in options.items():
+        _NUMBERS[name].check(name, value)
+    # An option of None has another default in each kind of store, except `kept_events`.
+    given = {name: value for name, value in options.items() if value is not None or name == "kept_events"}
+    given["subscriber_events"] = limits.subscriber_events
     if url == "memory:":
         journal = MemoryStore(**{name: given[name] for name in _MEMORY_OPTIONS if name in given})
-        return Store(journal, limits=limits, sessions_at_hand=at_hand)
+        return Store(journal, limits=limits, sessions_at_hand=sessions_at_hand)
     opening = _OPENINGS[kind_of(url, _OPENINGS)](url, given)
-    return Store(opening=opening, limits=limits, sessions_at_hand=at_hand)
+    return Store(opening=opening, limits=limits, sessions_at_hand=sessions_at_hand)
 
 
 def kind_of(url: object, kinds: Container[str]) -> str:

@@ -104,8 +104,10 @@ def test_a_transport_without_a_model_is_refused(transport: str) -> None:
         ("google:gemini-3.8-flash", "Google needs a key: set the environment variable GOOGLE_API_KEY"),
         (
             "openai-compatible:x",
-            "the address of the OpenAI-compatible server is not set: pass base_url, or set the environment variable "
-            "OPENAI_COMPATIBLE_URL",
+            (
+                "the address of the OpenAI-compatible server is not set: pass base_url, or set the environment variable "
+                "OPENAI_COMPATIBLE_URL"
+            ),
         ),
     ],
 )
