@@ -95,7 +95,7 @@ async def test_clearing_removes_what_was_registered_and_leaves_the_canonical_one
 @pytest.mark.parametrize("event", ["on_tuesday", "sessionIdle", "worker_spawned", ""])
 def test_subscribing_to_an_event_that_does_not_exist_is_001(event: str) -> None:
     with pytest.raises(UnknownOption) as refused:
-        sb.register_reminder_provider(id="mine", subscribes_to=[event], evaluate=always(None))
+        sb.register_reminder_provider(id="mine", subscribes_to=[event], evaluate=always(None))  # type: ignore[list-item]
     assert refused.value.code == "HARN-RMD-001"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from sideband.core.errors import TooManyProviders, UnknownOption, UnsupportedHookEvent, shown
 
@@ -41,6 +41,44 @@ class WorkerEvent(StrEnum):
     WORKER_FAILED = "worker_failed"
     WORKER_CANCELLED = "worker_cancelled"
 
+
+SessionEventWord: TypeAlias = (
+    SessionEvent
+    | Literal[
+        "session_start",
+        "session_end",
+        "user_prompt_submit",
+        "pre_compact",
+        "post_compact",
+        "post_turn",
+        "permission_asked",
+        "permission_replied",
+        "file_edited",
+        "session_error",
+        "session_idle",
+        "on_budget_threshold",
+        "post_tool_use",
+        "post_step",
+        "post_agent_turn",
+        "pre_finish",
+        "post_finish",
+    ]
+)
+HookEventWord: TypeAlias = (
+    SessionEventWord
+    | WorkerEvent
+    | Literal[
+        "worker_spawned",
+        "worker_progressed",
+        "worker_waiting_for_input",
+        "worker_suspended",
+        "worker_resumed",
+        "worker_completed",
+        "worker_failed",
+        "worker_cancelled",
+    ]
+)
+ProviderEventWord: TypeAlias = SessionEventWord | WorkerEvent | Literal["worker_resumed"]
 
 # A worker that resumes continues its own session, so a provider can add reminders to that session.
 PROVIDER_EVENTS: Final[tuple[SessionEvent | WorkerEvent, ...]] = (*SessionEvent, WorkerEvent.WORKER_RESUMED)

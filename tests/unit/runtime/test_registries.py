@@ -16,15 +16,23 @@ def _clean() -> Iterator[None]:
     registries.clear_reminder_providers()
 
 
+def before(_ctx: object) -> None:
+    """A hook that returns nothing."""
+
+
+def after(_ctx: object) -> None:
+    """Another one."""
+
+
 def test_hooks_are_registered_for_the_process() -> None:
-    registries.register_tool_hook("a*", pre=min, post=max)
-    registries.register_step_hook(pre=min, post=max)
-    registries.register_persona_hook("b*", pre=min, post=max)
-    registries.register_session_hook("post_turn", min)
-    assert HOOKS.tool == [("a*", min, max)]
-    assert HOOKS.step == [("*", min, max)]
-    assert HOOKS.persona == [("b*", min, max)]
-    assert HOOKS.session == {SessionEvent.POST_TURN: [min]}
+    registries.register_tool_hook("a*", pre=before, post=after)
+    registries.register_step_hook(pre=before, post=after)
+    registries.register_persona_hook("b*", pre=before, post=after)
+    registries.register_session_hook("post_turn", before)
+    assert HOOKS.tool == [("a*", before, after)]
+    assert HOOKS.step == [("*", before, after)]
+    assert HOOKS.persona == [("b*", before, after)]
+    assert HOOKS.session == {SessionEvent.POST_TURN: [before]}
     registries.clear_hooks()
     assert (HOOKS.tool, HOOKS.step, HOOKS.persona, HOOKS.session) == ([], [], [], {})
 

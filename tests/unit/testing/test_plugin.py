@@ -34,7 +34,7 @@ def test_a_session_lives_in_the_store_of_its_test(
 
 @pytest.fixture
 def _an_earlier_registration() -> object:
-    register_session_hook("post_turn", min)
+    register_session_hook("post_turn", lambda _ctx: None)
     register_reminder_provider(id="own", subscribes_to=["post_turn"], evaluate=lambda _ctx: None)
     yield
     assert (HOOKS.session, len(PROVIDERS.providers)) == ({}, 8)
@@ -43,7 +43,7 @@ def _an_earlier_registration() -> object:
 @pytest.mark.usefixtures("_an_earlier_registration", "sideband_clean_registries")
 def test_registries_are_clean_at_the_beginning_and_at_the_end() -> None:
     assert (HOOKS.session, len(PROVIDERS.providers)) == ({}, 8)
-    register_session_hook("post_turn", max)
+    register_session_hook("post_turn", lambda _ctx: None)
 
 
 # As a user has it: in a run of pytest of its own.
@@ -74,7 +74,7 @@ from sideband.runtime.registries import HOOKS, PROVIDERS
 
 
 def register():
-    sb.register_session_hook("post_turn", min)
+    sb.register_session_hook("post_turn", lambda _ctx: None)
     sb.register_reminder_provider(id="own", subscribes_to=["post_turn"], evaluate=lambda _ctx: None)
 
 
