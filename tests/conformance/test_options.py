@@ -2,14 +2,13 @@
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Never, Unpack, get_origin, get_type_hints
 
 import pytest
 
 import sideband as sb
-from sideband.core.errors import WrongEventLoop
 from sideband.models.scripted import ScriptedModel
 from sideband.runtime.agents import AgentOptions, agent_loop
 from tests.agents import awaited
@@ -99,29 +98,40 @@ async def test_the_name_of_a_session_is_refused(call: Callable[..., Coroutine[An
 
 
 @pytest.mark.requirement("options:session:belongs-to-one-event-loop")
-def test_a_session_belongs_to_one_event_loop() -> None:
-    seen: list[object] = []
+@pytest.mark.parametrize("kind", ["memory:", "sqlite:///{}/sessions.db"])
+def test_a_session_belongs_to_one_event_loop(kind: str, tmp_path: Path) -> None:
+    store = sb.open_store(kind.format(tmp_path))
+    refusals: list[str] = []
+
+    async def refused(*calls: Coroutine[Any, Any, object]) -> None:
+        for call in calls:
+            with pytest.raises(sb.ReminderError) as error:
+                await call
+            refusals.append(str(error.value))
 
     async def begun() -> sb.Session:
-        session = await sb.open_store().session("s")
-        await session.remind("a fact")
-
-        def elsewhere() -> None:
-            try:
-                asyncio.run(session.remind("from another thread"))
-            except WrongEventLoop as error:
-                seen.append(error)
-
-        thread = threading.Thread(target=elsewhere)
-        thread.start()
-        await asyncio.to_thread(thread.join)
+        session = await store.session("s")
+        await asyncio.to_thread(
+            asyncio.run,
+            refused(
+                session.remind("from another thread"),
+                session.transcript(),
+                session.view(),
+                sb.agent_loop("Fix it", session=session, model="scripted:"),
+                store.session("other"),
+            ),
+        )
+        await session.remind("from this thread")
         return session
 
     session = asyncio.run(begun())
-    (refused,) = seen
-    assert "asyncio.run_coroutine_threadsafe" in str(refused)
-    asyncio.run(session.remind("later"))
-    assert [item.reminder.body for item in asyncio.run(session.pending())] == ["a fact", "later"]
+    assert len(refusals) == 5
+    assert all("asyncio.run_coroutine_threadsafe()" in refusal for refusal in refusals)
+    if kind == "memory:":
+        assert [item.reminder.body for item in asyncio.run(session.pending())] == ["from this thread"]
+    else:
+        asyncio.run(refused(session.remind("later"), store.session("s")))
+        assert all("open it again in this one" in refusal for refusal in refusals[5:])
 
 
 @pytest.mark.requirement("options:model:address-and-key")

@@ -265,16 +265,16 @@ class SessionBusy(ReminderError):
 
 
 class WrongEventLoop(ReminderError):
-    """A session was used in another event loop than the one in which its store was opened."""
+    """A store or one of its sessions was used in another event loop than the one in which the store was opened."""
 
     reason = "wrong_event_loop"
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, *, closed: bool) -> None:
         super().__init__(
-            f"session {shown(session_id)} belongs to another event loop; call it there with "
-            "asyncio.run_coroutine_threadsafe(), or open the store in this event loop",
-            field="session",
-            value=session_id,
+            "the store was opened in an event loop that is closed; open it again in this one"
+            if closed
+            else "the store was opened in another event loop; call it there with asyncio.run_coroutine_threadsafe(), or "
+            "open the store in this event loop as well"
         )
 
 

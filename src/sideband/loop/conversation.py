@@ -47,6 +47,27 @@ class _Observed(NamedTuple, Generic[ValueT]):
     correlation: Correlation
 
 
+class HomeLoop:
+    """The event loop that a store belongs to: its wake-ups and locks work in no other one.
+
+    A store that `moves` has no tasks and connections of its own. If its event loop is closed, it belongs to the next one.
+    """
+
+    def __init__(self, *, moves: bool) -> None:
+        self._moves = moves
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def check(self) -> None:
+        """Raise `WrongEventLoop` if the running event loop is not the one that this was first called in."""
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is None or (self._moves and self._loop.is_closed()):
+            self._loop = loop
+        else:
+            raise WrongEventLoop(closed=self._loop.is_closed())
+
+
 class Conversation:
     """One session of one agent, bound to the journal that holds it.
 
@@ -55,7 +76,13 @@ class Conversation:
     """
 
     def __init__(
-        self, journal: Journal, session_id: str, *, new_id: Callable[[], str], limits: Limits = DEFAULT_LIMITS
+        self,
+        journal: Journal,
+        session_id: str,
+        *,
+        new_id: Callable[[], str],
+        limits: Limits = DEFAULT_LIMITS,
+        home: HomeLoop | None = None,
     ) -> None:
         self.journal = journal
         self.session_id = session_id
@@ -64,7 +91,7 @@ class Conversation:
         self.lease: Lease | None = None
         self.hold: object = None
         self._notes: list[Event] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.home = home or HomeLoop(moves=True)
 
     @property
     def state(self) -> SessionState:
@@ -79,22 +106,11 @@ class Conversation:
         Every commit of a session goes through this method. Without a lease the decision belongs to no run: a producer may
         send while another process runs the session.
         """
-        self.refuse_other_loop()
+        self.home.check()
         observer = OBSERVER.get()
         if observer is None:
             return self.journal.commit(self.session_id, decide, lease=lease, receipts=receipts)
         return self._write_observed(observer, decide, lease, receipts)
-
-    def refuse_other_loop(self) -> None:
-        """Raise `WrongEventLoop` if the session was used before in an event loop that is not this one and still runs.
-
-        The wake-ups and locks of a store belong to one event loop.
-        """
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            if self._loop is not None and not self._loop.is_closed():
-                raise WrongEventLoop(self.session_id)
-            self._loop = loop
 
     async def _write_observed(
         self, observer: Observer, decide: Decision[ValueT], lease: Lease | None, receipts: Sequence[str]

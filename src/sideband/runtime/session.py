@@ -23,7 +23,7 @@ from sideband.core.topic import TopicRecord
 from sideband.core.transcript import Transcript, Visibility, reminder_event
 from sideband.core.trust import IN_PROCESS, Grant, GrantField, GrantFieldWord, Trust
 from sideband.core.updates import OPERATOR, Update, Viewer
-from sideband.loop.conversation import Conversation
+from sideband.loop.conversation import Conversation, HomeLoop
 from sideband.loop.guard import Problem
 from sideband.loop.hooks import HookRunner
 from sideband.loop.lease import HeldLease, acquire_lease
@@ -52,9 +52,10 @@ class Session:
         new_id: Callable[[], str],
         limits: Limits,
         intake: Intake | None = None,
+        home: HomeLoop | None = None,
     ) -> None:
         self.id = session_id
-        self.talk = Conversation(journal, session_id, new_id=new_id, limits=limits)
+        self.talk = Conversation(journal, session_id, new_id=new_id, limits=limits, home=home)
         self.run: AgentRun | None = None
         self._calling = False
         self._handle = next(_HANDLES)
@@ -88,6 +89,7 @@ class Session:
 
     async def attend(self) -> HeldLease:
         """Take the session's lease, for a run or a call; `SessionBusy` if another process or handle holds it."""
+        self.talk.home.check()
         return await acquire_lease(self.talk, f"{socket.gethostname()}:{os.getpid()}:{self._handle}")
 
     # The producer of this process; `Producer` describes the methods.
@@ -233,10 +235,12 @@ class Session:
 
     async def view(self, viewer: Viewer = OPERATOR) -> Sync:
         """What the viewer may see of this session now, and the cursor that `updates` continue from."""
+        self.talk.home.check()
         return await view(self, viewer)
 
     async def transcript(self) -> Transcript:
         """The conversation and its reminders as they stand now."""
+        self.talk.home.check()
         return (await self.talk.journal.read(self.id, _transcript)).value
 
     async def close(self) -> tuple[Problem, ...]:

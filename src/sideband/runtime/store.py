@@ -12,6 +12,7 @@ from sideband.core.limits import DEFAULT_LIMITS, Bound, Limits
 from sideband.core.messages import Message
 from sideband.core.parse import read_item_id
 from sideband.core.state import Decided, SessionState
+from sideband.loop.conversation import HomeLoop
 from sideband.ports import NO_RECORDS, Clock, Journal, SessionEntry
 from sideband.runtime.producer import Intake
 from sideband.runtime.records import check_lookup, read_message, read_records
@@ -76,6 +77,7 @@ class Store:
         self.new_id = new_id
         self._journal = journal
         self._opening = opening
+        self._home = HomeLoop(moves=opening is None)
         # Protects the opening of the journal: of two concurrent first sessions, one opens it.
         self._lock = asyncio.Lock()
         self._sessions: SessionCache[Session] = SessionCache(sessions_at_hand, needed=lambda session: session.busy)
@@ -206,7 +208,9 @@ class Store:
         hold = await journal.open(name)
         session = self._sessions.get(name)
         if session is None:
-            session = Session(journal, name, new_id=self.new_id, limits=self.limits, intake=self._intake)
+            session = Session(
+                journal, name, new_id=self.new_id, limits=self.limits, intake=self._intake, home=self._home
+            )
             session.talk.hold = hold
             self._sessions.add(name, session)
         return session
@@ -221,8 +225,12 @@ class Store:
         return tuple(message if "id" in message else {**message, "id": self.new_id()} for message in read)
 
     async def _opened(self) -> Journal:
+        if self._journal is not None:
+            self._home.check()
         async with self._lock:
             if self._journal is None and self._opening is not None:
+                self._home = HomeLoop(moves=False)
+                self._home.check()
                 self._journal = await self._opening()
         return self.journal
 
