@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from sideband.core.updates import UpdateKind as UpdateKind
     from sideband.core.updates import Viewer as Viewer
     from sideband.loop.agent import AgentRun as AgentRun
+    from sideband.loop.receipts import ToolCallReceipt as ToolCallReceipt
     from sideband.loop.receipts import with_audit_log as with_audit_log
     from sideband.loop.run import LoopEvent as LoopEvent
     from sideband.loop.run import LoopResult as LoopResult
     from sideband.loop.run import LoopStatus as LoopStatus
+    from sideband.loop.subagent import ResumeCause as ResumeCause
     from sideband.loop.subagent import Resumption as Resumption
     from sideband.loop.subagent import Worker as Worker
     from sideband.ports import ModelError as ModelError
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from sideband.recall.facts import Fact as Fact
     from sideband.recall.facts import FactBook as FactBook
     from sideband.recall.facts import FactError as FactError
-    from sideband.recall.facts import recall_facts as recall_facts
     from sideband.runtime.agents import AgentOptions as AgentOptions
     from sideband.runtime.agents import RemindersOption as RemindersOption
     from sideband.runtime.agents import agent_loop as agent_loop
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from sideband.runtime.agents import llm_call as llm_call
     from sideband.runtime.agents import spawn as spawn
     from sideband.runtime.eventlog import EventLog as EventLog
+    from sideband.runtime.facts import recall_facts as recall_facts
     from sideband.runtime.facts import store_fact as store_fact
     from sideband.runtime.producer import Accepted as Accepted
     from sideband.runtime.producer import Producer as Producer
@@ -108,6 +110,7 @@ _HOMES = {
     "RemindOptions": "sideband.core.reminder",
     "RemindersOption": "sideband.runtime.agents",
     "Reply": "sideband.core.messages",
+    "ResumeCause": "sideband.loop.subagent",
     "Resumption": "sideband.loop.subagent",
     "RoleHint": "sideband.core.reminder",
     "Runner": "sideband.runtime.runner",
@@ -119,6 +122,7 @@ _HOMES = {
     "Store": "sideband.runtime.store",
     "Surface": "sideband.core.surfaces",
     "ToolCall": "sideband.core.messages",
+    "ToolCallReceipt": "sideband.loop.receipts",
     "ToolOutput": "sideband.ports",
     "ToolStatus": "sideband.core.messages",
     "TopicRecord": "sideband.core.topic",
@@ -140,7 +144,7 @@ _HOMES = {
     "llm_call": "sideband.runtime.agents",
     "open_store": "sideband.runtime.store",
     "propagate": "sideband.runtime.transcripts",
-    "recall_facts": "sideband.recall.facts",
+    "recall_facts": "sideband.runtime.facts",
     "register_persona_hook": "sideband.runtime.registries",
     "register_reminder_provider": "sideband.runtime.registries",
     "register_session_hook": "sideband.runtime.registries",

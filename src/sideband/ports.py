@@ -59,6 +59,10 @@ class SessionEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     records: dict[str, Any] = {}
 
 
+# The session that holds the facts of a store. A store does not list it, and `Store` refuses its id.
+FACTS_SESSION: Final = "sideband:facts"
+
+
 class AsOf(NamedTuple, Generic[ValueT]):
     """A value that was read from a session, and the sequence up to which the session was complete."""
 

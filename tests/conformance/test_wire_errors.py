@@ -23,6 +23,7 @@ from sideband.core.errors import (
     ReplaceNotSupported,
     SessionBusy,
     TaskFinished,
+    TooManyFacts,
     TooManyPending,
     TooManyProviders,
     UnknownMessage,
@@ -66,6 +67,7 @@ ERRORS: Final = (
     SessionBusy("x"),
     TaskFinished("x"),
     TooManyPending(8, 8, scope="source"),
+    TooManyFacts(10),
     RateLimited(10),
 )
 # The number for mistakes on our side, which no peer is blamed for.

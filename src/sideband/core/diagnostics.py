@@ -453,6 +453,11 @@ _REASONS: Final = (
         "pending_per_session of the store's Limits.",
     ),
     Reason(
+        "too_many_facts",
+        "The store has as many facts as its limit allows. Nothing was stored.",
+        "Remove facts that no longer hold with Store.forget_fact(id), or raise facts of the store's Limits.",
+    ),
+    Reason(
         "rate_limited",
         "The sender exceeds its rate limit.",
         "Wait for retry_after_ms milliseconds and send it again. The refused request was not stored.",

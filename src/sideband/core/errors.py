@@ -295,6 +295,19 @@ class TooManyPending(ReminderError):
         self.limit = limit
 
 
+class TooManyFacts(ReminderError):
+    reason = "too_many_facts"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the store has {limit:,} facts, which is its limit; remove some with Store.forget_fact(id), or raise "
+            "facts of the store's Limits",
+            field="facts",
+            value=limit,
+        )
+        self.limit = limit
+
+
 class RateLimited(ReminderError):
     reason = "rate_limited"
 

@@ -62,6 +62,7 @@ _BOUNDS: Final[Mapping[str, Bound]] = MappingProxyType(
         "hops": Bound(0),
         "frame_bytes": Bound(1),
         "subscriber_events": Bound(1),
+        "facts": Bound(1),
     }
 )
 
@@ -87,7 +88,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     The pending limits count user messages, reminders and audit records separately; interrupts have
     `reserved_for_interrupts` on top. `subscriber_events` is the number of events that a subscriber of the store may fall
-    behind before it is cut off.
+    behind before it is cut off. `facts` is the number of facts that a store keeps.
     """
 
     body_bytes: Mapping[Trust, int] = MappingProxyType(
@@ -111,6 +112,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     hops: int = 8
     frame_bytes: int = 1024 * KIB
     subscriber_events: int = 1_000
+    facts: int = 10_000
 
     def __post_init__(self) -> None:
         for name, bound in _BOUNDS.items():

@@ -43,6 +43,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = MappingProxyType(
         "session_busy": _TOO_LATE,
         "task_finished": _TOO_LATE,
         "too_many_pending": _TOO_MUCH,
+        "too_many_facts": _TOO_MUCH,
         "rate_limited": _TOO_MUCH,
         "body_too_large": _TOO_MUCH._replace(http=413),
         "malformed_provider_result": _OUR_FAULT,

@@ -47,6 +47,7 @@ __all__ = [
     "RecallOptions",
     "Recalled",
     "Stored",
+    "StoredFact",
     "ValidUntil",
     "fact_document",
     "fact_id",
@@ -81,6 +82,13 @@ class Stored(NamedTuple):
 
     book: FactBook
     fact: Fact
+
+
+class StoredFact(NamedTuple):
+    """The fact that was stored in a store; `refreshed` if the store had one of the same content."""
+
+    fact: Fact
+    refreshed: bool
 
 
 class Recalled(NamedTuple):

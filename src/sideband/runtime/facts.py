@@ -1,16 +1,152 @@
-"""Storing facts, with the system clock."""
+"""Facts with the system clock: storing and recalling them, in a store or in a book.
 
-from typing import Any
+A store keeps facts for all its sessions and processes. A `FactBook` is a value in memory, and functions on it are pure.
+"""
+
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, overload
 
 from sideband.recall import facts
-from sideband.recall.facts import DEFAULT_NAMESPACE, FactBook, Stored
+from sideband.recall.facts import DEFAULT_NAMESPACE, Fact, FactBook, Recalled, Stored, StoredFact, parse_fact
+from sideband.runtime.store import Store
 from sideband.runtime.system import now_ms
 
+_NO_PROVENANCE: Final[Mapping[str, Any]] = MappingProxyType({})
 
-def store_fact(book: FactBook, *, namespace: str = DEFAULT_NAMESPACE, **fields: Any) -> Stored:  # noqa: ANN401 - checked by the parser
-    """Store a fact in a copy of `book`; it is asserted now, unless `asserted_at` is given.
 
-    Fields of `harn.fact.v1`: `kind`, `claim`, `confidence` (all required), `evidence`, `provenance`, `valid_until`.
-    Storing the same content again refreshes the record and adds none. A wrong field raises `FactError`.
+@overload
+def store_fact(
+    book: FactBook,
+    *,
+    kind: str,
+    claim: str,
+    confidence: float,
+    evidence: Sequence[Mapping[str, Any]] = ...,
+    provenance: Mapping[str, Any] = ...,
+    valid_until: Mapping[str, Any] | None = ...,
+    asserted_at: str | int | None = ...,
+    namespace: str = ...,
+) -> Stored: ...
+
+
+@overload
+def store_fact(
+    *,
+    store: Store,
+    kind: str,
+    claim: str,
+    confidence: float,
+    evidence: Sequence[Mapping[str, Any]] = ...,
+    provenance: Mapping[str, Any] = ...,
+    valid_until: Mapping[str, Any] | None = ...,
+    asserted_at: str | int | None = ...,
+    namespace: str = ...,
+) -> Coroutine[Any, Any, StoredFact]: ...
+
+
+def store_fact(
+    book: FactBook | None = None,
+    *,
+    store: Store | None = None,
+    kind: str,
+    claim: str,
+    confidence: float,
+    evidence: Sequence[Mapping[str, Any]] = (),
+    provenance: Mapping[str, Any] = _NO_PROVENANCE,
+    valid_until: Mapping[str, Any] | None = None,
+    asserted_at: str | int | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> Stored | Coroutine[Any, Any, StoredFact]:
+    """Store a fact of `harn.fact.v1`; it is asserted now, unless `asserted_at` is given.
+
+    `await store_fact(store=store, …)` keeps it in the store, where every session and process of the store recalls it; it
+    is durable when this returns. `store_fact(book, …)` returns a copy of the book with the fact. Storing the same content
+    again refreshes the fact and adds none. A wrong field raises `FactError`, and nothing is stored.
     """
-    return facts.store_fact(book, fields, namespace=namespace, asserted_at=now_ms())
+    fields = {
+        "kind": kind,
+        "claim": claim,
+        "confidence": confidence,
+        "evidence": evidence,
+        "provenance": provenance,
+        "valid_until": valid_until,
+        "asserted_at": asserted_at,
+    }
+    held = _book_or_store(book, store, "store_fact")
+    if isinstance(held, FactBook):
+        return facts.store_fact(held, fields, namespace=namespace, asserted_at=now_ms())
+    return _store(held, parse_fact(fields, asserted_at=now_ms()), namespace)
+
+
+async def _store(store: Store, fact: Fact, namespace: str) -> StoredFact:
+    return StoredFact(fact, refreshed=await store.keep_fact(fact, namespace=namespace))
+
+
+@overload
+def recall_facts(
+    book: FactBook,
+    *,
+    query: str | None = ...,
+    namespace: str | None = ...,
+    scope: str | None = ...,
+    max_facts: int | None = ...,
+    min_confidence: float | None = ...,
+    kind_filter: str | Collection[str] | None = ...,
+) -> tuple[Recalled, ...]: ...
+
+
+@overload
+def recall_facts(
+    *,
+    store: Store,
+    query: str | None = ...,
+    namespace: str | None = ...,
+    scope: str | None = ...,
+    max_facts: int | None = ...,
+    min_confidence: float | None = ...,
+    kind_filter: str | Collection[str] | None = ...,
+) -> Coroutine[Any, Any, tuple[Recalled, ...]]: ...
+
+
+def recall_facts(
+    book: FactBook | None = None,
+    *,
+    store: Store | None = None,
+    query: str | None = None,
+    namespace: str | None = None,
+    scope: str | None = None,
+    max_facts: int | None = None,
+    min_confidence: float | None = None,
+    kind_filter: str | Collection[str] | None = None,
+) -> tuple[Recalled, ...] | Coroutine[Any, Any, tuple[Recalled, ...]]:
+    """The facts most relevant to the query, best first; without a query, the newest. None means the default.
+
+    `await recall_facts(store=store, …)` reads the facts of a store as they are now, `recall_facts(book, …)` those of a
+    book.
+    """
+    recall = partial(
+        facts.recall_facts,
+        query=query,
+        namespace=namespace,
+        scope=scope,
+        max_facts=max_facts,
+        min_confidence=min_confidence,
+        kind_filter=kind_filter,
+    )
+    held = _book_or_store(book, store, "recall_facts")
+    return recall(held) if isinstance(held, FactBook) else _recall(held, recall)
+
+
+async def _recall(store: Store, recall: Callable[[FactBook], tuple[Recalled, ...]]) -> tuple[Recalled, ...]:
+    return recall(await store.fact_book())
+
+
+def _book_or_store(book: object, store: object, function: str) -> FactBook | Store:
+    """The one that is given; TypeError otherwise, as Python raises for the arguments of a function."""
+    if isinstance(book, FactBook) and store is None:
+        return book
+    if isinstance(store, Store) and book is None:
+        return store
+    raise TypeError(f"{function}() needs either a FactBook as its first argument or store=Store")

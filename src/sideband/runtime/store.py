@@ -13,7 +13,9 @@ from sideband.core.messages import Message
 from sideband.core.parse import read_item_id
 from sideband.core.state import Decided, SessionState
 from sideband.loop.conversation import HomeLoop
-from sideband.ports import NO_RECORDS, Clock, Journal, SessionEntry
+from sideband.ports import FACTS_SESSION, NO_RECORDS, Clock, Journal, SessionEntry
+from sideband.recall import kept
+from sideband.recall.facts import Fact, FactBook, fact_namespace
 from sideband.runtime.producer import Intake
 from sideband.runtime.records import check_lookup, read_message, read_records
 from sideband.runtime.session import Session
@@ -115,6 +117,7 @@ class Store:
 
         A session that has no event yet is not listed. One that was deleted is begun again.
         """
+        _refuse_reserved(session_id)
         session = await self._hold(self.new_id() if session_id is None else session_id)
         if await self._finish_deletion(session.id):
             await session.talk.write(partial(turn.begin, attributes={}))
@@ -132,6 +135,7 @@ class Store:
         The session is durable and listed when this returns. A record with the value None is left out, and a message
         without an `id` gets one.
         """
+        _refuse_reserved(session_id)
         begun = partial(
             turn.begin, attributes=read_records(attributes, field="attributes"), messages=self._read_messages(messages)
         )
@@ -176,6 +180,7 @@ class Store:
 
         `SessionBusy` if a process runs the session.
         """
+        _refuse_reserved(session_id)
         if not _is_name(session_id):
             return False
         session = await self.find(session_id)
@@ -185,6 +190,34 @@ class Store:
         if was_there:
             self._sessions.discard(session_id)
         return was_there
+
+    # Facts.
+
+    async def keep_fact(self, fact: Fact, *, namespace: str) -> bool:
+        """Store a fact, and return whether it was there already and is refreshed; `store_fact` makes the fact."""
+        name, value = kept.to_record(fact, namespace)
+        journal = await self._opened()
+        return await journal.commit(FACTS_SESSION, partial(kept.store, name=name, value=value, limit=self.limits.facts))
+
+    async def fact_book(self) -> FactBook:
+        """All facts of the store, by namespace, as they are now; facts of other processes are among them."""
+        return await read_facts(await self._opened())
+
+    async def facts(self, namespace: str | None = None) -> tuple[Fact, ...]:
+        """The facts of one namespace (None: of all), in the order in which they were first stored."""
+        book = await self.fact_book()
+        if namespace is not None:
+            return book.facts(fact_namespace(namespace=namespace))
+        return tuple(fact for name in book.namespaces for fact in book.facts(name))
+
+    async def forget_fact(self, fact_id: str, *, namespace: str | None = None) -> bool:
+        """Remove a fact from one namespace (None: from all); return False if there is no such fact.
+
+        It is recalled no more. Its text leaves the store when the journal is pruned.
+        """
+        where = None if namespace is None else fact_namespace(namespace=namespace)
+        journal = await self._opened()
+        return bool(await journal.commit(FACTS_SESSION, partial(kept.forget, fact_id=fact_id, namespace=where)))
 
     async def _finish_deletion(self, session_id: str) -> bool:
         """Prune a session that was deleted, and return whether it was.
@@ -235,8 +268,25 @@ class Store:
         return self.journal
 
 
+async def read_facts(journal: Journal) -> FactBook:
+    """The facts of a store as they are now."""
+    return kept.book_of((await journal.read(FACTS_SESSION, kept.records_of)).value)
+
+
+def _refuse_reserved(session_id: object) -> None:
+    if session_id == FACTS_SESSION:
+        raise InvalidOption(
+            f"{shown(session_id)} is reserved for the facts of the store and is no session; choose another id, or "
+            "use Store.facts() and Store.forget_fact() for the facts",
+            field="session_id",
+            value=session_id,
+        )
+
+
 def _is_name(session_id: str) -> bool:
     """Whether a session can have this name."""
+    if session_id == FACTS_SESSION:
+        return False
     try:
         check_name(read_item_id(session_id, "session_id"))
     except NotStorable:

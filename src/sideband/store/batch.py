@@ -13,7 +13,7 @@ from sideband.core.state import Decision
 from sideband.ports import Lease, Logged
 from sideband.store.codec import EncodedEvent, encode_records
 from sideband.store.replica import Replica
-from sideband.store.tables import TABLED, Existence, SessionChanges
+from sideband.store.tables import TABLED, UNLISTED, Existence, SessionChanges
 
 
 class Order(msgspec.Struct, frozen=True, eq=False):
@@ -108,6 +108,8 @@ class Batch:
         for entry in encoded:
             self.last += 1
             self.rows.append(NewRow(self.last, session_id, entry))
+            if session_id in UNLISTED:
+                continue
             begins = existence.follow(entry.event)
             if begins or type(entry.event) in TABLED:
                 changes = self.changes.get(session_id) or self.changes.setdefault(session_id, SessionChanges())

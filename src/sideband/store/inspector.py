@@ -17,7 +17,7 @@ from sideband.core.snapshot import UnknownSnapshot
 from sideband.core.state import SessionState
 from sideband.store.codec import WORDS, decode_event, decode_receipt, encode_records, indexed
 from sideband.store.replica import MISFITS
-from sideband.store.tables import Existence
+from sideband.store.tables import UNLISTED, Existence
 
 
 class LeaseRow(NamedTuple):
@@ -197,7 +197,9 @@ def _differences(store: Inspector, stored: StoredSession, *, from_start: bool) -
     for other in known[1:]:
         if wrong := [name for name, value in other.items() if value != known[0][name]]:
             yield f"its snapshot at {stored.snapshot_at} is not what its journal says: {', '.join(wrong)} differ"
-    yield from tables.differences(store, stored, states[0][0] if states else SessionState(), from_start=from_start)
+    if stored.session_id not in UNLISTED:
+        state = states[0][0] if states else SessionState()
+        yield from tables.differences(store, stored, state, from_start=from_start)
 
 
 class _ExpectedTables:

@@ -21,7 +21,7 @@ from sideband.ports import NO_RECORDS, AsOf, Lease, Logged, SessionEntry
 from sideband.store.codec import check_name, indexed
 from sideband.store.feed import PAGE_EVENTS, SUBSCRIBER_EVENTS, EventFilter, Feed, Span, pages
 from sideband.store.settings import now_ms
-from sideband.store.tables import Existence
+from sideband.store.tables import UNLISTED, Existence
 
 SNAPSHOT_EVENTS: Final = 1_000
 KEPT_EVENTS: Final = 100_000
@@ -144,6 +144,8 @@ class MemoryStore:
 
     def _tabulate(self, session_id: str, entries: Iterable[Logged], *, was_deleted: bool) -> None:
         """Note what these events change in the list of sessions and the receipts."""
+        if session_id in UNLISTED:
+            return
         existence = Existence(exists=session_id in self._listed, deleted=was_deleted)
         for entry in entries:
             event = entry.event

@@ -11,11 +11,16 @@ import msgspec
 
 from sideband.core.events import Begun, Deleted, Event, Queued, Recorded
 from sideband.core.inbox import Receipt, receipt_in
-from sideband.ports import SessionEntry
+from sideband.ports import FACTS_SESSION, SessionEntry
 from sideband.store.codec import indexed
 
 TABLED: Final = frozenset({Begun, Recorded, Deleted, Queued})
 """The kinds of events that change these tables. The first event of a session does so, too, whatever its kind is."""
+
+
+UNLISTED: Final = frozenset({FACTS_SESSION})
+"""Sessions without rows in these tables. The list has all records of a session in one row, and would be rewritten for
+every fact."""
 
 
 class Existence:

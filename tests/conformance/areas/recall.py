@@ -30,6 +30,13 @@ RECALL: Final[Rules] = (
             "recall:fact:id-follows-from-its-content": "The id of a fact is `fact_` and 32 hex digits of a SHA-256 over kind, claim, evidence and provenance, so that equal facts have equal ids.",
             "recall:fact:key": "The key of a fact is `fact:`, its kind, a colon and its id.",
             "recall:fact:errors-have-codes": "A fact that is refused raises an error with a HARN-FACT code.",
+            "recall:store:survives-its-process": "A fact that `store_fact(store=…)` has stored is durable, and every later process recalls it from the store.",
+            "recall:store:same-content-is-refreshed": "Storing the same content in a store again refreshes the fact and adds none.",
+            "recall:store:processes-lose-nothing": "Processes that store facts at the same time lose none of them, and the limit holds for all of them together.",
+            "recall:store:one-fact-is-one-record": "Storing a fact writes that fact and no other, however many facts the store has.",
+            "recall:store:bounded": "A store has a limit for the number of facts, for the size of a fact and for the length of a namespace; what exceeds one is refused and changes nothing.",
+            "recall:store:listed-and-forgotten": "`Store.facts` lists the facts of one or all namespaces, and a fact that `Store.forget_fact` removed is recalled no more, in any process.",
+            "recall:store:reserved-session": "The session that holds the facts is never listed or found, and its id cannot be opened, begun or deleted as a session.",
         },
     ),
 )

@@ -158,6 +158,7 @@ SAMPLES: Final[dict[type[ReminderError], Callable[[], ReminderError]]] = {
     errors.ReplaceNotSupported: lambda: errors.ReplaceNotSupported("no"),
     errors.SessionBusy: lambda: errors.SessionBusy("no"),
     errors.TooManyPending: lambda: errors.TooManyPending(64, 64, scope="source"),
+    errors.TooManyFacts: lambda: errors.TooManyFacts(10_000),
     errors.RateLimited: lambda: errors.RateLimited(100),
 }
 

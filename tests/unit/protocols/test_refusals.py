@@ -72,7 +72,7 @@ def test_every_error_has_an_answer_on_every_protocol_and_every_answer_an_error()
             409,
             id="what-the-state-does-not-allow",
         ),
-        pytest.param(("too_many_pending", "rate_limited"), -32010, -32000, 429, id="too-many"),
+        pytest.param(("too_many_pending", "too_many_facts", "rate_limited"), -32010, -32000, 429, id="too-many"),
         pytest.param(("body_too_large",), -32010, -32000, 413, id="too-large"),
         pytest.param(
             ("malformed_provider_result", "too_many_providers", "unsupported_hook_event"),

@@ -1,11 +1,13 @@
 """Storing facts with the clock of this machine."""
 
 import time
+from typing import Any
 
 import pytest
 
-from sideband.recall.facts import FactBook, FactError
+from sideband.recall.facts import FactBook
 from sideband.runtime.facts import store_fact
+from sideband.runtime.store import open_store
 
 
 def test_a_fact_is_asserted_now(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,13 +31,15 @@ def test_a_fact_is_stored_in_the_namespace_that_is_given() -> None:
 
 
 def test_the_same_content_again_is_refreshed_and_not_added() -> None:
-    fields = {"kind": "claim", "claim": "Tests are slow."}
+    fields: Any = {"kind": "claim", "claim": "Tests are slow."}
     book, older = store_fact(FactBook(), **fields, confidence=0.5, asserted_at=1)
     book, newer = store_fact(book, **fields, confidence=0.9)
     assert older.id == newer.id
     assert book.facts() == (newer,)
 
 
-def test_a_wrong_field_is_refused() -> None:
-    with pytest.raises(FactError, match="HARN-FACT-001"):
-        store_fact(FactBook(), kind="claim", claim="x", confidence=1, certainty=1)
+def test_a_fact_is_stored_in_a_book_or_in_a_store() -> None:
+    fact: Any = {"kind": "claim", "claim": "x", "confidence": 1}
+    for wrong in ({}, {"book": FactBook(), "store": open_store()}, {"book": open_store()}, {"store": FactBook()}):
+        with pytest.raises(TypeError, match=r"^store_fact\(\) needs either a FactBook .* or store=Store$"):
+            store_fact(**fact, **wrong)
