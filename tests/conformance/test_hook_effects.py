@@ -1,15 +1,20 @@
 """What hooks and providers may return, and what is read out of it."""
 
+import re
 from typing import Any, Final
 
 import pytest
 
 from sideband.core.effects import Deny, Effects, ReplaceArgs, ReplaceResult, ToolPhase, read_effects, read_tool_action
-from sideband.core.errors import InvalidOption, MalformedProviderResult, TooManyProviders, UnsupportedHookEvent
+from sideband.core.errors import InvalidOption, MalformedProviderResult, TooManyProviders, UnsupportedHookEvent, shown
+from sideband.core.events import Injected
 from sideband.core.hookevents import CANONICAL_PROVIDERS, SessionEvent, WorkerEvent, refuse_too_many_providers
 from sideband.core.reminder import Propagate
 from sideband.core.surfaces import Surface
+from sideband.loop.run import LoopStatus
+from tests.agents import AnAgent, awaited
 from tests.builders import a_draft
+from tests.loop_builders import a_reply
 
 SPEC: Final[dict[str, Any]] = {"body": "The output was cut.", "ttl_turns": 1, "propagate": "none"}
 DRAFT: Final = a_draft(body="The output was cut.", ttl_turns=1, propagate=Propagate.NONE)
@@ -139,13 +144,11 @@ def test_a_session_event_and_a_provider_of_a_resumed_worker_may_have_reminders()
         ),
     ],
 )
-@pytest.mark.parametrize("surface", SURFACES)
-def test_a_return_is_read_as(returned: object, effects: Effects, surface: Surface) -> None:
-    assert read_effects(returned, surface) == effects
+def test_a_return_is_read_as(returned: object, effects: Effects) -> None:
+    assert read_effects(returned, Surface.HOOK) == effects
 
 
-@pytest.mark.requirement("hooks:effects:anything-else-is-nothing")
-@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.requirement("hooks:effects:anything-else-is-reported")
 @pytest.mark.parametrize(
     "returned",
     [
@@ -161,11 +164,20 @@ def test_a_return_is_read_as(returned: object, effects: Effects, surface: Surfac
         pytest.param({1: SPEC}, id="a-mapping-without-names"),
     ],
 )
-def test_any_other_form_is_no_effect_and_no_error(returned: object, surface: Surface) -> None:
-    assert read_effects(returned, surface) == NOTHING
+@awaited
+async def test_any_other_form_is_no_effect_and_one_problem_of_the_hook(returned: object) -> None:
+    agent = AnAgent(a_reply("work"))
+    agent.hooks.register_session_hook("post_turn", lambda _: returned)
+    agent.hooks.register_session_hook("post_turn", lambda ctx: ctx.turn)
+    result = await agent.play()
+    assert (result.status, agent.events(Injected)) == (LoopStatus.COMPLETED, [])
+    mine, other = result.problems
+    assert re.match(rf"SIDEBAND-108: {re.escape(shown(returned))} is ignored: a hook returns None, a rem", mine.message)
+    # The second hook returns another value in each turn, and is reported for the first.
+    assert (mine.times, other.times, other.message[:25]) == (1, 1, "SIDEBAND-108: 1 is ignore")
 
 
-@pytest.mark.requirement("hooks:effects:anything-else-is-nothing")
+@pytest.mark.requirement("hooks:effects:anything-else-is-reported")
 def test_what_decides_something_is_an_action_even_if_it_has_a_body() -> None:
     assert read_effects({"body": "x", "result": "y"}, Surface.HOOK) == Effects((), {"result": "y"})
 

@@ -1,13 +1,23 @@
 """The provider that recalls what was stored about a project: which facts, of where, and when."""
 
-from typing import Any
+import asyncio
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 import sideband as sb
+from sideband.core.errors import StoreUnavailable
 from sideband.core.reminder import Reminder
-from tests.agents import awaited
-from tests.conformance.provoked import a_book, a_fact, with_facts
+from sideband.ports import FACTS_SESSION
+from sideband.runtime.store import Store
+from tests.agents import AnAgent, awaited
+from tests.conformance.provoked import a_book, a_fact, reminders_of, with_facts
+from tests.loop_builders import a_reply
+from tests.stored_agents import address
+from tests.unit.store.twins import SqliteTwin, Twin, played
+
+ID: Final = "project_facts"
 
 
 def claims(reminders: list[Reminder]) -> list[str]:
@@ -111,3 +121,112 @@ async def test_project_facts_shows_the_kinds_that_are_wanted(kinds: list[str] | 
 async def test_project_facts_searches_for_the_query_or_else_the_task(config: dict[str, Any], first: str) -> None:
     book = a_book(a_fact("The login uses tokens."), a_fact("The cache is cold."), a_fact())
     assert claims(await with_facts(book, task="Mend the login.", **config))[0] == first
+
+
+# The facts of a store.
+
+
+@pytest.mark.requirement("providers:project_facts:from-the-store")
+@awaited
+async def test_project_facts_recalls_what_the_store_has_at_that_moment() -> None:
+    agent = AnAgent(a_reply("work", tokens=10), a_reply(text="Done.", tokens=90), context_window=100)
+    store = Store(agent.recorded)
+    await sb.store_fact(store=store, **a_fact("The login uses tokens."))
+
+    async def learn(_context: object) -> None:
+        await sb.store_fact(store=store, **a_fact("The cache is cold."))
+
+    agent.hooks.register_session_hook("post_step", learn)
+    result = await agent.play("Mend the login.", reminders=True)
+    told = [claims([reminder]) for reminder in reminders_of(agent, ID)]
+    assert told == [["The login uses tokens."], ["The login uses tokens.", "The cache is cold."]]
+    assert agent.requests_with("The login uses tokens.") == [1]
+    assert result.problems == ()
+
+
+@pytest.mark.requirement("providers:project_facts:from-the-store")
+def test_a_session_of_the_next_process_is_told_the_facts(durable: Twin) -> None:
+    async def story() -> None:
+        async with durable.open() as journal:
+            await sb.store_fact(store=Store(journal), **a_fact())
+        async with durable.open() as journal:
+            agent = AnAgent()
+            session = await Store(journal).session("later")
+            await sb.agent_loop("Mend the build.", session=session, model=agent.model)
+            assert agent.requests_with("Ship on Fridays.") == [1]
+
+    played(story)
+
+
+@pytest.mark.requirement("providers:project_facts:book-wins")
+@awaited
+async def test_a_book_that_is_passed_is_recalled_instead_of_the_store() -> None:
+    agent = AnAgent()
+    await sb.store_fact(store=Store(agent.recorded), **a_fact("The login uses tokens."))
+    await agent.play(facts=a_book(a_fact()), reminders=True)
+    assert claims(reminders_of(agent, ID)) == ["Ship on Fridays."]
+
+
+@pytest.mark.requirement("providers:project_facts:root")
+@pytest.mark.parametrize("by_url", [True, False], ids=["url", "path"])
+def test_root_names_the_store_of_the_facts(sqlite: SqliteTwin, *, by_url: bool) -> None:
+    root = address(sqlite) if by_url else str(sqlite.path)
+
+    async def story() -> None:
+        async with sqlite.open() as journal:
+            await sb.store_fact(store=Store(journal), **a_fact())
+        agent = AnAgent()
+        await sb.store_fact(store=Store(agent.recorded), **a_fact("The login uses tokens."))
+        await agent.play(reminders={"config": {ID: {"root": root}}})
+        assert claims(reminders_of(agent, ID)) == ["Ship on Fridays."]
+
+    played(story)
+
+
+@pytest.mark.requirement("providers:project_facts:root")
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [
+        pytest.param("missing.db", "root names the store file {}/missing.db, which does not exist", id="missing"),
+        pytest.param("notes.txt", "{}/notes.txt is damaged (file is not a database)", id="another-file"),
+        pytest.param("memory:", "root must name a store file or a database", id="memory"),
+        pytest.param("mysql://host/name", "is not the URL of a store", id="another-database"),
+    ],
+)
+def test_a_root_that_cannot_be_opened_is_a_reported_problem(tmp_path: Path, root: str, message: str) -> None:
+    (tmp_path / "notes.txt").write_text("No store." * 1_000, encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+
+    async def story() -> None:
+        agent = AnAgent()
+        named = root if ":" in root else str(tmp_path / root)
+        result = await agent.play(reminders={"config": {ID: {"root": named}}})
+        ((where, said, times),) = result.problems
+        assert (where, times) == ("provider project_facts on session_start", 1)
+        assert said.startswith("the facts cannot be read: ")
+        assert message.format(tmp_path) in said
+        assert agent.model.requests
+
+    played(story)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.requirement("providers:failure:is-isolated")
+@pytest.mark.parametrize("fails", [True, False], ids=["raises", "hangs"])
+@awaited
+async def test_facts_that_cannot_be_read_stop_nothing(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
+    agent = AnAgent()
+    reads = agent.recorded.read
+
+    async def read(session_id: str, look: Any) -> Any:  # noqa: ANN401 - as the store
+        if session_id != FACTS_SESSION:
+            return await reads(session_id, look)
+        if fails:
+            raise StoreUnavailable("the disk is full")
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(agent.recorded, "read", read)
+    result = await agent.play(reminders=True)
+    expected = "the facts cannot be read: the disk is full" if fails else "reading the facts took longer than 5 s"
+    assert [problem.message for problem in result.problems] == [expected]
+    assert result.status is sb.LoopStatus.COMPLETED

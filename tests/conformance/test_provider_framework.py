@@ -1,12 +1,13 @@
 """Reminder providers in a running agent: registering, choosing and evaluating them, and what their failures stop."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 import sideband as sb
-from sideband.core.errors import TooManyProviders, UnknownOption
+from sideband.core.errors import ReminderError, TooManyProviders, UnknownOption, shown
 from sideband.core.events import Injected, ProviderEvaluated
 from sideband.core.hookevents import CANONICAL_PROVIDERS, SessionEvent
 from sideband.core.messages import ToolCall
@@ -15,6 +16,7 @@ from sideband.core.topic import Correlation, publish
 from sideband.loop.run import LoopStatus
 from sideband.providers.context import Evaluate
 from sideband.providers.evaluation import BUDGET_BYTES
+from sideband.recall.facts import FactKind
 from sideband.runtime.registries import PROVIDERS
 from tests.agents import AnAgent, awaited
 from tests.loop_builders import ATool, a_reply
@@ -134,7 +136,7 @@ async def test_a_provider_is_given_the_event_and_what_there_is_to_know() -> None
     agent.providers.register(id="mine", subscribes_to=["post_agent_turn"], evaluate=contexts.append)
     book = sb.store_fact(sb.FactBook(), kind="decision", claim="Ship on Fridays.", confidence=0.9).book
     anchor = sb.WorkspaceAnchor(primary="/repo")
-    options = {"config": {"mine": {"colour": "red"}, "other": {"colour": "blue"}}}
+    options = {"config": {"mine": {"colour": "red"}, "idle_nudge": {"seconds": 90}}}
     await agent.play("Mend the build.", reminders=options, facts=book, anchor=anchor)
     (ctx,) = contexts
     assert (ctx.event, ctx.session_id) == ("post_agent_turn", "main")
@@ -248,6 +250,12 @@ async def test_a_provider_that_fails_is_reported_and_the_others_still_run() -> N
         pytest.param({"body": BODY, "ttl_turns": 0}, id="no-turns"),
         pytest.param({"reminder": "red"}, id="a-reminder-that-is-none"),
         pytest.param([42], id="a-list-of-something-else"),
+        pytest.param([{"foo": 1}], id="a-list-of-other-mappings"),
+        pytest.param("red", id="text"),
+        pytest.param(3, id="a-number"),
+        pytest.param({"foo": 1}, id="another-mapping"),
+        pytest.param({}, id="an-empty-mapping"),
+        pytest.param({"effects": [a_spec()]}, id="the-form-of-a-hook"),
     ],
 )
 @awaited
@@ -354,6 +362,90 @@ async def test_each_provider_is_handed_the_settings_under_its_id() -> None:
         agent.providers.register(id=name, subscribes_to=["post_turn"], evaluate=lambda ctx: seen.append(ctx.config))
     await agent.play(reminders={"config": {"two": {"n": 2}, "one": {"n": 1}}})
     assert seen == [{"n": 1}, {"n": 2}, {}]
+
+
+FACTS: Final = "reminders.config.project_facts"
+
+
+@pytest.mark.requirement(
+    "providers:options:unknown-id-is-001",
+    "providers:options:unknown-setting-is-001",
+    "providers:options:wrong-value-is-001",
+)
+@pytest.mark.parametrize(
+    ("reminders", "message"),
+    [
+        pytest.param(
+            {"providers": ["grounded_reviw"]},
+            "reminders.providers names 'grounded_reviw', but no provider has this id; did you mean 'grounded_review'?",
+        ),
+        pytest.param(
+            {"enabled": False, "providers": ["-mina"]},
+            "reminders.providers names 'mina', but no provider has this id; did you mean 'mine'?",
+        ),
+        pytest.param(
+            {"config": {"weather": {}}},
+            f"reminders.config names 'weather', but no provider has this id; the providers are "
+            f"{', '.join(CANONICAL_PROVIDERS)}, mine. Register a provider of your own before the loop starts",
+        ),
+        pytest.param(
+            {"config": {"project_facts": {"max_fact": 3}}},
+            f"{FACTS} has no setting 'max_fact'; did you mean 'max_facts'?",
+        ),
+        pytest.param(
+            {"config": {"workspace_anchor": {"root": "/"}}},
+            "reminders.config.workspace_anchor has no setting 'root'; there are no settings",
+        ),
+        pytest.param({"provider": ["-mine"]}, "reminders has no option 'provider'; did you mean 'providers'?"),
+        pytest.param("off", "reminders must be True, False or a mapping, not 'off'"),
+        pytest.param({"providers": "mine"}, "reminders.providers must be a list of provider ids"),
+        pytest.param({"config": {"idle_nudge": 90}}, "reminders.config.idle_nudge must be a"),
+        *(
+            pytest.param(
+                {"config": {provider: {key: value}}},
+                f"reminders.config.{provider}.{key} must be {wanted}, not {shown(value)}",
+            )
+            for provider, key, value, wanted in (
+                ("token_pressure", "context_window", "128k", "a number"),
+                ("idle_nudge", "idle_seconds", "90", "a number"),
+                ("post_compact_recap", "ttl_turns", 2.5, "a whole number"),
+                ("grounded_review", "limit", True, "a whole number"),
+                ("grounded_review", "text_scan", "no", "true or false"),
+                ("project_facts", "max_facts", "5", "a whole number"),
+                ("project_facts", "min_confidence", "high", "a number"),
+                ("project_facts", "kind_filter", ["rumour"], f"one of {', '.join(FactKind)}, or a list of these"),
+                ("project_facts", "relevance_query", 5, "text"),
+                ("project_facts", "scope", "galaxy", "one of project, workspace, user"),
+                ("project_facts", "root", " ", "the URL of a store or the path of a store file"),
+                ("project_facts", "refresh_ratio", 70, "a number from 0 to 1"),
+            )
+        ),
+    ],
+)
+@awaited
+async def test_a_mistake_in_the_options_is_refused_when_the_loop_starts(reminders: Any, message: str) -> None:  # noqa: ANN401 - as given
+    agent = AnAgent()
+    agent.providers.register(id="mine", subscribes_to=["post_turn"], evaluate=always(None))
+    options: Any = {"model": agent.model, "providers": agent.providers, "reminders": reminders}
+    with pytest.raises(ReminderError) as refused:
+        await agent.begin(reminders=reminders)
+    assert str(refused.value).startswith(f"HARN-RMD-001: {message}")
+    with pytest.raises(ReminderError, match=re.escape(message)):
+        await sb.spawn(agent.session, agent.children(), "Write the tests.", **options)
+    with pytest.raises(ReminderError, match=re.escape(message)):
+        sb.Runner(agent.session, **options)
+    assert (agent.journal, agent.model.requests) == ([], [])
+
+
+@pytest.mark.requirement("providers:options:unknown-setting-is-001")
+@awaited
+async def test_the_settings_of_a_registered_provider_are_free() -> None:
+    seen: list[dict[str, Any]] = []
+    agent = AnAgent()
+    for name in ("mine", "idle_nudge"):
+        agent.providers.register(id=name, subscribes_to=["post_turn"], evaluate=lambda ctx: seen.append(ctx.config))
+    await agent.play(reminders={"config": {"mine": {"depth": {"a": 1}}, "idle_nudge": {"mood": "calm"}}})
+    assert seen == [{"depth": {"a": 1}}, {"mood": "calm"}]
 
 
 @pytest.mark.requirement("providers:limit:raised-when-the-loop-starts")

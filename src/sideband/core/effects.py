@@ -19,6 +19,9 @@ LOOKALIKES: Final = frozenset({"output", "modify", "decision", "action", "contro
 ACTION_KEYS: Final = DECISIONS | LOOKALIKES
 # Keys that belong to an action and are not one by themselves.
 _DETAILS: Final = frozenset({"reason", "truncated", "dropped_bytes"})
+# The keys by which a returned mapping is recognised: those of a reminder, and those that only hooks have.
+_RESULT_KEYS: Final = frozenset({"body", "reminder"})
+_HOOK_KEYS: Final = ACTION_KEYS | {"effects", "then"}
 
 
 # Reminders.
@@ -37,9 +40,9 @@ NO_EFFECTS: Final = Effects((), None)
 def read_effects(
     returned: object, surface: Surface, *, event: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Effects:
-    """Read a returned value; a value that has none of the known forms has no effect and raises no error.
+    """Read a returned value.
 
-    `event` is the event that the hook ran for; reminders of a hook on a worker event raise `UnsupportedHookEvent`.
+    A value that has none of the known forms has no effect if a hook returned it; from a provider it is an error. `event` is the event that the hook ran for; reminders of a hook on a worker event raise `UnsupportedHookEvent`.
     """
     if returned is None:
         return NO_EFFECTS
@@ -62,20 +65,32 @@ def action_of(returned: object) -> object:
 
 def unpack(returned: object, surface: Surface) -> tuple[list[object], object]:
     """The unparsed reminders in a returned value, and its action. A list of effects may hold nothing but reminders."""
-    if isinstance(returned, Mapping):
-        return _from_mapping(returned, surface)
     if isinstance(returned, list | tuple):
         return [_from_entry(entry, surface) for entry in returned], None
-    return [], None
+    if surface is Surface.PROVIDER and not (isinstance(returned, Mapping) and _RESULT_KEYS.intersection(returned)):
+        raise RULES[surface].invalid(
+            f'a provider must return None, a reminder, {{"reminder": ...}} or a list of these, not {shown(returned)}',
+            value=returned,
+        )
+    return _from_mapping(returned, surface) if isinstance(returned, Mapping) else ([], None)
+
+
+def has_no_effect(returned: object) -> bool:
+    """Whether a hook returned something that has none of the forms of an effect or an action, and that is ignored."""
+    if isinstance(returned, Mapping):
+        return not (_RESULT_KEYS | _HOOK_KEYS).intersection(returned)
+    return not (returned is None or isinstance(returned, list | tuple))
 
 
 def _from_mapping(returned: Mapping[str, object], surface: Surface) -> tuple[list[object], object]:
     action = action_of(returned)
     specs = [returned["reminder"]] if "reminder" in returned else []
-    if "effects" in returned:
+    if "effects" in returned and surface is not Surface.PROVIDER:
         specs += _from_effects(returned["effects"], surface)
     if specs or not _is_reminder(returned, surface):
         return specs, action
+    if surface is Surface.PROVIDER:
+        return [returned], None
     return [{key: value for key, value in returned.items() if key != "then"}], action
 
 

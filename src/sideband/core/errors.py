@@ -6,7 +6,6 @@ grouped by what the caller has to do: correct the request, accept that the state
 
 import reprlib
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import ClassVar, Final, TypeVar
 
 SHOWN_CHARACTERS: Final = 80
@@ -55,11 +54,15 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, else all of them."""
-    names = sorted(known)
-    near = get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(names)}"
+def suggestion(value: object, known: Iterable[str], *, kind: str) -> str:
+    """What to write instead of an unknown name: the nearest known one, or all of them; `kind` is their plural."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for an error message
+
+    names = tuple(known)
+    near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"the {kind} are {', '.join(names)}" if names else f"there are no {kind}"
 
 
 # Requests that are refused.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from sideband.core.errors import TooManyProviders, UnknownOption, UnsupportedHookEvent, shown
+from sideband.core.errors import TooManyProviders, UnknownOption, UnsupportedHookEvent, shown, suggestion
 
 
 class SessionEvent(StrEnum):
@@ -126,8 +126,5 @@ def _read_event(
     for event in events:
         if isinstance(value, str) and value == event:
             return event
-    from difflib import get_close_matches  # noqa: PLC0415 - only needed for an error message
-
-    near = get_close_matches(value, [event.value for event in events], n=1) if isinstance(value, str) else []
-    hint = f"did you mean {near[0]!r}?" if near else f"the events are {', '.join(events)}"
+    hint = suggestion(value, (event.value for event in events), kind="events")
     raise UnknownOption(f"{owner} have no event {shown(value)}; {hint}", field="event", value=value)

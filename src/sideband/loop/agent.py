@@ -76,6 +76,7 @@ class AgentRun(DrivenRun):
             task=options.task,
             context_window=options.model.context_window,
             facts=options.facts,
+            recall=options.recall,
             anchor=options.anchor,
             seconds=options.hook_seconds,
             scope=self._scope,

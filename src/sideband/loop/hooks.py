@@ -4,7 +4,7 @@ A hook may return reminders, and around a tool call or a compaction also a decis
 `Hooks` is the registry of hooks; `HookRunner` calls the hooks and providers of one run.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -13,17 +13,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from sideband.core.accept import check_body_size
-from sideband.core.effects import Effects, action_of, read_effects
-from sideband.core.errors import InvalidOption, LeaseLost, ReminderError, TooManyPending, shown
+from sideband.core.effects import Effects, action_of, has_no_effect, read_effects
+from sideband.core.errors import InvalidOption, LeaseLost, ReminderError, StoreError, TooManyPending, shown
 from sideband.core.events import ProviderEvaluated
 from sideband.core.hookevents import SessionEvent, WorkerEvent, read_hook_event
 from sideband.core.reminder import Draft, Reminder, Source
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Trust
-from sideband.loop.cancel import CancelScope
+from sideband.loop.cancel import CancelScope, OutOfTime
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, UserCodeFailed, call_guarded, name_of, read_guarded
-from sideband.ports import ToolOutput
+from sideband.ports import Journal, ToolOutput
 from sideband.providers.context import Provider, ProviderContext, WorkspaceAnchor
 from sideband.providers.evaluation import (
     OVER_BUDGET,
@@ -34,6 +34,7 @@ from sideband.providers.evaluation import (
     silent,
     within_budget,
 )
+from sideband.providers.project_facts import ROOT
 from sideband.providers.settings import NOTHING, read_options
 from sideband.recall.facts import FactBook
 
@@ -41,6 +42,9 @@ from sideband.recall.facts import FactBook
 HOOK_SECONDS: Final = 5.0
 
 HookFunction: TypeAlias = Callable[[Any], Any]
+
+# Reads the facts of the store of a session or, if one is named, of another store.
+Recall: TypeAlias = Callable[[Journal, str | None], Coroutine[Any, Any, FactBook]]
 
 # Where in the loop each event occurs. A reminder that a hook adds is live at once, and the next request shows it. After
 # the closing drain, that is the first request of the next prompt.
@@ -68,6 +72,10 @@ WHEN: Final[Mapping[SessionEvent, str]] = MappingProxyType(
 
 BODY_IGNORED: Final = (
     '`body` is ignored when the hook returns a decision: write {"reminder": {…}, "then": {…}} to return both'
+)
+NO_EFFECT: Final = "SIDEBAND-108"
+HOOK_RETURNS: Final = (
+    'a hook returns None, a reminder, {"reminder": {…}, "then": {…}}, {"effects": […]} or a list of reminders'
 )
 SESSION_DECISIONS: Final = 'a session hook can decide nothing but {"block": true} on pre_compact'
 
@@ -186,7 +194,8 @@ class HookRunner:
     """Calls the hooks and providers of one run. A failure is reported with the name of the function and stops nothing.
 
     `options` are the loop's options as providers see them; `context_window` is that of the model. Everything is awaited
-    in `scope`, so that ending the scope cancels it, and has `seconds` for each call.
+    in `scope`, so that ending the scope cancels it, and has `seconds` for each call. `recall` reads the facts of a store
+    for the providers that want them, unless the program has given `facts`.
     """
 
     def __init__(
@@ -200,6 +209,7 @@ class HookRunner:
         task: str = "",
         context_window: int | None = None,
         facts: FactBook | None = None,
+        recall: Recall | None = None,
         anchor: WorkspaceAnchor | None = None,
         seconds: float = HOOK_SECONDS,
         scope: CancelScope | None = None,
@@ -209,6 +219,9 @@ class HookRunner:
         self.scope = scope or CancelScope()
         self._talk = talk
         self.seconds = seconds
+        # The ids of the hooks that returned a value without effect; the registry keeps the hooks alive.
+        self._without_effect: set[int] = set()
+        self._recall = recall
         self._subscribers: dict[str, Subscribers] = {}
         config = read_options(options).config
         for provider in providers:
@@ -245,7 +258,9 @@ class HookRunner:
             context = msgspec.structs.replace(shared, payload=payload)
             # The canonical providers are pure. Any other is user code: it is guarded, and works on copies.
             returned = (
-                evaluate_one(provider, context) if provider.canonical else await self._evaluate(provider, context)
+                await self._evaluate_canonical(provider, context)
+                if provider.canonical
+                else await self._evaluate(provider, context)
             )
             evaluations.append(returned)
         if evaluations == subscribers.silence:
@@ -279,7 +294,7 @@ class HookRunner:
         context = HookContext(_copied_payload(payload), event=event, session_id=self._talk.session_id)
         try:
             returned = await call_guarded(hook, context, scope=scope or self.scope, seconds=self.seconds)
-            effects = read_guarded(self._read, returned, event, where)
+            effects = read_guarded(self._read, returned, hook, event)
         except UserCodeFailed as error:
             self.report(Problem(where, str(error)))
             return HookResult((), None)
@@ -293,13 +308,18 @@ class HookRunner:
             if function is not None:
                 await self.call(function, f"{side}_{what}", payload)
 
-    def _read(self, returned: object, event: str, where: str) -> Effects:
+    def _read(self, returned: object, hook: HookFunction, event: str) -> Effects:
+        where = hook_label(hook, event)
         try:
             effects = read_effects(returned, Surface.HOOK, event=event, limits=self._talk.limits)
         except ReminderError as error:
             # A denial counts even if the reminder beside it is invalid.
             self.report(Problem(where, str(error)))
             return Effects((), action_of(returned))
+        if has_no_effect(returned) and id(hook) not in self._without_effect:
+            # Once per hook, because a hook may return another value at every call.
+            self._without_effect.add(id(hook))
+            self.report(Problem(where, f"{NO_EFFECT}: {shown(returned)} is ignored: {HOOK_RETURNS}"))
         if (
             isinstance(returned, Mapping)
             and "body" in returned
@@ -317,6 +337,19 @@ class HookRunner:
             return None
 
     # Providers.
+
+    async def _evaluate_canonical(self, provider: Provider, context: ProviderContext) -> Evaluation:
+        recall, recalls = self._recall, provider.recalls
+        if recall is None or recalls is None or context.facts is not None or not recalls(context):
+            return evaluate_one(provider, context)
+        try:
+            reading = recall(self._talk.journal, context.config.get(ROOT))
+            facts = await self.scope.run(reading, seconds=self.seconds)
+        except OutOfTime:
+            return failure(provider.id, context.event, f"reading the facts took longer than {self.seconds:g} s")
+        except (ReminderError, StoreError) as error:
+            return failure(provider.id, context.event, f"the facts cannot be read: {error}")
+        return evaluate_one(provider, msgspec.structs.replace(context, facts=facts))
 
     async def _evaluate(self, provider: Provider, shared: ProviderContext) -> Evaluation:
         context = msgspec.structs.replace(

@@ -14,7 +14,7 @@ from sideband.core.errors import LeaseLost
 from sideband.core.events import Closing, InboxItem, Usage
 from sideband.loop.cancel import Ended
 from sideband.loop.guard import Problem
-from sideband.loop.hooks import HOOK_SECONDS, Hooks
+from sideband.loop.hooks import HOOK_SECONDS, Hooks, Recall
 from sideband.loop.turn import OnRestart
 from sideband.ports import Clock, Compactor, Model, ModelError, OnText, Permission, Tool, Watcher
 from sideband.providers.context import Provider, WorkspaceAnchor
@@ -114,7 +114,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `providers` are the enabled ones and `provider_options` is what they see of the options. `registered` has the ids of
     all hooks and registered providers, enabled or not. `context_window` is what the length of a prompt is measured
-    against (None: unknown). An idle daemon wakes after `wake_seconds` (None: only on an interrupt or a message).
+    against (None: unknown). `recall` reads the facts of a store if no `facts` are given. An idle daemon wakes after `wake_seconds` (None: only on an interrupt or a message).
     `hold_queue_after_cancel`: after a cancelled turn, queued messages wait for the next prompt. `closing` is what happens
     when the session becomes idle with a certain status.
 
@@ -136,6 +136,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     providers: Sequence[Provider] = ()
     provider_options: Mapping[str, Any] = NOTHING
     facts: FactBook | None = None
+    recall: Recall | None = None
     anchor: WorkspaceAnchor | None = None
     registered: Sequence[str] = ()
     max_turns: int | None = 50

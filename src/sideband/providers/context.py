@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from sideband.core.hookevents import SessionEvent, WorkerEvent
+from sideband.providers.settings import Setting
 from sideband.recall.facts import FactBook
 
 
@@ -55,10 +56,13 @@ Evaluate: TypeAlias = Callable[[ProviderContext], Any]
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """A function that is called at some events and may return reminders; a `canonical` one is built in and pure.
 
-    `evaluate` returns None, the fields of a reminder, `{"reminder": …}`, or a list of these.
+    `evaluate` returns None, the fields of a reminder, `{"reminder": …}`, or a list of these. `settings` are the keys of
+    its `config` (None: any). If `recalls` is true for an event, the provider gets the facts of the session's store.
     """
 
     id: str
     subscribes_to: tuple[SessionEvent | WorkerEvent, ...]
     evaluate: Evaluate
     canonical: bool = False
+    settings: Mapping[str, Setting] | None = None
+    recalls: Callable[[ProviderContext], bool] | None = None

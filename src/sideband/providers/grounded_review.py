@@ -13,7 +13,7 @@ from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.evidence import entries, tool_reports
 from sideband.providers.findings import ReviewFinding, diagnostics, finding, runtime_errors, verifier_signals
 from sideband.providers.quote import packed
-from sideband.providers.settings import read_flag, read_number
+from sideband.providers.settings import A_FLAG, A_WHOLE_NUMBER, read_flag, read_number
 from sideband.providers.verifiers import may_report, scan
 
 ID: Final = "grounded_review"
@@ -79,6 +79,12 @@ PROVIDER: Final = Provider(
     subscribes_to=(SessionEvent.POST_TOOL_USE, SessionEvent.POST_STEP, SessionEvent.POST_AGENT_TURN),
     evaluate=evaluate,
     canonical=True,
+    settings={
+        "max_findings": A_WHOLE_NUMBER,
+        "limit": A_WHOLE_NUMBER,
+        "include_warnings": A_FLAG,
+        "text_scan": A_FLAG,
+    },
 )
 
 

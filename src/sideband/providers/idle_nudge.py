@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.settings import is_number, read_number
+from sideband.providers.settings import A_NUMBER, is_number, read_number
 
 ID: Final = "idle_nudge"
 DEFAULT_SECONDS: Final = 60
@@ -28,4 +28,10 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     }
 
 
-PROVIDER: Final = Provider(id=ID, subscribes_to=(SessionEvent.SESSION_IDLE,), evaluate=evaluate, canonical=True)
+PROVIDER: Final = Provider(
+    id=ID,
+    subscribes_to=(SessionEvent.SESSION_IDLE,),
+    evaluate=evaluate,
+    canonical=True,
+    settings={"idle_seconds": A_NUMBER, "seconds": A_NUMBER},
+)

@@ -6,7 +6,7 @@ from sideband.core.hookevents import SessionEvent
 from sideband.core.reminder import MAX_TTL_TURNS
 from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.quote import quoted
-from sideband.providers.settings import is_count, read_number
+from sideband.providers.settings import A_WHOLE_NUMBER, is_count, read_number
 
 ID: Final = "post_compact_recap"
 TTL_TURNS: Final = 2
@@ -36,4 +36,10 @@ def _body(archived: int, summary: str) -> str:
     return f"{happened} The summary it made of them:\n{quoted(summary)}"
 
 
-PROVIDER: Final = Provider(id=ID, subscribes_to=(SessionEvent.POST_COMPACT,), evaluate=evaluate, canonical=True)
+PROVIDER: Final = Provider(
+    id=ID,
+    subscribes_to=(SessionEvent.POST_COMPACT,),
+    evaluate=evaluate,
+    canonical=True,
+    settings={"ttl_turns": A_WHOLE_NUMBER},
+)

@@ -1,32 +1,36 @@
 """`project_facts`: recalls stored facts that are relevant to the task."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
-from sideband.core.errors import InvalidOption, shown
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.quote import named, one_line, packed
-from sideband.providers.settings import read_number
-from sideband.providers.token_pressure import fill
-from sideband.recall.facts import Fact, FactBook, FactError, RecallOptions, recall_for_task
+from sideband.providers.settings import A_NUMBER, Setting, is_number, read_number
+from sideband.providers.token_pressure import WINDOW, fill
+from sideband.recall.facts import SCOPES, Fact, FactBook, FactError, FactKind, RecallOptions, recall_for_task
 
 ID: Final = "project_facts"
 REFRESH_RATIO: Final = 0.70
+# The setting that names the store of the facts, if it is not that of the session.
+ROOT: Final = "root"
 CLAIM_CHARACTERS: Final = 300
 PLACE_CHARACTERS: Final = 120
 
 
+def recalls(ctx: ProviderContext) -> bool:
+    """Whether the event is a reason to recall facts: the start of a session, or budget pressure."""
+    return ctx.event != SessionEvent.ON_BUDGET_THRESHOLD or _is_pressed(ctx)
+
+
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     """Fire at the start of a session, and again under budget pressure, if there are facts to show."""
-    if ctx.facts is None or (ctx.event == SessionEvent.ON_BUDGET_THRESHOLD and not _is_pressed(ctx)):
+    if ctx.facts is None or not recalls(ctx):
         return None
-    try:
-        options = RecallOptions.from_config(ctx.config)
-        body = _body(ctx.facts, options, ctx.task)
-    except FactError:
-        return None
+    body = _body(ctx.facts, RecallOptions.from_config(ctx.config), ctx.task)
     if body is None:
         return None
     return {"body": body, "tags": [ID], "dedupe_key": ID, "ttl_turns": 1, "propagate": "session"}
@@ -34,10 +38,6 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
 
 def _is_pressed(ctx: ProviderContext) -> bool:
     ratio = read_number(ctx.config, "refresh_ratio", default=REFRESH_RATIO)
-    if not 0 <= ratio <= 1:
-        raise InvalidOption(
-            f"refresh_ratio must be between 0 and 1, not {shown(ratio)}", field="refresh_ratio", value=ratio
-        )
     filled = fill(ctx)
     return filled is not None and filled.ratio >= ratio
 
@@ -67,9 +67,48 @@ def _line(fact: Fact) -> str:
     return f"{line} (holds until: {one_line(ends, most=PLACE_CHARACTERS)})"
 
 
+def _option(name: str, wanted: str) -> Setting:
+    """A setting that recall itself reads."""
+
+    def admits(value: object) -> bool:
+        try:
+            RecallOptions.from_config({name: value})
+        except FactError:
+            return False
+        return True
+
+    return Setting(wanted, admits)
+
+
+def is_root(value: object) -> bool:
+    """Whether the value can name the store that the facts come from."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+_KINDS: Final = f"one of {', '.join(FactKind)}, or a list of these"
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
+    {
+        "max_facts": _option("max_facts", "a whole number"),
+        "limit": _option("limit", "a whole number"),
+        "min_confidence": _option("min_confidence", "a number"),
+        "kind_filter": _option("kind_filter", _KINDS),
+        "kinds": _option("kinds", _KINDS),
+        "relevance_query": _option("relevance_query", "text"),
+        "query": _option("query", "text"),
+        "namespace": _option("namespace", "text"),
+        "scope": _option("scope", f"one of {', '.join(SCOPES)}"),
+        ROOT: Setting("the URL of a store or the path of a store file", is_root),
+        "refresh_ratio": Setting("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1),
+        WINDOW: A_NUMBER,
+    }
+)
+
+
 PROVIDER: Final = Provider(
     id=ID,
     subscribes_to=(SessionEvent.SESSION_START, SessionEvent.ON_BUDGET_THRESHOLD),
     evaluate=evaluate,
     canonical=True,
+    settings=SETTINGS,
+    recalls=recalls,
 )

@@ -17,7 +17,7 @@ from sideband.providers import (
     workspace_anchor,
 )
 from sideband.providers.context import Evaluate, Provider
-from sideband.providers.settings import read_options
+from sideband.providers.settings import NOTHING, check_ids, check_settings, read_options
 
 # The only list of canonical providers; all of them are enabled by default.
 CANONICAL: Final = (
@@ -63,17 +63,26 @@ class Registry:
         return (*canonical, *self._registered.values())
 
     def enabled(self, options: Mapping[str, Any]) -> tuple[Provider, ...]:
-        """The providers that a loop with these options evaluates; raises `TooManyProviders` beyond the limit."""
+        """The providers that a loop with these options evaluates.
+
+        Raises `TooManyProviders` beyond the limit, and `UnknownOption` or `InvalidOption` for what does not exist or has
+        a wrong value. The settings of registered providers are not checked.
+        """
         wanted = read_options(options)
-        if not wanted.enabled:
-            return ()
         ids = dict.fromkeys(provider.id for provider in self.providers)
         for switch in wanted.switches:
             if switch.startswith("-"):
                 ids.pop(switch[1:], None)
             else:
                 ids[switch] = None
-        refuse_too_many_providers(ids)
+        if wanted.enabled:
+            refuse_too_many_providers(ids)
+        check_ids(wanted, (provider.id for provider in self.providers))
+        for provider in self.providers:
+            if provider.settings is not None:
+                check_settings(provider.id, wanted.config.get(provider.id, NOTHING), provider.settings)
+        if not wanted.enabled:
+            return ()
         return tuple(provider for provider in self.providers if provider.id in ids)
 
 

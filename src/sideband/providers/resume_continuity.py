@@ -97,4 +97,10 @@ def _first(told: Mapping[str, object], places: tuple[str, ...]) -> object:
     return None
 
 
-PROVIDER: Final = Provider(id=ID, subscribes_to=(WorkerEvent.WORKER_RESUMED,), evaluate=evaluate, canonical=True)
+PROVIDER: Final = Provider(
+    id=ID,
+    subscribes_to=(WorkerEvent.WORKER_RESUMED,),
+    evaluate=evaluate,
+    canonical=True,
+    settings={},
+)

@@ -1,12 +1,12 @@
 """The `reminders` option of a loop, which chooses providers, and the settings of each provider in it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import msgspec
 
-from sideband.core.errors import InvalidOption, ReminderError, UnknownOption, shown
+from sideband.core.errors import InvalidOption, ReminderError, UnknownOption, shown, suggestion
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -32,7 +32,9 @@ def read_options(options: Mapping[str, Any]) -> ProviderOptions:
     for key in given:
         if key not in _KEYS:
             raise UnknownOption(
-                f"reminders has no option {shown(key)}; known are {', '.join(_KEYS)}", field="reminders", value=key
+                f"reminders has no option {shown(key)}; {suggestion(key, _KEYS, kind='options')}",
+                field="reminders",
+                value=key,
             )
     return ProviderOptions(
         enabled=_enabled(given.get("enabled")),
@@ -44,6 +46,46 @@ def read_options(options: Mapping[str, Any]) -> ProviderOptions:
 def config_for(options: Mapping[str, Any], provider_id: str) -> dict[str, Any]:
     """The settings of one provider; empty if it has none."""
     return dict(read_options(options).config.get(provider_id, NOTHING))
+
+
+# What a loop checks when it starts.
+
+
+class Setting(NamedTuple):
+    """A setting of a provider: the values that it `admits`, and how an error describes them."""
+
+    wanted: str
+    admits: Callable[[object], bool]
+
+
+def check_ids(options: ProviderOptions, known: Iterable[str]) -> None:
+    """Refuse a provider that does not exist, in `providers` or in `config`."""
+    ids = tuple(known)
+    named = (("providers", switch.removeprefix("-")) for switch in options.switches)
+    for field, provider_id in (*named, *(("config", provider_id) for provider_id in options.config)):
+        if provider_id not in ids:
+            hint = suggestion(provider_id, ids, kind="providers")
+            raise UnknownOption(
+                f"reminders.{field} names {shown(provider_id)}, but no provider has this id; "
+                f"{hint if hint.endswith('?') else f'{hint}.'} Register a provider of your own before the loop starts",
+                field=f"reminders.{field}",
+                value=provider_id,
+            )
+
+
+def check_settings(provider_id: str, config: Mapping[Any, object], settings: Mapping[str, Setting]) -> None:
+    """Refuse an unknown setting of a provider, or one with a wrong value; null counts as absent."""
+    for key, value in config.items():
+        field = f"reminders.config.{provider_id}"
+        setting = settings.get(key)
+        if setting is None:
+            raise UnknownOption(
+                f"{field} has no setting {shown(key)}; {suggestion(key, settings, kind='settings')}",
+                field=field,
+                value=key,
+            )
+        if value is not None and not setting.admits(value):
+            raise _invalid(f"{field}.{key}", value, setting.wanted)
 
 
 def _enabled(value: object) -> bool:
@@ -124,3 +166,17 @@ def is_number(value: object) -> TypeGuard[int | float]:
 def is_count(value: object) -> TypeGuard[int]:
     """Whether the value is an integer that is not negative."""
     return isinstance(value, int) and is_number(value) and value >= 0
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether the value is an integer of reasonable size."""
+    return isinstance(value, int) and is_number(value)
+
+
+def is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+A_NUMBER: Final = Setting("a number", is_number)
+A_WHOLE_NUMBER: Final = Setting("a whole number", is_whole)
+A_FLAG: Final = Setting("true or false", is_flag)

@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.settings import config_for, find_number, is_count, is_number
+from sideband.providers.settings import A_NUMBER, config_for, find_number, is_count, is_number
 
 ID: Final = "token_pressure"
 WINDOW: Final = "context_window"
@@ -85,4 +85,10 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     }
 
 
-PROVIDER: Final = Provider(id=ID, subscribes_to=(SessionEvent.ON_BUDGET_THRESHOLD,), evaluate=evaluate, canonical=True)
+PROVIDER: Final = Provider(
+    id=ID,
+    subscribes_to=(SessionEvent.ON_BUDGET_THRESHOLD,),
+    evaluate=evaluate,
+    canonical=True,
+    settings={WINDOW: A_NUMBER},
+)

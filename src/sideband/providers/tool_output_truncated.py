@@ -50,4 +50,10 @@ def _count(name: str, told: tuple[Mapping[str, object], ...]) -> int | None:
     return next((value for value in values if is_count(value)), None)
 
 
-PROVIDER: Final = Provider(id=ID, subscribes_to=(SessionEvent.POST_TOOL_USE,), evaluate=evaluate, canonical=True)
+PROVIDER: Final = Provider(
+    id=ID,
+    subscribes_to=(SessionEvent.POST_TOOL_USE,),
+    evaluate=evaluate,
+    canonical=True,
+    settings={},
+)

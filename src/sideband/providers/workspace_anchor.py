@@ -32,4 +32,5 @@ PROVIDER: Final = Provider(
     subscribes_to=(SessionEvent.SESSION_START, SessionEvent.ON_BUDGET_THRESHOLD),
     evaluate=evaluate,
     canonical=True,
+    settings={},
 )

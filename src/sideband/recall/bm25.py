@@ -42,63 +42,46 @@ class Ranked(NamedTuple):
 
 
 class _Posting(NamedTuple):
-    """One document that contains a word."""
+    """One document that contains a word of the query."""
 
     position: int
     times: int
     boost: float
 
 
-class Bm25Index:
-    """An immutable index: documents are prepared once and ranked for any number of queries."""
-
-    __slots__ = ("_documents", "_penalties", "_postings")
-
-    def __init__(self, documents: Iterable[SearchDocument]) -> None:
-        """Raise `ValueError` for a repeated id: the order of two such documents would depend on the input order."""
-        self._documents = tuple(documents)
-        ids = Counter(document.id for document in self._documents)
-        if repeated := [name for name, count in ids.items() if count > 1]:
-            raise ValueError(f"document ids must be unique, {min(repeated)!r} is not")
-        self._postings: dict[str, list[_Posting]] = {}
-        lengths = [self._post(position, document) for position, document in enumerate(self._documents)]
-        # If no document has a word there are no postings, and the average is not used.
-        average = (sum(lengths) / len(lengths) if lengths else 0) or 1
-        self._penalties = [K1 * (1 - B + B * length / average) for length in lengths]
-
-    def _post(self, position: int, document: SearchDocument) -> int:
-        """Add the words of a document to the index; return their number."""
-        key = tokenise(document.key)
-        tags = [token for tag in document.tags for token in tokenise(tag)]
-        counts = Counter((*key, *tokenise(document.text), *tags, *tokenise(document.value)))
-        in_key, in_tags = frozenset(key), frozenset(tags)
-        for token, times in counts.items():
-            boost = KEY_BOOST * (token in in_key) + TAG_BOOST * (token in in_tags)
-            self._postings.setdefault(token, []).append(_Posting(position, times, boost))
-        return counts.total()
-
-    def rank(self, query: str) -> tuple[Ranked, ...]:
-        """Every document, best first; equal scores newest first, then by id.
-
-        A word counts once however often the query repeats it, and the order of the query's words has no effect.
-        """
-        scores = [0.0] * len(self._documents)
-        # Sorted, because a sum of floats depends on the order of its terms.
-        for token in sorted(set(tokenise(query))):
-            postings = self._postings.get(token, ())
-            rarity = self._rarity(len(postings))
-            for position, times, boost in postings:
-                scores[position] += rarity * times * (K1 + 1) / (times + self._penalties[position]) + boost
-        return tuple(sorted(map(Ranked, self._documents, scores), key=_best_first))
-
-    def _rarity(self, holders: int) -> float:
-        """Inverse document frequency, smoothed so that a word in every document still counts a little."""
-        return math.log1p((len(self._documents) - holders + 0.5) / (holders + 0.5))
-
-
 def rank(documents: Iterable[SearchDocument], query: str) -> tuple[Ranked, ...]:
-    """Every document, best first, for a set that is ranked only once."""
-    return Bm25Index(documents).rank(query)
+    """Every document, best first; equal scores newest first, then by id.
+
+    A word counts once however often the query repeats it, and the order of the query's words has no effect. Raise
+    `ValueError` for a repeated id: the order of two such documents would depend on the input order.
+    """
+    found = tuple(documents)
+    ids = Counter(document.id for document in found)
+    if repeated := [name for name, count in ids.items() if count > 1]:
+        raise ValueError(f"document ids must be unique, {min(repeated)!r} is not")
+    # Sorted, because a sum of floats depends on the order of its terms.
+    postings: dict[str, list[_Posting]] = {word: [] for word in sorted(set(tokenise(query)))}
+    lengths = [_post(position, document, postings) for position, document in enumerate(found)]
+    # If no document has a word there are no postings, and the average is not used.
+    average = (sum(lengths) / len(lengths) if lengths else 0) or 1
+    scores = [0.0] * len(found)
+    for holders in postings.values():
+        # Inverse document frequency, smoothed so that a word in every document still counts a little.
+        rarity = math.log1p((len(found) - len(holders) + 0.5) / (len(holders) + 0.5))
+        for position, times, boost in holders:
+            penalty = K1 * (1 - B + B * lengths[position] / average)
+            scores[position] += rarity * times * (K1 + 1) / (times + penalty) + boost
+    return tuple(sorted(map(Ranked, found, scores), key=_best_first))
+
+
+def _post(position: int, document: SearchDocument, postings: dict[str, list[_Posting]]) -> int:
+    """Add a document to the postings of the words that it contains; return the number of its words."""
+    key, tags = tokenise(document.key), tokenise(" ".join(document.tags))
+    words = [*key, *tokenise(document.text), *tags, *tokenise(document.value)]
+    for word in postings.keys() & words:
+        boost = KEY_BOOST * (word in key) + TAG_BOOST * (word in tags)
+        postings[word].append(_Posting(position, words.count(word), boost))
+    return len(words)
 
 
 def tokenise(text: str) -> list[str]:

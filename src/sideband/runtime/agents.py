@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, Required, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
-from sideband.core.errors import InvalidOption, UnknownSession, did_you_mean, shown
+from sideband.core.errors import InvalidOption, UnknownSession, shown, suggestion
 from sideband.core.events import Closing
 from sideband.core.limits import Bound
 from sideband.core.live import LiveIndex
@@ -32,6 +32,7 @@ from sideband.providers.settings import NOTHING, find_number, read_options
 from sideband.recall.facts import FactBook
 from sideband.render.profiles import PlacementWord
 from sideband.render.view import RequestView, system_text
+from sideband.runtime.facts import facts_from
 from sideband.runtime.models import read_model
 from sideband.runtime.registries import HOOKS, PROVIDERS
 from sideband.runtime.session import Session
@@ -140,7 +141,7 @@ def check_names(options: AgentOptions) -> None:
     """Raise TypeError for an unknown option or a missing model, as Python does for the arguments of a function."""
     for name in options:
         if name not in _NAMES:
-            raise TypeError(f"a run has no option {name!r}{did_you_mean(name, _NAMES)}")
+            raise TypeError(f"a run has no option {name!r}; {suggestion(name, sorted(_NAMES), kind='options')}")
     if "model" not in options:
         raise TypeError("a run needs a model")
 
@@ -192,6 +193,7 @@ def read_run_options(task: Content | None, options: AgentOptions) -> RunOptions:
         watcher=_read_watcher(options.get("watcher"), tools),
         providers=providers.enabled(seen_by_providers),
         provider_options=seen_by_providers,
+        recall=facts_from,
         registered=_registered(hooks, providers),
         context_window=_read_window(model, read_options(seen_by_providers).config),
         hold_queue_after_cancel=after_cancel == "hold",
@@ -441,11 +443,12 @@ async def spawn(parent: Session, store: Store, task: str, **options: Unpack[Agen
     """
     check_names(options)
     worker_options: AgentOptions = {"name": "worker", **options}
+    hooks, providers = options.get("hooks", HOOKS), options.get("providers", PROVIDERS)
+    reminders = {"reminders": options.get("reminders", True)}
+    enabled = providers.enabled(reminders)
     child = await store.session()
     await receive(child.talk, envelope(parent.talk, task))
     problems: list[Problem] = []
-    hooks, providers = options.get("hooks", HOOKS), options.get("providers", PROVIDERS)
-    reminders = {"reminders": options.get("reminders", True)}
 
     async def begin(prompt: str | None) -> AgentRun:
         return await agent_run(prompt, session=child, **worker_options)
@@ -459,7 +462,7 @@ async def spawn(parent: Session, store: Store, task: str, **options: Unpack[Agen
             child.talk,
             Hooks(),
             problems.append,
-            providers=providers.enabled(reminders),
+            providers=enabled,
             options=reminders,
             task=task,
         ),

@@ -5,12 +5,15 @@ A store keeps facts for all its sessions and processes. A `FactBook` is a value 
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, overload
 
+from sideband.core.errors import InvalidOption, StoreRefused
+from sideband.ports import Journal
 from sideband.recall import facts
 from sideband.recall.facts import DEFAULT_NAMESPACE, Fact, FactBook, Recalled, Stored, StoredFact, parse_fact
-from sideband.runtime.store import Store
+from sideband.runtime.store import Store, open_store, read_facts, sqlite_path
 from sideband.runtime.system import now_ms
 
 _NO_PROVENANCE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -141,6 +144,29 @@ def recall_facts(
 
 async def _recall(store: Store, recall: Callable[[FactBook], tuple[Recalled, ...]]) -> tuple[Recalled, ...]:
     return recall(await store.fact_book())
+
+
+async def facts_from(journal: Journal, root: str | None = None) -> FactBook:
+    """The facts of the store with this journal or, if `root` is given, of the store that it names.
+
+    `root` is the URL of a store, or the path of a store file. It is never created.
+    """
+    if root is None:
+        return await read_facts(journal)
+    async with open_store(_existing(root)) as store:
+        return await store.fact_book()
+
+
+def _existing(root: str) -> str:
+    """The URL of the store that `root` names; `StoreRefused` if it names a file that does not exist."""
+    if root == "memory:":
+        raise InvalidOption(
+            "root must name a store file or a database; facts in memory belong to one store", field="root", value=root
+        )
+    url = root if "://" in root else f"sqlite:///{root}"
+    if url.startswith("sqlite:") and not Path(path := sqlite_path(url)).is_file():
+        raise StoreRefused(f"root names the store file {path}, which does not exist; correct it or remove root")
+    return url
 
 
 def _book_or_store(book: object, store: object, function: str) -> FactBook | Store:

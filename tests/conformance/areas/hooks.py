@@ -21,7 +21,7 @@ EFFECTS: Final[Rules] = (
             "hooks:events:worker-words": "The worker events are worker_spawned, worker_progressed, worker_waiting_for_input, worker_suspended, worker_resumed, worker_completed, worker_failed and worker_cancelled.",
             "hooks:effects:none": "A hook that returns `None` has no effect.",
             "hooks:effects:effects-object": "`{effects}` stands for the effects in its list, in that order.",
-            "hooks:effects:anything-else-is-nothing": "A value of any other form has no effect and is not an error.",
+            "hooks:effects:anything-else-is-reported": "A value of any other form has no effect and is reported once per hook as a problem.",
             "hooks:effects:bad-list-item-is-an-error": "A list item that is not an effect is an error.",
             "hooks:effects:bad-reminder-is-an-error": "A `reminder` that is not a reminder spec is an error.",
             "hooks:then:deny": "`then` before a tool may deny the call and give a reason.",

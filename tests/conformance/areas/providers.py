@@ -36,7 +36,7 @@ FRAMEWORK: Final[Rules] = (
     *rules(
         Source.GUIDE_DIAGNOSTICS,
         {
-            "providers:failure:malformed-is-006": "A provider that returns a malformed reminder is reported as HARN-RMD-006."
+            "providers:failure:malformed-is-006": "A provider that returns anything but nothing, a valid reminder, `{reminder}` or a list of these is reported as HARN-RMD-006."
         },
     ),
     *rules(
@@ -59,6 +59,9 @@ FRAMEWORK: Final[Rules] = (
             "providers:evaluated:comes-before-its-injections": "The `provider_evaluated` event of a provider comes before the events of the reminders that it injects.",
             "providers:evaluated:event-words": "`provider_evaluated` spells the event in snake_case.",
             "providers:policy:outside-the-tool-policy": "Providers run outside the tool policy of the agent.",
+            "providers:options:unknown-id-is-001": "A provider id in `providers` or `config` that no provider has is HARN-RMD-001 when the loop starts, and the error names the nearest known id.",
+            "providers:options:unknown-setting-is-001": "A setting that a canonical provider does not have, and an option that `reminders` does not have, is HARN-RMD-001 when the loop starts, and the error names the nearest known one; the settings of registered providers are free.",
+            "providers:options:wrong-value-is-001": "A setting of a canonical provider with a value of the wrong type, and `reminders` of a wrong type, is HARN-RMD-001 when the loop starts.",
             "providers:options:plain-id-adds": "A plain id in `providers` adds that provider and removes none.",
             "providers:budget:bytes-per-pass": "The bodies of one evaluation pass take at most 16 KiB, and a reminder over that is reported with `skipped` as `budget`.",
             "providers:text:facts-and-origin": "The built-in texts state facts and where they come from.",
@@ -108,6 +111,9 @@ CANONICAL: Final[Rules] = (
             "providers:post_compact_recap:ttl-may-be-raised": "`ttl_turns` in the config may raise the TTL of `post_compact_recap` above 2.",
             "providers:resume_continuity:causes": "The causes of a resumption are the parent, a timeout, a trigger with its ids, and else the operator.",
             "providers:resume_continuity:input": "`resume_continuity` quotes the input given on resumption or says that there was none.",
+            "providers:project_facts:from-the-store": "Without `facts`, `project_facts` recalls the facts that the session's store has at that moment, at the start of a session and at each refresh.",
+            "providers:project_facts:book-wins": "A `FactBook` that is passed as `facts` is recalled instead of the facts of the store.",
+            "providers:project_facts:root": "`root` names the store from which `project_facts` recalls, by its URL or the path of its file; a store that cannot be opened is a reported problem, and a missing file is not created.",
             "providers:project_facts:max-facts": "`project_facts` shows `max_facts` facts, or its alias `limit`, from 0 to 25 and by default 5.",
             "providers:project_facts:min-confidence": "`project_facts` shows facts from `min_confidence` on, by default 0.5.",
             "providers:project_facts:kind-filter": "`project_facts` shows only the kinds in `kind_filter` when that is given.",

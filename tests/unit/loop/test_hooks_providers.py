@@ -139,16 +139,6 @@ def test_a_provider_that_blocks_its_thread_is_given_up() -> None:
     assert len(scene.events(Injected)) == 1
 
 
-@pytest.mark.parametrize("returned", [42, "text", {"foo": 1}, True], ids=repr)
-def test_what_is_no_reminder_at_all_is_no_effect_and_no_error(returned: object) -> None:
-    async def odd(_ctx: ProviderContext) -> object:
-        return returned
-
-    scene = a_scene_with(odd)
-    assert play(scene).problems == ()
-    assert [event.fired for event in scene.events(ProviderEvaluated)] == [False]
-
-
 def test_what_does_not_fit_into_the_budget_of_a_pass_is_skipped_and_said_so() -> None:
     async def first(_ctx: ProviderContext) -> object:
         return [{"body": "a" * 8_000}, {"body": "b" * 8_000}]

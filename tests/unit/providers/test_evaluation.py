@@ -50,10 +50,7 @@ def a_body(size: int) -> dict[str, str]:
         pytest.param({"body": "a"}, ["a"], id="a-bare-spec"),
         pytest.param({"reminder": {"body": "a"}}, ["a"], id="an-effect"),
         pytest.param([{"body": "a"}, {"reminder": {"body": "b"}}], ["a", "b"], id="a-list"),
-        pytest.param({"effects": [{"body": "a"}]}, ["a"], id="effects"),
         pytest.param([], [], id="an-empty-list"),
-        pytest.param(42, [], id="a-number-is-no-effect"),
-        pytest.param({"foo": 1}, [], id="some-mapping-is-no-effect"),
     ],
 )
 def test_what_a_provider_may_return(returned: object, expected: list[str]) -> None:
@@ -70,6 +67,8 @@ def test_what_a_provider_may_return(returned: object, expected: list[str]) -> No
     [
         pytest.param({"reminder": {}}, "HARN-RMD-006", id="a-reminder-without-a-body"),
         pytest.param([42], "HARN-RMD-006", id="a-list-of-something-else"),
+        pytest.param({"effects": [{"body": "a"}]}, "HARN-RMD-006", id="the-form-of-a-hook"),
+        pytest.param({"body": "a", "then": {}}, "HARN-RMD-001", id="an-action-which-only-hooks-have"),
         pytest.param({"body": " "}, "HARN-RMD-006", id="a-blank-body"),
         pytest.param({"body": "a", "ttl_turns": 0}, "HARN-RMD-006", id="no-turns"),
         pytest.param({"body": "a", "colour": "red"}, "HARN-RMD-001", id="an-unknown-key"),
