@@ -10,7 +10,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Final
 
-from sideband.core.diagnostics import ADVICE, AT_RUN_TIME, FAMILY, REASONS, Diagnostic
+from sideband.core.diagnostics import ADVICE, AT_RUN_TIME, FAMILY
+from sideband.core.error_codes import FACTS, RAISED
+from sideband.core.explanation import Diagnostic
 from sideband.lint.files import MAX_BYTES, SKIPPED_FOLDERS, SUFFIXES
 from sideband.lint.rules import KEEPS_SHAPES
 
@@ -23,8 +25,9 @@ INTRODUCTION: Final = """\
 
 # Diagnostics
 
-Every mistake in a reminder has a code. An error that is raised carries the code, `sideband explain CODE` prints the
-explanation on this page, and `sideband lint` finds most mistakes before the program runs.
+Every mistake and every error has a code. An error that is raised carries it as `error.code`, `sideband explain CODE`
+prints the explanation on this page, and `sideband lint` finds most mistakes in reminders before the program runs. An
+error can also be looked up by the name of its class, or by its `reason`: `sideband explain SessionBusy`.
 
 | severity | means |
 |---|---|
@@ -100,8 +103,9 @@ def page() -> str:
             *_contents(),
             LINT,
             *_entries("The lifecycle", FAMILY),
+            *_entries("Facts", FACTS),
             *_entries("Sideband's own", OWN),
-            *_words(),
+            *_entries("Errors of a running program", RAISED),
         ]
     )
 
@@ -109,7 +113,7 @@ def page() -> str:
 def _contents() -> Iterator[str]:
     yield "| code | severity | about |"
     yield "|---|---|---|"
-    for entry in (*FAMILY, *OWN):
+    for entry in (*FAMILY, *FACTS, *OWN, *RAISED):
         yield f"| [{entry.code}](#{entry.code.lower()}) | {entry.severity.value} | {entry.title} |"
     yield ""
 
@@ -119,20 +123,12 @@ def _entries(heading: str, entries: Sequence[Diagnostic]) -> Iterator[str]:
     for entry in entries:
         yield f"### {entry.code}\n"
         yield f"**{entry.title}** ({entry.severity.value})\n"
+        if entry.names:
+            yield f"Raised as {', '.join(f'`{name}`' for name in entry.names)}.\n"
         yield f"{_wrapped(entry.cause)}\n"
         yield f"{_wrapped(f'**Remedy.** {entry.remedy}')}\n"
         for label, snippet in (("Instead of", entry.example.wrong), ("write", entry.example.right)):
             yield f"{label}\n\n```{entry.example.language.value}\n{snippet}\n```\n"
-
-
-def _words() -> Iterator[str]:
-    yield "## Errors without a code\n"
-    yield "These errors have only a reason, `error.reason`. `sideband explain` accepts it like a code.\n"
-    yield "| reason | meaning | what to do |"
-    yield "|---|---|---|"
-    for reason in REASONS.values():
-        yield f"| `{reason.word}` | {reason.cause} | {reason.remedy} |"
-    yield ""
 
 
 def _wrapped(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -194,6 +194,8 @@ class ModelError(Exception):
     If `retryable` is None, the HTTP status decides. `retry_after` is the pause in seconds that the service asks for
     (None: it asks for none).
     """
+
+    code: ClassVar[str] = "SIDEBAND-401"
 
     def __init__(
         self,

@@ -2,25 +2,31 @@
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import PurePath
+from pkgutil import walk_packages
 from typing import Any, Final
 
 import msgspec
 import pytest
 
+import sideband
 from sideband.cli.explain import explain
-from sideband.core import errors
 from sideband.core.accept import Selector
-from sideband.core.diagnostics import AT_RUN_TIME, DIAGNOSTICS, Diagnostic, Severity
+from sideband.core.diagnostics import AT_RUN_TIME, DIAGNOSTICS, diagnostic
 from sideband.core.effects import read_effects
-from sideband.core.errors import ReminderError
+from sideband.core.error_codes import FACTS, RAISED
+from sideband.core.errors import ReminderError, StoreError
+from sideband.core.explanation import Diagnostic, Severity
 from sideband.core.hookevents import CANONICAL_PROVIDERS, read_hook_event, refuse_too_many_providers
 from sideband.core.parse import parse, parse_json
 from sideband.core.surfaces import RULES, Surface
 from sideband.lint.check import check_source
+from sideband.recall.facts import FactCode, FactError
 from tests.programs import ROOT, run_sideband
 
 FAMILY: Final = tuple(f"HARN-RMD-00{number}" for number in range(1, 9))
+ONLY_RUNNING: Final = (*AT_RUN_TIME, *FACTS, *RAISED)
 WARNINGS: Final = ("HARN-RMD-003", "HARN-RMD-004")
 BRIDGES: Final = (
     Surface.ACP,
@@ -206,8 +212,8 @@ def test_an_entry_says_what_it_is_why_it_is_one_and_how_to_mend_it(entry: Diagno
     assert all(text.strip() for text in (entry.title, entry.cause, entry.remedy))
     name = PurePath("example").with_suffix({"python": ".py", "json": ".json", "toml": ".toml"}[entry.example.language])
     wrong, right = (check_source(text.encode(), name) for text in (entry.example.wrong, entry.example.right))
-    # What only a running session can tell is no mistake in a file.
-    assert {finding.code for finding in wrong} == (set() if entry in AT_RUN_TIME else {entry.code})
+    # What only a running program can tell is no mistake in a file.
+    assert {finding.code for finding in wrong} == (set() if entry in ONLY_RUNNING else {entry.code})
     assert right == ()
 
 
@@ -217,27 +223,78 @@ def test_the_family_has_its_eight_codes() -> None:
 
 
 @pytest.mark.requirement("diagnostics:table:own-codes")
-def test_every_code_outside_the_family_is_our_own() -> None:
-    others = [code for code in DIAGNOSTICS if code not in FAMILY]
+def test_every_code_outside_the_families_is_our_own() -> None:
+    others = [code for code in DIAGNOSTICS if code not in FAMILY and not code.startswith("HARN-FACT-")]
     assert others == [code for code in others if code.startswith("SIDEBAND-")]
     assert others
 
 
-def raised_codes() -> set[str]:
-    """The codes that errors of reminders carry."""
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ReminderError)]
-    return {kind.code for kind in kinds if kind.code is not None}
+def error_classes() -> list[type[Exception]]:
+    """Every exception class of the package."""
+    for module in walk_packages(sideband.__path__, "sideband."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    found: list[type[Exception]] = []
+    pending: list[type[Exception]] = [Exception]
+    while pending:
+        kinds = pending.pop().__subclasses__()
+        pending += kinds
+        found += [kind for kind in kinds if kind.__module__.startswith("sideband.") and kind not in found]
+    return found
+
+
+# These never reach a caller of the package: they end a call inside it, or become another error, a reported problem or
+# the output of a command.
+INTERNAL: Final = {
+    "CommitSeparately",
+    "Halted",
+    "NotReadable",
+    "OutOfTime",
+    "Refused",
+    "ScheduleError",
+    "SceneError",
+    "Stopped",
+    "UnexpectedExit",
+    "UnknownDiagnostic",
+    "UnknownRoute",
+    "UnknownSnapshot",
+    "UnreadableSession",
+    "UnreadableSource",
+    "UserCodeFailed",
+    "_Again",
+}
+
+
+@pytest.mark.requirement("diagnostics:table:every-error-has-a-code")
+def test_every_error_has_a_code_that_explain_knows() -> None:
+    families = {ReminderError, StoreError, FactError}
+    public = [
+        kind
+        for kind in error_classes()
+        if kind not in families and not {base.__name__ for base in kind.__mro__} & INTERNAL
+    ]
+    assert len(public) > 30
+    for kind in public:
+        code = getattr(kind, "code", None)
+        assert code in DIAGNOSTICS, kind
+        # A store refines an error of the core, and keeps its name.
+        named = next(base for base in kind.__mro__ if "code" in vars(base))
+        assert diagnostic(named.__name__).code == code
+        reason = getattr(kind, "reason", None)
+        assert reason is None or diagnostic(reason).code == code
+
+
+@pytest.mark.requirement("diagnostics:table:every-error-has-a-code")
+@pytest.mark.parametrize("code", FactCode)
+def test_every_code_of_a_fact_is_explained(code: FactCode) -> None:
+    assert diagnostic(code).code == code
 
 
 @pytest.mark.requirement("diagnostics:table:warnings-are-never-raised")
 def test_two_codes_are_warnings_and_no_error_carries_them() -> None:
     assert tuple(code for code, entry in DIAGNOSTICS.items() if entry.severity is Severity.WARNING) == WARNINGS
-    assert raised_codes() == {*FAMILY} - {*WARNINGS}
-
-
-@pytest.mark.requirement("diagnostics:table:one-for-all-uses")
-def test_errors_carry_codes_of_the_table() -> None:
-    assert raised_codes() <= DIAGNOSTICS.keys()
+    raised = {code for kind in error_classes() if (code := getattr(kind, "code", None))}
+    assert {code for code in raised if code in FAMILY} == {*FAMILY} - {*WARNINGS}
 
 
 @pytest.mark.requirement("diagnostics:table:one-for-all-uses")

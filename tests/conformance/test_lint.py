@@ -8,7 +8,7 @@ from typing import Any, Final
 import jsonschema
 import pytest
 
-from sideband.core.diagnostics import Severity
+from sideband.core.explanation import Severity
 from sideband.lint.check import check, check_source
 from tests.programs import ROOT, run_sideband
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from sideband.core import errors
+from sideband.core.diagnostics import diagnostic
 from sideband.core.errors import (
     AlreadyDelivered,
     AlreadyRevoked,
@@ -172,16 +173,21 @@ def test_a_refusal_has_its_number_on_acp_on_a2a_and_over_http(error: ReminderErr
 
 
 @pytest.mark.requirement("wire:error:harn-code")
-def test_the_reasons_for_refusing_a_peer_have_these_codes_and_no_others() -> None:
+def test_every_refusal_carries_a_code_that_explain_knows() -> None:
     known = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ReminderError)}
     assert {type(error) for error in ERRORS} == known - {ReminderError}
-    blaming = [error for error in ERRORS if refusal(error).acp != OUR_FAULT]
-    assert {error.reason: error.code for error in blaming if error.code is not None} == {
+    codes = {error.reason: error_data(error)["code"] for error in ERRORS}
+    assert {reason: diagnostic(reason).code for reason in codes} == codes
+    assert {reason: code for reason, code in codes.items() if code.startswith("HARN-")} == {
         "unknown_option": "HARN-RMD-001",
         "invalid_option": "HARN-RMD-001",
         "invalid_reminder": "HARN-RMD-002",
         "unknown_propagate": "HARN-RMD-005",
+        "malformed_provider_result": "HARN-RMD-006",
+        "too_many_providers": "HARN-RMD-007",
+        "unsupported_hook_event": "HARN-RMD-008",
     }
+    assert len(set(codes.values())) == len(codes) - 1
 
 
 # Reminders of other senders.
@@ -261,31 +267,31 @@ def test_who_sends_too_fast_is_told_how_long_to_wait() -> None:
         pytest.param(
             UnknownReminder("r-1"),
             "id",
-            {"reason": "unknown_reminder_id", "field": "reminderId", "reminderId": "r-1"},
+            {"reason": "unknown_reminder_id", "code": "SIDEBAND-206", "field": "reminderId", "reminderId": "r-1"},
             id="the-reminder",
         ),
         pytest.param(
             UnknownMessage("m-1"),
             "id",
-            {"reason": "unknown_message_id", "field": "messageId", "messageId": "m-1"},
+            {"reason": "unknown_message_id", "code": "SIDEBAND-207", "field": "messageId", "messageId": "m-1"},
             id="the-message",
         ),
         pytest.param(
             AlreadyDelivered("m-1"),
             "messageId",
-            {"reason": "already_delivered", "field": "messageId", "messageId": "m-1"},
+            {"reason": "already_delivered", "code": "SIDEBAND-208", "field": "messageId", "messageId": "m-1"},
             id="the-message-of-the-method-that-is-answered",
         ),
         pytest.param(
             AlreadyRevoked("r-1"),
             "reminderId",
-            {"reason": "already_revoked", "field": "reminderId", "reminderId": "r-1"},
+            {"reason": "already_revoked", "code": "SIDEBAND-209", "field": "reminderId", "reminderId": "r-1"},
             id="the-reminder-of-the-method-that-is-answered",
         ),
         pytest.param(
             IdempotencyConflict("key-1"),
             "id",
-            {"reason": "idempotency_conflict", "field": "id", "id": "key-1"},
+            {"reason": "idempotency_conflict", "code": "SIDEBAND-202", "field": "id", "id": "key-1"},
             id="the-key-of-the-caller",
         ),
     ],

@@ -642,6 +642,7 @@ export interface ErrorData {
     | "session_busy"
     | "task_finished"
     | "too_many_pending"
+    | "too_many_facts"
     | "rate_limited"
     | "body_too_large"
     | "malformed_provider_result"

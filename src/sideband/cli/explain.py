@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sideband.core.diagnostics import Diagnostic, Reason
+    from sideband.core.explanation import Diagnostic
 
 
 def explain(code: str | None = None) -> int:
@@ -16,20 +16,16 @@ def explain(code: str | None = None) -> int:
     Parameters
     ----------
     code
-        The code as it was printed, `HARN-RMD-004`, or a short form: `rmd-004`, `004` or `4`. For an error without a
-        code, its `reason`: `too_many_pending`.
+        The code as it was printed, `HARN-RMD-004`, or a short form: `rmd-004`, `004` or `4`; or the name or the
+        `reason` of an error: `SessionBusy` or `session_busy`.
     """
-    from sideband.core.diagnostics import CODES, REASONS, UnknownDiagnostic, diagnostic  # noqa: PLC0415 - commands import what they need
+    from sideband.core.diagnostics import UnknownDiagnostic, diagnostic  # noqa: PLC0415 - commands import what they need
 
     if code is None:
         print("\n".join(_catalogue()))
         return 0
-    word = code.strip().lower()
-    if word in REASONS:
-        print("\n".join(_reason(REASONS[word])))
-        return 0
     try:
-        entry = diagnostic(CODES.get(word, code))
+        entry = diagnostic(code)
     except UnknownDiagnostic as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -38,21 +34,13 @@ def explain(code: str | None = None) -> int:
 
 
 def _catalogue() -> Iterator[str]:
-    from sideband.core.diagnostics import DIAGNOSTICS, REASONS  # noqa: PLC0415 - commands import what they need
+    from sideband.core.diagnostics import DIAGNOSTICS  # noqa: PLC0415 - commands import what they need
 
     width = max(map(len, DIAGNOSTICS))
     for entry in DIAGNOSTICS.values():
         yield f"{entry.code:<{width}}  {entry.severity.value:<7}  {entry.title}"
     yield ""
-    yield "Errors without a code have a `reason`"
-    yield from _wrapped(", ".join(REASONS))
-    yield ""
-    yield "To explain one of them: sideband explain CODE or sideband explain REASON"
-
-
-def _reason(reason: "Reason") -> Iterator[str]:
-    yield reason.word
-    yield from ("", "Cause", *_wrapped(reason.cause), "", "Remedy", *_wrapped(reason.remedy))
+    yield "To explain one of them: sideband explain CODE; or, for an error, its name or reason"
 
 
 def _wrapped(text: str) -> Iterator[str]:
@@ -66,6 +54,8 @@ def _explained(entry: "Diagnostic") -> Iterator[str]:
     from textwrap import indent  # noqa: PLC0415 - the same
 
     yield f"{entry.code} ({entry.severity.value}): {entry.title}"
+    if entry.names:
+        yield f"  {', '.join(entry.names)}"
     for heading, text in (("Cause", entry.cause), ("Remedy", entry.remedy)):
         yield from ("", heading, *_wrapped(text))
     for heading, snippet in (("Instead of", entry.example.wrong), ("write", entry.example.right)):

@@ -6,7 +6,8 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from sideband.core.diagnostics import Severity, UnknownDiagnostic
+from sideband.core.diagnostics import UnknownDiagnostic
+from sideband.core.explanation import Severity
 from sideband.inspect.report import printable
 from sideband.lint.check import Report, check
 from sideband.lint.report import Format, render

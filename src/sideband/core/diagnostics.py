@@ -1,66 +1,18 @@
-"""The diagnostics: one table of codes and one of reasons, for `sideband explain`, `sideband lint` and the documentation."""
+"""The diagnostics: one table of codes, for errors, `sideband explain`, `sideband lint` and the documentation."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from enum import StrEnum
-from textwrap import dedent
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
-import msgspec
-
-from sideband.core import errors
-
-
-class Severity(StrEnum):
-    """An error is refused at run time, a warning is probably a mistake, and advice names a bad habit."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    ADVICE = "advice"
-
-
-class Language(StrEnum):
-    PYTHON = "python"
-    JSON = "json"
-    TOML = "toml"
-
-
-class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """The mistake and its correction."""
-
-    language: Language
-    wrong: str
-    right: str
-
-
-class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
-    """What a code means, why it occurs, and what to do about it."""
-
-    code: str
-    title: str
-    severity: Severity
-    cause: str
-    remedy: str
-    example: Example
-
-
-def in_python(wrong: str, right: str) -> Example:
-    return Example(language=Language.PYTHON, wrong=dedent(wrong).strip(), right=dedent(right).strip())
-
-
-def in_json(wrong: str, right: str) -> Example:
-    return Example(language=Language.JSON, wrong=dedent(wrong).strip(), right=dedent(right).strip())
-
-
-def in_toml(wrong: str, right: str) -> Example:
-    return Example(language=Language.TOML, wrong=dedent(wrong).strip(), right=dedent(right).strip())
-
+from sideband.core.error_codes import FACTS, RAISED
+from sideband.core.explanation import Diagnostic, Severity, in_json, in_python, in_toml
 
 # Mistakes in the use of reminders.
 FAMILY: Final = (
     Diagnostic(
         code="HARN-RMD-001",
+        names=("UnknownOption", "unknown_option", "InvalidOption", "invalid_option"),
         title="Unknown option, or an invalid value",
         severity=Severity.ERROR,
         cause="The call or payload has an option that does not exist here, or an option has a value of the wrong type or range: a blank body, a TTL below 1, an unknown role hint or event, or a clear without a selector. Unknown options are refused and not ignored: if a misspelt `ttl_turns` were ignored, the reminder would live longer than its author expects.",
@@ -76,6 +28,7 @@ FAMILY: Final = (
     ),
     Diagnostic(
         code="HARN-RMD-002",
+        names=("InvalidReminder", "invalid_reminder"),
         title="Invalid reminder in a protocol message",
         severity=Severity.ERROR,
         cause="A message that came over ACP, A2A, MCP or HTTP has a field of the wrong type or range, repeats a key, has no body, or has `content`, which belongs to user messages. A request gets an error as its response and changes nothing; a notification is recorded as dropped.",
@@ -125,6 +78,7 @@ FAMILY: Final = (
     ),
     Diagnostic(
         code="HARN-RMD-005",
+        names=("UnknownPropagate", "unknown_propagate"),
         title="Unknown propagate value",
         severity=Severity.ERROR,
         cause="`propagate` decides which sub-agents get a copy of a reminder, and it has three values. Any other value is refused, because a wrong guess could withhold a warning from a sub-agent, or pass on something that it should not see.",
@@ -140,6 +94,7 @@ FAMILY: Final = (
     ),
     Diagnostic(
         code="HARN-RMD-006",
+        names=("MalformedProviderResult", "malformed_provider_result"),
         title="Invalid result of a reminder provider",
         severity=Severity.ERROR,
         cause="A provider returned something that is not a reminder: the body is missing or blank, or a field has the wrong type or range. The result is reported and ignored; the other providers still run.",
@@ -163,6 +118,7 @@ FAMILY: Final = (
     ),
     Diagnostic(
         code="HARN-RMD-007",
+        names=("TooManyProviders", "too_many_providers"),
         title="Too many reminder providers",
         severity=Severity.ERROR,
         cause="More than eight providers are enabled for one loop, not counting the canonical ones. Each provider may add text to every request, and models follow many reminders at once poorly.",
@@ -178,6 +134,7 @@ FAMILY: Final = (
     ),
     Diagnostic(
         code="HARN-RMD-008",
+        names=("UnsupportedHookEvent", "unsupported_hook_event"),
         title="Reminder from a hook on a worker event",
         severity=Severity.ERROR,
         cause="Worker events report on the run of another agent. A hook on such an event only observes it.",
@@ -301,16 +258,40 @@ ADVICE: Final = (
     ),
     Diagnostic(
         code="SIDEBAND-106",
-        title="Body larger than its source may send",
-        severity=Severity.ADVICE,
-        cause="The body may have 8 KiB of UTF-8 if it comes from this process or the session's client, and 1 KiB if it comes from another agent or an MCP server. A larger one is refused with the reason `body_too_large`, unless the operator has raised the limit.",
-        remedy="Send a reference instead of the content: name the file or the command, and the agent can read it with its tools.",
+        names=("BodyTooLarge", "body_too_large"),
+        title="Body or message that is too large",
+        severity=Severity.ERROR,
+        cause="The body of a reminder or the content of a message has more bytes than its sender may send. A body may have 8 KiB of UTF-8 if it comes from this process or the session's client, and 1 KiB if it comes from another agent or an MCP server, unless the operator has raised the limit.",
+        remedy="Send a reference instead of the content: name the file or the command, and the agent can read it with its tools. In your own store, raise body_bytes or frame_bytes of its Limits.",
         example=in_python(
             """
             await session.remind("error: connection refused; " * 400, ttl_turns=1)
             """,
             """
             await session.remind("The build failed; its log is in build/last.log.", ttl_turns=1)
+            """,
+        ),
+    ),
+    Diagnostic(
+        code="SIDEBAND-108",
+        title="Hook that returns a value without effect",
+        severity=Severity.ADVICE,
+        cause="The hook returned something that is neither a reminder nor an action. It is ignored and reported once per hook, because the author probably expected an effect.",
+        remedy='Return `None`, a reminder as a dict, `{"reminder": {...}, "then": {...}}`, `{"effects": [...]}` or a list of reminders. In a tool hook, write an action as `{"then": {"deny": "reason"}}`.',
+        example=in_python(
+            """
+            def after_edit(event):
+                return "Run the tests."
+
+
+            register_session_hook("file_edited", after_edit)
+            """,
+            """
+            def after_edit(event):
+                return {"body": "Run the tests.", "ttl_turns": 1}
+
+
+            register_session_hook("file_edited", after_edit)
             """,
         ),
     ),
@@ -343,7 +324,12 @@ AT_RUN_TIME: Final = (
 
 
 DIAGNOSTICS: Final[Mapping[str, Diagnostic]] = MappingProxyType(
-    {entry.code: entry for entry in (*FAMILY, *ADVICE, *AT_RUN_TIME)}
+    {entry.code: entry for entry in (*FAMILY, *FACTS, *ADVICE, *AT_RUN_TIME, *RAISED)}
+)
+
+# The names of errors and the reasons that protocols send, in lower case, with the code that explains them.
+NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {name.lower(): entry.code for entry in DIAGNOSTICS.values() for name in entry.names}
 )
 
 
@@ -351,15 +337,18 @@ class UnknownDiagnostic(LookupError):
     """No diagnostic has this code; `near` lists similar codes and may be empty."""
 
     def __init__(self, code: str, near: tuple[str, ...]) -> None:
-        hint = f"did you mean {' or '.join(near)}?" if near else f"the codes are {', '.join(DIAGNOSTICS)}"
+        hint = f"did you mean {' or '.join(near)}?" if near else "`sideband explain` lists all of them"
         super().__init__(f"there is no diagnostic {code!a}; {hint}")
         self.code = code
         self.near = near
 
 
 def diagnostic(code: str) -> Diagnostic:
-    """The entry for a code, in upper or lower case, with or without its prefix: `rmd-004`, `004` and `4` are the same."""
-    wanted = code.strip().upper()
+    """The entry for a code, in upper or lower case, with or without its prefix: `rmd-004`, `004` and `4` are the same.
+
+    An error is also found by the name of its class and by its `reason`.
+    """
+    wanted = NAMES.get(code.strip().lower(), code.strip().upper())
     wanted = wanted.zfill(3) if wanted.isdecimal() else wanted
     for known, entry in DIAGNOSTICS.items():
         if known == wanted or known.endswith(f"-{wanted}"):
@@ -369,149 +358,5 @@ def diagnostic(code: str) -> Diagnostic:
 
 def _near(wanted: str) -> tuple[str, ...]:
     titled = tuple(known for known, entry in DIAGNOSTICS.items() if wanted and wanted in entry.title.upper())
-    return titled or tuple(get_close_matches(wanted, DIAGNOSTICS, n=3, cutoff=0.75))
-
-
-class Reason(NamedTuple):
-    """An explanation of the `reason` of an error, for errors without a code."""
-
-    word: str
-    cause: str
-    remedy: str
-
-
-_REASONS: Final = (
-    Reason(
-        "unsupported_mode",
-        "This request does not have the given delivery mode.",
-        "Use one of the modes that the error lists.",
-    ),
-    Reason(
-        "idempotency_conflict",
-        "The id was already used, for another reminder or by another sender.",
-        "Send a new id. To repeat a request, send it unchanged.",
-    ),
-    Reason(
-        "body_too_large",
-        "The body of a reminder or the content of a message has more bytes than its sender may send.",
-        "Shorten it, or write it to a file and send the path. In your own store, raise body_bytes or frame_bytes of "
-        "its Limits.",
-    ),
-    Reason("not_permitted", "Only the operator may do this.", "Ask the operator to do it."),
-    Reason(
-        "not_injectable",
-        "The text comes from tool output, a file or a page. Such text is not accepted as a reminder.",
-        "Write a hook or a provider that returns the reminder.",
-    ),
-    Reason(
-        "unknown_session",
-        "The session does not exist, is closed, or does not belong to the caller.",
-        "Check the name. A closed session cannot be reopened; start a new one.",
-    ),
-    Reason(
-        "unknown_reminder_id",
-        "No reminder with this id is queued, or it belongs to another sender.",
-        "Session.pending() lists the queued and live reminders. End a live one with Session.clear(id=...).",
-    ),
-    Reason(
-        "unknown_message_id",
-        "No message with this id is queued, or it belongs to another sender.",
-        "Session.waiting() lists the queued messages and reminders.",
-    ),
-    Reason(
-        "already_delivered",
-        "The reminder or message was delivered to a turn, so it can no longer be revoked or replaced.",
-        "End a live reminder with Session.clear(id=...). Correct a message by sending another one.",
-    ),
-    Reason("already_revoked", "The reminder or message was already revoked.", "Send a new one."),
-    Reason(
-        "no_running_turn",
-        "The mode of the message needs a running turn, and no turn is running.",
-        "Send it as a prompt, or with mode='queue', which starts the next turn.",
-    ),
-    Reason(
-        "replace_not_supported",
-        "The peer cannot replace a queued message.",
-        "Revoke the message and send another one.",
-    ),
-    Reason(
-        "session_busy",
-        "A loop or a model call is running on the session, in this or another process.",
-        "Wait until it ends, or cancel it. If its process died, wait until the lease lapses.",
-    ),
-    Reason(
-        "task_finished",
-        "The task of the session has ended, and the session with it.",
-        "Begin a new task, and send it there.",
-    ),
-    Reason(
-        "too_many_pending",
-        "The session, or one sender in it, has as many pending reminders, messages or audit records as its limit "
-        "allows. Live reminders count as pending.",
-        "Do what the error suggests: clear live reminders, revoke queued ones, or wait for a turn. Give reminders "
-        "ttl_turns, so that they expire, or a dedupe_key, so that newer ones replace them; or raise "
-        "pending_per_session of the store's Limits.",
-    ),
-    Reason(
-        "too_many_facts",
-        "The store has as many facts as its limit allows. Nothing was stored.",
-        "Remove facts that no longer hold with Store.forget_fact(id), or raise facts of the store's Limits.",
-    ),
-    Reason(
-        "rate_limited",
-        "The sender exceeds its rate limit.",
-        "Wait for retry_after_ms milliseconds and send it again. The refused request was not stored.",
-    ),
-    Reason(
-        "store_refused",
-        "The address cannot be opened as a store. Nothing there was changed.",
-        "Do what the error suggests. `sideband doctor` shows what is installed.",
-    ),
-    Reason(
-        "store_damaged",
-        "The store holds something other than what was written to it.",
-        "Restore a backup. `sideband doctor --verify` shows what is damaged.",
-    ),
-    Reason("store_newer", "The store was written by a newer version of Sideband.", "Upgrade Sideband."),
-    Reason(
-        "store_unavailable",
-        "The disk is full or failed, the server cannot be reached, or another process locks the file. Nothing was "
-        "written.",
-        "Remove the cause and try again.",
-    ),
-    Reason(
-        "outcome_unknown",
-        "The server or the disk failed during a commit, and Sideband could not find out whether it was made.",
-        "When the store works again, read the journal before you repeat the request.",
-    ),
-    Reason(
-        "store_closed", "The store was used after it was closed.", "Open it again, or use it inside its `async with`."
-    ),
-    Reason(
-        "not_storable",
-        "A value cannot be written to the journal, or a name cannot be the name of a session.",
-        "Use values that JSON can represent. The name of a session may have at most 2,000 bytes.",
-    ),
-    Reason(
-        "lease_lost",
-        "The lease of the session lapsed or was taken over, so another process may run the session.",
-        "Stop this run. Everything that it committed is kept.",
-    ),
-    Reason(
-        "cursor_lost",
-        "A subscriber was too slow and was cut off.",
-        "Subscribe again with the `after` from the error; no event is lost.",
-    ),
-    Reason(
-        "cursor_expired",
-        "The events that a subscriber asked for are no longer kept.",
-        "Subscribe again with the `after` from the error. To keep more events, raise kept_events of open_store.",
-    ),
-)
-
-REASONS: Final[Mapping[str, Reason]] = MappingProxyType({reason.word: reason for reason in _REASONS})
-
-# The reasons whose errors have a diagnostic code.
-CODES: Final[Mapping[str, str]] = MappingProxyType(
-    {kind.reason: kind.code for kind in errors.ReminderError.__subclasses__() if kind.code is not None}
-)
+    near = titled or tuple(get_close_matches(wanted, DIAGNOSTICS, n=3, cutoff=0.75))
+    return near or tuple(get_close_matches(wanted.lower(), NAMES, n=1, cutoff=0.75))

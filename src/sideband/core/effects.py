@@ -23,6 +23,11 @@ _DETAILS: Final = frozenset({"reason", "truncated", "dropped_bytes"})
 _RESULT_KEYS: Final = frozenset({"body", "reminder"})
 _HOOK_KEYS: Final = ACTION_KEYS | {"effects", "then"}
 
+NO_EFFECT: Final = "SIDEBAND-108"
+HOOK_RETURNS: Final = (
+    'a hook returns None, a reminder, {"reminder": {...}, "then": {...}}, {"effects": [...]} or a list of reminders'
+)
+
 
 # Reminders.
 
@@ -75,11 +80,13 @@ def unpack(returned: object, surface: Surface) -> tuple[list[object], object]:
     return _from_mapping(returned, surface) if isinstance(returned, Mapping) else ([], None)
 
 
-def has_no_effect(returned: object) -> bool:
-    """Whether a hook returned something that has none of the forms of an effect or an action, and that is ignored."""
+def ignored(returned: object) -> str | None:
+    """Why the return value of a hook is ignored, if it has none of the forms of an effect or an action; else None."""
     if isinstance(returned, Mapping):
-        return not (_RESULT_KEYS | _HOOK_KEYS).intersection(returned)
-    return not (returned is None or isinstance(returned, list | tuple))
+        has_effect = bool((_RESULT_KEYS | _HOOK_KEYS).intersection(returned))
+    else:
+        has_effect = returned is None or isinstance(returned, list | tuple)
+    return None if has_effect else f"{shown(returned)} is ignored: {HOOK_RETURNS}"
 
 
 def _from_mapping(returned: Mapping[str, object], surface: Surface) -> tuple[list[object], object]:

@@ -1,6 +1,6 @@
 """The errors: `ReminderError` if a request is refused, `StoreError` if the store fails.
 
-Each class has a diagnostic code, if there is one, and the word that protocols send as the reason. The classes are
+Each class has the code of its diagnostic and the word that protocols send as the reason. The classes are
 grouped by what the caller has to do: correct the request, accept that the state has changed, or wait.
 """
 
@@ -54,14 +54,20 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
 
 
-def suggestion(value: object, known: Iterable[str], *, kind: str) -> str:
-    """What to write instead of an unknown name: the nearest known one, or all of them; `kind` is their plural."""
+def nearest(value: object, known: Iterable[str]) -> str | None:
+    """The known name that resembles the value most; None if none does."""
     from difflib import get_close_matches  # noqa: PLC0415 - only needed for an error message
 
+    near = get_close_matches(value, tuple(known), n=1) if isinstance(value, str) else []
+    return near[0] if near else None
+
+
+def suggestion(value: object, known: Iterable[str], *, kind: str) -> str:
+    """What to write instead of an unknown name: the nearest known one, or all of them; `kind` is their plural."""
     names = tuple(known)
-    near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
-    if near:
-        return f"did you mean {near[0]!r}?"
+    near = nearest(value, names)
+    if near is not None:
+        return f"did you mean {near!r}?"
     return f"the {kind} are {', '.join(names)}" if names else f"there are no {kind}"
 
 
@@ -77,15 +83,15 @@ def _rebuild(kind: type[_ErrorT], *args: object) -> _ErrorT:
 class ReminderError(ValueError):
     """A request was refused, and it has changed nothing.
 
-    `code` is the diagnostic that `sideband explain` describes; None if there is none. `reason` is the word that
-    protocols send. `field` and `value` name what was wrong; both are None if it is not a single field.
+    `code` is the diagnostic that `sideband explain` describes. `reason` is the word that protocols send. `field` and `value` name what was wrong; both are None if it is not a single field.
     """
 
-    code: ClassVar[str | None] = None
+    code: ClassVar[str]
     reason: ClassVar[str]
 
     def __init__(self, message: str, *, field: str | None = None, value: object = None) -> None:
-        text = message if self.code is None else f"{self.code}: {message}"
+        # Our own codes are not part of the message. `sideband explain` also takes the name of the class.
+        text = f"{self.code}: {message}" if self.code.startswith("HARN-") else message
         super().__init__(text if len(text) < MESSAGE_CHARACTERS else f"{text[: MESSAGE_CHARACTERS - 4]}...")
         self.field = field
         self.value = value
@@ -165,10 +171,12 @@ class UnsupportedHookEvent(ReminderError):
 
 
 class UnsupportedMode(ReminderError):
+    code = "SIDEBAND-201"
     reason = "unsupported_mode"
 
 
 class IdempotencyConflict(ReminderError):
+    code = "SIDEBAND-202"
     reason = "idempotency_conflict"
 
     def __init__(self, caller_id: str) -> None:
@@ -182,6 +190,7 @@ class IdempotencyConflict(ReminderError):
 class BodyTooLarge(ReminderError):
     """The `body` of a reminder or the whole `content` of a message exceeds its limit."""
 
+    code = "SIDEBAND-106"
     reason = "body_too_large"
 
     def __init__(self, size: int, limit: int, *, field: str = "body") -> None:
@@ -198,12 +207,14 @@ class BodyTooLarge(ReminderError):
 class NotPermitted(ReminderError):
     """Only the operator may do this."""
 
+    code = "SIDEBAND-203"
     reason = "not_permitted"
 
 
 class NotInjectable(ReminderError):
     """Text from tool output, files or pages is not accepted as a reminder."""
 
+    code = "SIDEBAND-204"
     reason = "not_injectable"
 
 
@@ -211,16 +222,19 @@ class NotInjectable(ReminderError):
 
 
 class UnknownSession(ReminderError):
+    code = "SIDEBAND-205"
     reason = "unknown_session"
 
 
 class TaskFinished(ReminderError):
     """The session was closed because its task has ended."""
 
+    code = "SIDEBAND-213"
     reason = "task_finished"
 
 
 class UnknownReminder(ReminderError):
+    code = "SIDEBAND-206"
     reason = "unknown_reminder_id"
 
     def __init__(self, reminder_id: str) -> None:
@@ -228,6 +242,7 @@ class UnknownReminder(ReminderError):
 
 
 class UnknownMessage(ReminderError):
+    code = "SIDEBAND-207"
     reason = "unknown_message_id"
 
     def __init__(self, message_id: str) -> None:
@@ -235,6 +250,7 @@ class UnknownMessage(ReminderError):
 
 
 class AlreadyDelivered(ReminderError):
+    code = "SIDEBAND-208"
     reason = "already_delivered"
 
     def __init__(self, item_id: str) -> None:
@@ -242,6 +258,7 @@ class AlreadyDelivered(ReminderError):
 
 
 class AlreadyRevoked(ReminderError):
+    code = "SIDEBAND-209"
     reason = "already_revoked"
 
     def __init__(self, item_id: str) -> None:
@@ -249,6 +266,7 @@ class AlreadyRevoked(ReminderError):
 
 
 class NoRunningTurn(ReminderError):
+    code = "SIDEBAND-210"
     reason = "no_running_turn"
 
     def __init__(self, mode: str) -> None:
@@ -260,10 +278,12 @@ class NoRunningTurn(ReminderError):
 
 
 class ReplaceNotSupported(ReminderError):
+    code = "SIDEBAND-211"
     reason = "replace_not_supported"
 
 
 class SessionBusy(ReminderError):
+    code = "SIDEBAND-212"
     reason = "session_busy"
 
 
@@ -285,6 +305,7 @@ class WrongEventLoop(ReminderError):
 
 
 class TooManyPending(ReminderError):
+    code = "SIDEBAND-214"
     reason = "too_many_pending"
 
     def __init__(
@@ -299,6 +320,7 @@ class TooManyPending(ReminderError):
 
 
 class TooManyFacts(ReminderError):
+    code = "SIDEBAND-215"
     reason = "too_many_facts"
 
     def __init__(self, limit: int) -> None:
@@ -312,6 +334,7 @@ class TooManyFacts(ReminderError):
 
 
 class RateLimited(ReminderError):
+    code = "SIDEBAND-216"
     reason = "rate_limited"
 
     def __init__(self, retry_after_ms: int) -> None:
@@ -323,8 +346,9 @@ class RateLimited(ReminderError):
 
 
 class StoreError(Exception):
-    """The store failed; the request was not wrong."""
+    """The store failed; the request was not wrong. `sideband explain` describes its `code`."""
 
+    code: ClassVar[str]
     reason: ClassVar[str]
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -338,18 +362,21 @@ class StoreError(Exception):
 class StoreRefused(StoreError):
     """The store cannot be opened. It was not changed, and no empty store was created in its place."""
 
+    code = "SIDEBAND-301"
     reason = "store_refused"
 
 
 class StoreDamaged(StoreRefused):
     """The store holds something other than what was written to it."""
 
+    code = "SIDEBAND-302"
     reason = "store_damaged"
 
 
 class StoreNewer(StoreRefused):
     """The store was written by a newer version of Sideband."""
 
+    code = "SIDEBAND-303"
     reason = "store_newer"
 
 
@@ -359,12 +386,14 @@ class StoreNewer(StoreRefused):
 class StoreUnavailable(StoreError):
     """The disk is full or failed, the server cannot be reached, or another process locked the store for too long."""
 
+    code = "SIDEBAND-304"
     reason = "store_unavailable"
 
 
 class OutcomeUnknown(StoreError):
     """The server or the disk failed during a commit, and did not recover in time to find out whether it was made."""
 
+    code = "SIDEBAND-305"
     reason = "outcome_unknown"
 
     def __init__(self, place: str) -> None:
@@ -377,6 +406,7 @@ class OutcomeUnknown(StoreError):
 class StoreClosed(StoreError):
     """The store was used after it was closed."""
 
+    code = "SIDEBAND-306"
     reason = "store_closed"
 
     def __init__(self) -> None:
@@ -386,6 +416,7 @@ class StoreClosed(StoreError):
 class NotStorable(StoreError):
     """A value cannot be written to the journal."""
 
+    code = "SIDEBAND-307"
     reason = "not_storable"
 
 
@@ -398,6 +429,7 @@ class LeaseLost(StoreError):
     `why` is the error that prevented the lease from being renewed; None means that another process holds the lease.
     """
 
+    code = "SIDEBAND-308"
     reason = "lease_lost"
 
     def __init__(self, session_id: str, *, why: object = None) -> None:
@@ -412,6 +444,7 @@ class LeaseLost(StoreError):
 class CursorLost(StoreError):
     """A subscriber was too slow and was cut off; it can resume after `seen`, the last sequence it got."""
 
+    code = "SIDEBAND-309"
     reason = "cursor_lost"
 
     def __init__(self, seen: int) -> None:
@@ -422,6 +455,7 @@ class CursorLost(StoreError):
 class CursorExpired(StoreError):
     """Events after `after` were pruned; the journal is complete after `oldest`."""
 
+    code = "SIDEBAND-310"
     reason = "cursor_expired"
 
     def __init__(self, after: int, oldest: int) -> None:

@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sideband.core.diagnostics import Severity, diagnostic
+from sideband.core.diagnostics import diagnostic
 from sideband.core.errors import TooManyProviders
+from sideband.core.explanation import Severity
 from sideband.core.hookevents import CANONICAL_PROVIDERS, MAX_OTHER_PROVIDERS, refuse_too_many_providers
 from sideband.lint.data import found_in_data, read_json, read_json_lines, read_toml
 from sideband.lint.files import MAX_BYTES, File, NotReadable, content, files_below
@@ -186,14 +187,15 @@ class _Selection(NamedTuple):
                 found.add(_finding(path, problem))
         return tuple(sorted(found))
 
-    def _in_each(self, readings: Iterable[_Reading]) -> Iterator[tuple[str, LintProblem]]:
+    def _in_each(self, readings: Sequence[_Reading]) -> Iterator[tuple[str, LintProblem]]:
+        registered = {found.id for reading in readings for found in reading.found if isinstance(found, ProviderId)}
         for reading in readings:
             if reading.broken is not None:
                 yield reading.path, LintProblem(UNREADABLE, reading.broken.at, str(reading.broken))
             named = tuple(found.name for found in reading.found if isinstance(found, NamedModel))
             models = named if self.model is None else (self.model,)
             for found in reading.found:
-                for problem in problems(found, models):
+                for problem in problems(found, models, registered):
                     yield reading.path, problem
 
 

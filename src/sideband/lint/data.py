@@ -34,6 +34,7 @@ from sideband.lint.found import (
     effects,
     frame,
     looks_like_spec,
+    loop_reminders,
     provider_choice,
 )
 from sideband.lint.literals import (
@@ -81,10 +82,11 @@ def _top(table: Table) -> Iterator[Found]:
     yield from found
     if found:
         yield from (RepeatedKey(entry=entry) for entry in table.repeated if entry.key in CONTAINERS)
-    choice = provider_choice(table) if {entry.key for entry in table.entries} <= CHOICE_KEYS else None
-    for chosen in (choice, provider_choice(table.value("reminders"))):
-        if chosen is not None:
-            yield chosen
+    alone = table if {entry.key for entry in table.entries} <= CHOICE_KEYS else None
+    for options in (alone, table.value("reminders")):
+        for chosen in (provider_choice(options), loop_reminders(options, certain=False)):
+            if chosen is not None:
+                yield chosen
 
 
 def _reminders(table: Table) -> Iterator[Found]:

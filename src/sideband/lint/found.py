@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from sideband.core.effects import unpack
+from sideband.core.effects import ignored, unpack
 from sideband.core.errors import ReminderError
-from sideband.core.hookevents import SessionEvent, WorkerEvent
+from sideband.core.hookevents import CANONICAL_PROVIDERS, SessionEvent, WorkerEvent
 from sideband.core.surfaces import LIFECYCLE, Case, Surface, spelled
 from sideband.lint.literals import Array, Position, Scalar, Table, TableEntry, Unknown, Value, plain, text_of
 
@@ -36,6 +36,13 @@ class NotAnEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     surface: Surface
     returned: object
+    at: Position
+
+
+class Ineffective(msgspec.Struct, frozen=True, kw_only=True):
+    """A return value of a hook that is ignored; `why` says so."""
+
+    why: str
     at: Position
 
 
@@ -78,6 +85,12 @@ class ProviderChoice(msgspec.Struct, frozen=True, kw_only=True):
     at: Position
 
 
+class LoopReminders(msgspec.Struct, frozen=True, kw_only=True):
+    """The `reminders` option of a loop."""
+
+    value: Value
+
+
 class NamedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that the file names, written `transport:model`."""
 
@@ -88,12 +101,14 @@ Found: TypeAlias = (
     Spec
     | RepeatedKey
     | NotAnEffect
+    | Ineffective
     | WatchingHook
     | HookEvent
     | ProviderEvent
     | ClearCall
     | ProviderId
     | ProviderChoice
+    | LoopReminders
     | NamedModel
 )
 
@@ -144,10 +159,17 @@ def effects(returned: Value, surface: Surface, *, event: SessionEvent | WorkerEv
         case Table():
             opened = _Opened(returned)
             listed = returned.value("effects")
-            if listed is not None:
+            if listed is not None and surface is Surface.HOOK:
                 opened["effects"] = yield from _entries(listed, surface)
+        case Scalar(value=written):
+            opened = written
         case _:
             return
+    if opened is None or (isinstance(returned, Table) and returned.open and not _is_effect(opened, surface)):
+        return
+    if not _is_effect(opened, surface):
+        yield _not_an_effect(returned, surface)
+        return
     specs, _ = unpack(opened, surface)
     for spec in specs:
         match spec:
@@ -161,6 +183,24 @@ def effects(returned: Value, surface: Surface, *, event: SessionEvent | WorkerEv
                 # A whole return value that is a reminder: `unpack` copies it without its action.
                 value = returned.without("then") if isinstance(returned, Table) else returned
         yield WatchingHook(event=event, at=value.at) if isinstance(event, WorkerEvent) else _spec(value, surface)
+
+
+def _is_effect(returned: object, surface: Surface) -> bool:
+    """Whether a return value has one of the forms that hooks or providers may return."""
+    if surface is Surface.HOOK:
+        return ignored(returned) is None
+    try:
+        unpack(returned, surface)
+    except ReminderError:
+        return False
+    return True
+
+
+def _not_an_effect(returned: Value, surface: Surface) -> Found:
+    value = plain(returned)
+    if surface is Surface.HOOK:
+        return Ineffective(why=ignored(value) or "", at=returned.at)
+    return NotAnEffect(surface=surface, returned=value, at=returned.at)
 
 
 def _entries(listed: Value, surface: Surface) -> Generator[Found, None, list[object]]:
@@ -263,3 +303,19 @@ def provider_choice(options: Value | None) -> ProviderChoice | None:
     ids = tuple(name for item in entry.value.items if (name := text_of(item)) is not None)
     known = all(isinstance(item, Unknown) or text_of(item) is not None for item in entry.value.items)
     return ProviderChoice(ids=ids, at=entry.at) if ids and known else None
+
+
+def loop_reminders(value: Value | None, *, certain: bool) -> LoopReminders | None:
+    """The `reminders` option of a loop. If it is not certain that it is one, its content has to tell.
+
+    Other programs have options of this name. Ours lists providers, or configures one that we have.
+    """
+    if value is None or not (certain or (isinstance(value, Table) and _configures_ours(value))):
+        return None
+    return LoopReminders(value=value)
+
+
+def _configures_ours(table: Table) -> bool:
+    config = table.value("config")
+    configured = config.entries if isinstance(config, Table) else ()
+    return provider_choice(table) is not None or any(entry.key in CANONICAL_PROVIDERS for entry in configured)

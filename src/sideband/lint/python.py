@@ -32,6 +32,7 @@ from sideband.lint.found import (
     effects,
     frame,
     looks_like_spec,
+    loop_reminders,
     method_surface,
     provider_choice,
     request,
@@ -260,6 +261,10 @@ HOOKS: Final = frozenset(
 PROVIDER: Final = "register_reminder_provider"
 SESSION_HOOK: Final = "register_session_hook"
 REMIND: Final = "remind"
+REPLACE: Final = "replace_reminder"
+PRODUCER: Final = "Producer"
+# The functions and classes with the options of a loop.
+LOOPS: Final = frozenset({"agent_loop", "agent_run", "spawn", "Runner"})
 TELLING_KEYS: Final = frozenset({"method", "reminders", "model"})
 
 
@@ -283,6 +288,8 @@ class _Module:
         self._source = source
         self._functions: dict[str, list[Function]] = {}
         self._imported: dict[str, str] = {}
+        # The calls whose results are assigned to names, of which some make a `Producer`.
+        self._producers: dict[str, ast.Call] = {}
         for node in ast.walk(source.tree):
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -291,6 +298,8 @@ class _Module:
                     self._imported |= {alias.asname or PACKAGE: "" for alias in names if _is_ours(alias.name)}
                 case ast.ImportFrom(module=str(package), names=names) if _is_ours(package):
                     self._imported |= {alias.asname or alias.name: alias.name for alias in names}
+                case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call() as made):
+                    self._producers[dotted(target)] = made
 
     def call(self, node: ast.Call) -> Iterator[Found]:
         """The uses in one call."""
@@ -307,12 +316,14 @@ class _Module:
                 yield from self._hook(node)
             case _:
                 yield from self._remind(node)
+                yield from self._producer(node)
+                yield from self._replace(node)
                 yield from self._message(node)
         for keyword in node.keywords:
             if keyword.arg == "model" and (model := text_of(self._source.value(keyword.value))) is not None:
                 yield NamedModel(name=model)
             if keyword.arg == "reminders":
-                yield from _one(provider_choice(self._source.value(keyword.value)))
+                yield from _options(self._source.value(keyword.value), certain=self._name(node.func) in LOOPS)
 
     def literal(self, node: ast.Dict) -> Iterator[Found]:
         """The uses in a dict literal, wherever it is."""
@@ -320,7 +331,7 @@ class _Module:
             return
         table = self._source.table(node)
         yield from _one(frame(table))
-        yield from _one(provider_choice(table.value("reminders")))
+        yield from _options(table.value("reminders"), certain=False)
         model = text_of(table.value("model"))
         yield from _one(None if model is None else NamedModel(name=model))
 
@@ -370,8 +381,42 @@ class _Module:
             return self._source.value(node.args[1])
         return keywords.value(name) or keywords.without("transcript")
 
+    def _producer(self, node: ast.Call) -> Iterator[Found]:
+        """A payload that is passed to a `Producer` whose surface is written in this module."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=receiver, attr="remind" | "notify"), args=[ast.Dict() as payload]):
+                made = receiver if isinstance(receiver, ast.Call) else self._producers.get(dotted(receiver))
+                surface = None if made is None else self._surface(made)
+                if surface is not None:
+                    table = self._source.table(payload)
+                    yield Spec(surface=surface, value=table, at=table.at)
+
+    def _surface(self, node: ast.Call) -> Surface | None:
+        """The surface of a call of `Producer`; None if it is another call, or the surface is not written there."""
+        if self._name(node.func) != PRODUCER:
+            return None
+        named = next((keyword.value for keyword in node.keywords if keyword.arg == "surface"), None)
+        word = dotted(named).rpartition(".")[2] if isinstance(named, ast.Attribute) else ""
+        return Surface.__members__.get(word)
+
+    def _replace(self, node: ast.Call) -> Iterator[Found]:
+        """The new body of a queued reminder."""
+        if not (isinstance(node.func, ast.Attribute) and node.func.attr == REPLACE) or REPLACE in self._functions:
+            return
+        named = [keyword.value for keyword in node.keywords if keyword.arg == "body"]
+        receiver = dotted(node.func.value).lower()
+        for written in [*node.args[1:2], *named] if self._imported or receiver.endswith("session") else ():
+            body = self._source.value(written)
+            # The reminder has a lifetime already.
+            fields = {"body": body, "ttl_turns": Scalar(value=1, at=body.at)}
+            entries = tuple(TableEntry(key=key, value=value, at=body.at) for key, value in fields.items())
+            yield Spec(surface=Surface.SESSION, value=Table(entries=entries, at=body.at), at=body.at)
+
     def _remind(self, node: ast.Call) -> Iterator[Found]:
         if not (isinstance(node.func, ast.Attribute) and node.func.attr == REMIND) or REMIND in self._functions:
+            return
+        if node.args and isinstance(node.args[0], ast.Dict):
+            # A payload for a `Producer`.
             return
         options = self._source.keywords(node.keywords, self._source.at(node))
         receiver = dotted(node.func.value).lower()
@@ -455,6 +500,12 @@ class _Module:
 
 def _is_ours(package: str) -> bool:
     return package.partition(".")[0] == PACKAGE
+
+
+def _options(value: Value | None, *, certain: bool) -> Iterator[Found]:
+    """The uses in the `reminders` option of a loop."""
+    yield from _one(provider_choice(value))
+    yield from _one(loop_reminders(value, certain=certain))
 
 
 def _one(found: Found | None) -> Iterator[Found]:

@@ -11,7 +11,8 @@ from urllib.parse import quote
 import msgspec
 
 from sideband import __version__
-from sideband.core.diagnostics import DIAGNOSTICS, Diagnostic, Severity
+from sideband.core.diagnostics import DIAGNOSTICS
+from sideband.core.explanation import Diagnostic, Severity
 from sideband.inspect.report import printable
 from sideband.lint.check import LintFinding, Report
 

@@ -4,13 +4,14 @@ Whether a reminder is accepted is decided by calling the same parser as at run t
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, assert_never
 
 from sideband.core.accept import Selector, check_body_size
-from sideband.core.effects import unpack
-from sideband.core.errors import InvalidReminder, ReminderError, UnknownOption, shown
+from sideband.core.effects import NO_EFFECT, unpack
+from sideband.core.errors import InvalidReminder, ReminderError, UnknownOption, nearest, shown
 from sideband.core.hookevents import read_hook_event, read_provider_event, refuse_worker_event
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.parse import parse
@@ -22,7 +23,9 @@ from sideband.lint.found import (
     ClearCall,
     Found,
     HookEvent,
+    Ineffective,
     LintProblem,
+    LoopReminders,
     NamedModel,
     NotAnEffect,
     ProviderChoice,
@@ -32,7 +35,9 @@ from sideband.lint.found import (
     Spec,
     WatchingHook,
 )
-from sideband.lint.literals import STAND_IN, Position, Scalar, Table, TableEntry, Unknown, plain
+from sideband.lint.literals import STAND_IN, Array, Position, Scalar, Table, TableEntry, Unknown, Value, plain
+from sideband.providers.registry import CANONICAL
+from sideband.providers.settings import check_id, check_settings, read_options
 from sideband.render.shapes import neutralise
 
 UNKEPT_HINT: Final = "HARN-RMD-003"
@@ -42,7 +47,6 @@ VOLATILE: Final = "SIDEBAND-102"
 FRAMING: Final = "SIDEBAND-103"
 ENDLESS_FOR_ALL: Final = "SIDEBAND-104"
 WITHOUT_EFFECT: Final = "SIDEBAND-105"
-TOO_LARGE: Final = "SIDEBAND-106"
 
 # A valid value for each field, used where the written value is unknown or has already been reported.
 STAND_INS: Final[Mapping[str, object]] = MappingProxyType(
@@ -62,6 +66,8 @@ STAND_INS: Final[Mapping[str, object]] = MappingProxyType(
         "_meta": {},
     }
 )
+# The settings of the canonical providers.
+SETTINGS: Final = MappingProxyType({provider.id: provider.settings or {} for provider in CANONICAL})
 _INSIDE: Final = re.compile(r"[.\[]")
 # The highest trust level that a surface can have; surfaces that are not listed can have the operator's.
 TRUST: Final[Mapping[Surface, Trust]] = MappingProxyType(
@@ -69,8 +75,8 @@ TRUST: Final[Mapping[Surface, Trust]] = MappingProxyType(
 )
 
 
-def problems(found: Found, models: tuple[str, ...]) -> Iterator[LintProblem]:
-    """What is wrong with one use in a file that names these models."""
+def problems(found: Found, models: tuple[str, ...], registered: Collection[str] = ()) -> Iterator[LintProblem]:
+    """What is wrong with one use in a file that names these models; `registered` are the providers of all files."""
     match found:
         case Spec():
             yield from _spec_problems(found, models)
@@ -79,6 +85,10 @@ def problems(found: Found, models: tuple[str, ...]) -> Iterator[LintProblem]:
             yield _problem(error, entry.at, key=_name(entry.key))
         case NotAnEffect(surface=surface, returned=returned, at=at):
             yield from _refused(lambda: unpack(returned, surface), at)
+        case Ineffective(why=why, at=at):
+            yield LintProblem(NO_EFFECT, at, why)
+        case LoopReminders(value=value):
+            yield from _loop_problems(value, registered)
         case WatchingHook(event=event, at=at):
             yield from _refused(lambda: refuse_worker_event(event), at)
         case HookEvent(name=name):
@@ -94,9 +104,8 @@ def problems(found: Found, models: tuple[str, ...]) -> Iterator[LintProblem]:
             assert_never(found)
 
 
-def _problem(error: ReminderError, at: Position, *, code: str = "", key: str | None = None) -> LintProblem:
-    code = error.code or code
-    return LintProblem(code, at, str(error).removeprefix(f"{code}: "), key or error.field)
+def _problem(error: ReminderError, at: Position, *, key: str | None = None) -> LintProblem:
+    return LintProblem(error.code, at, str(error).removeprefix(f"{error.code}: "), key or error.field)
 
 
 def _refused(attempt: Callable[[], object], at: Position) -> Iterator[LintProblem]:
@@ -125,6 +134,62 @@ def _clearing_problems(selector: Table) -> Iterator[LintProblem]:
 
 def _is_given(entry: TableEntry | None) -> bool:
     return entry is not None and not (isinstance(entry.value, Scalar) and entry.value.value is None)
+
+
+# The `reminders` option of a loop.
+
+
+def _loop_problems(options: Value, registered: Collection[str]) -> Iterator[LintProblem]:
+    """What a loop would refuse when it starts; each part is read by itself, so that all mistakes are found."""
+    if not isinstance(options, Table):
+        if not isinstance(options, Unknown):
+            yield from _refused(partial(read_options, {"reminders": plain(options)}), options.at)
+        return
+    for entry in options.entries:
+        match entry:
+            case TableEntry(key="providers", value=Array(items=items)):
+                for item in items:
+                    yield from _switch_problems(item, registered)
+            case TableEntry(key="config", value=Table(entries=entries)):
+                for configured in entries:
+                    yield from _config_problems(configured, registered)
+            case _:
+                value = None if isinstance(entry.value, Unknown) else plain(entry.value)
+                yield from _refused(partial(read_options, {"reminders": {entry.key: value}}), entry.at)
+
+
+def _switch_problems(item: Value, registered: Collection[str]) -> Iterator[LintProblem]:
+    if isinstance(item, Unknown):
+        return
+    try:
+        options = read_options({"reminders": {"providers": [plain(item)]}})
+    except ReminderError as error:
+        yield _problem(error, item.at)
+    else:
+        yield from _unknown_provider(options.switches[0].removeprefix("-"), "providers", item.at, registered)
+
+
+def _config_problems(entry: TableEntry, registered: Collection[str]) -> Iterator[LintProblem]:
+    provider_id = _name(entry.key)
+    yield from _unknown_provider(provider_id, "config", entry.at, registered)
+    if isinstance(entry.value, Table):
+        # The settings of a registered provider are its own.
+        checked = entry.value.entries if provider_id in SETTINGS and provider_id not in registered else ()
+        for setting in checked:
+            value = None if isinstance(setting.value, Unknown) else plain(setting.value)
+            check = partial(check_settings, provider_id, {setting.key: value}, SETTINGS[provider_id])
+            yield from _refused(check, setting.at)
+    elif not isinstance(entry.value, Unknown):
+        yield from _refused(
+            partial(read_options, {"reminders": {"config": {provider_id: plain(entry.value)}}}), entry.at
+        )
+
+
+def _unknown_provider(provider_id: str, field: str, at: Position, registered: Collection[str]) -> Iterator[LintProblem]:
+    """Report an id that resembles a known one. Any other may be registered in a file that is not checked."""
+    known = (*SETTINGS, *registered)
+    if provider_id not in known and nearest(provider_id, known) is not None:
+        yield from _refused(partial(check_id, provider_id, known, field=field), at)
 
 
 # One reminder.
@@ -166,7 +231,7 @@ def _refusals(spec: Spec, table: Table) -> Iterator[LintProblem]:
     while (error := _refusal(payload, spec.surface)) and (key := _key(error)) not in settled:
         settled.add(key)
         entry = table.get(key)
-        found = _problem(error, entry.at if entry else spec.at, code=rules.invalid.code or "")
+        found = _problem(error, entry.at if entry else spec.at)
         yield _as_ignored(found, error) if spec.lenient else found
         if key in stand_ins:
             payload[key] = stand_ins[_name(key)]
@@ -258,7 +323,7 @@ def _size_problems(spec: Spec, body: TableEntry) -> Iterator[LintProblem]:
     try:
         check_body_size(text, _trust(spec.surface), DEFAULT_LIMITS)
     except ReminderError as error:
-        yield _problem(error, body.at, code=TOO_LARGE)
+        yield _problem(error, body.at)
 
 
 # Routes: which of them keep a role hint. A model is written `transport:model`.

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from sideband.core.accept import check_body_size
-from sideband.core.effects import Effects, action_of, has_no_effect, read_effects
+from sideband.core.effects import NO_EFFECT, Effects, action_of, ignored, read_effects
 from sideband.core.errors import InvalidOption, LeaseLost, ReminderError, StoreError, TooManyPending, shown
 from sideband.core.events import ProviderEvaluated
 from sideband.core.hookevents import SessionEvent, WorkerEvent, read_hook_event
@@ -72,10 +72,6 @@ WHEN: Final[Mapping[SessionEvent, str]] = MappingProxyType(
 
 BODY_IGNORED: Final = (
     '`body` is ignored when the hook returns a decision: write {"reminder": {…}, "then": {…}} to return both'
-)
-NO_EFFECT: Final = "SIDEBAND-108"
-HOOK_RETURNS: Final = (
-    'a hook returns None, a reminder, {"reminder": {…}, "then": {…}}, {"effects": […]} or a list of reminders'
 )
 SESSION_DECISIONS: Final = 'a session hook can decide nothing but {"block": true} on pre_compact'
 
@@ -316,10 +312,11 @@ class HookRunner:
             # A denial counts even if the reminder beside it is invalid.
             self.report(Problem(where, str(error)))
             return Effects((), action_of(returned))
-        if has_no_effect(returned) and id(hook) not in self._without_effect:
+        why = ignored(returned)
+        if why is not None and id(hook) not in self._without_effect:
             # Once per hook, because a hook may return another value at every call.
             self._without_effect.add(id(hook))
-            self.report(Problem(where, f"{NO_EFFECT}: {shown(returned)} is ignored: {HOOK_RETURNS}"))
+            self.report(Problem(where, f"{NO_EFFECT}: {why}"))
         if (
             isinstance(returned, Mapping)
             and "body" in returned

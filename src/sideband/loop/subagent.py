@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -85,6 +85,8 @@ class WorkerPhase(StrEnum):
 
 class WrongPhase(Exception):
     """A method of a worker was called in the wrong phase; nothing has changed."""
+
+    code: ClassVar[str] = "SIDEBAND-402"
 
     def __init__(self, name: str, phase: WorkerPhase, wanted: WorkerPhase) -> None:
         super().__init__(f"worker {shown(name)} is {phase.value}; this can only be done while it is {wanted.value}")

@@ -76,13 +76,11 @@ def refusal(error: ReminderError) -> Refusal:
 
 
 def error_data(error: ReminderError, *, id_name: str = "id") -> dict[str, Any]:
-    """The `data` of a JSON-RPC error: the reason, and if present the code, field, id and retry delay.
+    """The `data` of a JSON-RPC error: the reason, the code, and if present the field, id and retry delay.
 
     `id_name` is the parameter with the id in the method that is answered.
     """
-    data: dict[str, Any] = {"reason": error.reason}
-    if error.code is not None:
-        data["code"] = error.code
+    data: dict[str, Any] = {"reason": error.reason, "code": error.code}
     if error.reason in _ABOUT:
         name = _ABOUT[error.reason] or id_name
         data["field"] = name

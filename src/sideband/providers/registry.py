@@ -77,7 +77,7 @@ class Registry:
                 ids[switch] = None
         if wanted.enabled:
             refuse_too_many_providers(ids)
-        check_ids(wanted, (provider.id for provider in self.providers))
+        check_ids(wanted, tuple(provider.id for provider in self.providers))
         for provider in self.providers:
             if provider.settings is not None:
                 check_settings(provider.id, wanted.config.get(provider.id, NOTHING), provider.settings)

@@ -1,6 +1,6 @@
 """The `reminders` option of a loop, which chooses providers, and the settings of each provider in it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
@@ -58,19 +58,24 @@ class Setting(NamedTuple):
     admits: Callable[[object], bool]
 
 
-def check_ids(options: ProviderOptions, known: Iterable[str]) -> None:
+def check_ids(options: ProviderOptions, known: Collection[str]) -> None:
     """Refuse a provider that does not exist, in `providers` or in `config`."""
-    ids = tuple(known)
-    named = (("providers", switch.removeprefix("-")) for switch in options.switches)
-    for field, provider_id in (*named, *(("config", provider_id) for provider_id in options.config)):
-        if provider_id not in ids:
-            hint = suggestion(provider_id, ids, kind="providers")
-            raise UnknownOption(
-                f"reminders.{field} names {shown(provider_id)}, but no provider has this id; "
-                f"{hint if hint.endswith('?') else f'{hint}.'} Register a provider of your own before the loop starts",
-                field=f"reminders.{field}",
-                value=provider_id,
-            )
+    for switch in options.switches:
+        check_id(switch.removeprefix("-"), known, field="providers")
+    for provider_id in options.config:
+        check_id(provider_id, known, field="config")
+
+
+def check_id(provider_id: object, known: Collection[str], *, field: str) -> None:
+    """Refuse the id of a provider that does not exist; `field` is the option that names it."""
+    if provider_id not in known:
+        hint = suggestion(provider_id, known, kind="providers")
+        raise UnknownOption(
+            f"reminders.{field} names {shown(provider_id)}, but no provider has this id; "
+            f"{hint if hint.endswith('?') else f'{hint}.'} Register a provider of your own before the loop starts",
+            field=f"reminders.{field}",
+            value=provider_id,
+        )
 
 
 def check_settings(provider_id: str, config: Mapping[Any, object], settings: Mapping[str, Setting]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -133,6 +133,8 @@ _VENDOR: Final = "anthropic."
 
 class ProfileError(ValueError):
     """A profile file that is invalid, or a model that is not written `transport:model`; the message is one sentence."""
+
+    code: ClassVar[str] = "SIDEBAND-403"
 
 
 class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,9 +22,10 @@ TABLE: Final[Rules] = (
         Source.OURS,
         {
             "diagnostics:table:title-cause-remedy-example": "Each code has a title, a cause, a remedy and an example.",
-            "diagnostics:table:one-for-all-uses": "`explain`, `lint` and the documentation take titles and remedies from one table, which has an entry for every code that a reminder error carries.",
+            "diagnostics:table:one-for-all-uses": "`explain`, `lint` and the documentation take titles and remedies from one table, which has an entry for every code that an error carries.",
+            "diagnostics:table:every-error-has-a-code": "Every error that a program can catch carries a code that `sideband explain` knows, and `explain` also finds it by the name of its class and by its reason.",
             "diagnostics:table:warnings-are-never-raised": "HARN-RMD-003 and HARN-RMD-004 are warnings, and no error carries them.",
-            "diagnostics:table:own-codes": "Entries of the table that are not of the HARN-RMD family have codes that begin with SIDEBAND-.",
+            "diagnostics:table:own-codes": "Entries of the table that are not of the families HARN-RMD and HARN-FACT have codes that begin with SIDEBAND-.",
         },
     ),
 )
@@ -39,6 +40,9 @@ LINT: Final[Rules] = (
             "lint:code:006": "`lint` reports a malformed reminder that a provider returns as HARN-RMD-006.",
             "lint:code:007": "`lint` reports a list of more than eight enabled providers that are not canonical as HARN-RMD-007.",
             "lint:code:008": "`lint` reports a reminder effect of a worker hook as HARN-RMD-008.",
+            "lint:code:same-as-at-run-time": "A mistake that `lint` reports has the same code when the program runs.",
+            "lint:options:of-a-loop": "`lint` reads the `reminders` option of a loop in Python, JSON and TOML, and reports unknown keys, ids and settings with the nearest known name, and values of the wrong type.",
+            "lint:code:ineffective-hook": "`lint` reports a hook that returns a value without effect as SIDEBAND-108.",
             "lint:004:finite-ttl-is-fine": "`lint` does not report HARN-RMD-004 for a reminder with a finite TTL or with `preserve_on_compact`.",
             "lint:input:python-calls": "`lint` reads calls of the producer functions in Python files without running them.",
             "lint:input:python-literals": "`lint` reads dict literals given to or returned from producers in Python files.",

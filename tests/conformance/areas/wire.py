@@ -14,7 +14,7 @@ ERRORS: Final[Rules] = (
             "wire:error:overflow": "`too_many_pending` and `rate_limited` are -32010 on ACP, -32000 on A2A and 429 on HTTP.",
             "wire:error:body-too-large": "`body_too_large` is -32010 on ACP, -32000 on A2A and 413 on HTTP.",
             "wire:error:retry-after": "The data of `rate_limited` has `retryAfterMs`.",
-            "wire:error:harn-code": "`unknown_option` and `invalid_option` carry HARN-RMD-001, `invalid_reminder` carries HARN-RMD-002, `unknown_propagate` carries HARN-RMD-005, and the other reasons for refusing a peer carry no code.",
+            "wire:error:harn-code": "Every refusal carries a code that `sideband explain` knows: `unknown_option` and `invalid_option` HARN-RMD-001, `invalid_reminder` HARN-RMD-002, `unknown_propagate` HARN-RMD-005, and every other reason a code of its own.",
             "wire:error:acp-data": "The data of an ACP error has `reason`, the diagnostic code as `code`, and the id it is about.",
             "wire:error:a2a-error-info": "An A2A error carries its reason and its diagnostic code as `google.rpc.ErrorInfo` entries.",
         },

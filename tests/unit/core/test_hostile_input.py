@@ -116,7 +116,7 @@ def refusal(attempt: Callable[[Session], object]) -> ReminderError:
     assert equal_states(session.state, before)
     assert len(session.journal) == written
     assert error.reason
-    assert error.code is None or error.code in DIAGNOSTICS
+    assert error.code in DIAGNOSTICS
     assert len(str(error)) < 500
     assert str(error).isprintable()
     return error

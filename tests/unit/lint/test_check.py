@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.diagnostics import DIAGNOSTICS, Severity, UnknownDiagnostic
+from sideband.core.diagnostics import DIAGNOSTICS, UnknownDiagnostic
+from sideband.core.explanation import Severity
 from sideband.lint.check import LintFinding, Report, check, check_source
 from sideband.lint.files import MAX_BYTES, SUFFIXES
 from sideband.lint.rules import UnknownRoute

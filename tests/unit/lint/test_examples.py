@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sideband.core.diagnostics import ADVICE, FAMILY, Diagnostic, Severity
+from sideband.core.diagnostics import ADVICE, FAMILY
+from sideband.core.explanation import Diagnostic, Severity
 from sideband.lint.check import check
 from tests.unit.lint.checking import check_text
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sideband.core.diagnostics import DIAGNOSTICS, Severity
+from sideband.core.diagnostics import DIAGNOSTICS
 from sideband.core.effects import ACTION_KEYS, read_effects
 from sideband.core.errors import ReminderError
+from sideband.core.explanation import Severity
 from sideband.core.hookevents import WorkerEvent
 from sideband.core.surfaces import Surface
 from sideband.lint.found import Found, ProviderChoice, effects, frame, provider_choice, request

@@ -51,7 +51,7 @@ def test_calls_of_inject_reminder(text: str, expected: list[str]) -> None:
     ("text", "expected"),
     [
         pytest.param('session.remind("x", ttl_turns=1, mode="audit_only")', [], id="all-right"),
-        pytest.param('session.remind("x", ttl_turns=1, mode="later")', ["001"], id="an-unknown-mode"),
+        pytest.param('session.remind("x", ttl_turns=1, mode="later")', ["S201"], id="an-unknown-mode"),
         pytest.param('session.remind("", ttl_turns=1)', ["001"], id="a-blank-body"),
         pytest.param("session.remind(ttl_turns=1)", ["001"], id="no-body"),
         pytest.param("session.remind(*arguments, ttl_turns=0)", ["001"], id="a-body-known-only-at-run-time"),

@@ -7,7 +7,8 @@ from typing import Any, Final
 import jsonschema
 import pytest
 
-from sideband.core.diagnostics import DIAGNOSTICS, Severity
+from sideband.core.diagnostics import DIAGNOSTICS
+from sideband.core.explanation import Severity
 from sideband.lint.check import LintFinding, Report
 from sideband.lint.report import Format, render
 

@@ -104,8 +104,16 @@ def test_the_answer_follows_from_the_error() -> None:
             {"reason": "invalid_reminder", "code": "HARN-RMD-002"},
             id="no-single-field-is-to-blame",
         ),
-        pytest.param(UnsupportedMode("no such mode"), {"reason": "unsupported_mode"}, id="the-reason-alone"),
-        pytest.param(BodyTooLarge(9000, 8192), {"reason": "body_too_large", "field": "body"}, id="no-code"),
+        pytest.param(
+            UnsupportedMode("no such mode"),
+            {"reason": "unsupported_mode", "code": "SIDEBAND-201"},
+            id="reason-and-code",
+        ),
+        pytest.param(
+            BodyTooLarge(9000, 8192),
+            {"reason": "body_too_large", "code": "SIDEBAND-106", "field": "body"},
+            id="a-code-of-ours",
+        ),
         pytest.param(
             InvalidReminder("id must be short", field="id", value="x" * 500),
             {"reason": "invalid_reminder", "code": "HARN-RMD-002", "field": "id"},
@@ -113,21 +121,27 @@ def test_the_answer_follows_from_the_error() -> None:
         ),
         pytest.param(
             UnknownReminder("r-9"),
-            {"reason": "unknown_reminder_id", "field": "reminderId", "reminderId": "r-9"},
+            {"reason": "unknown_reminder_id", "code": "SIDEBAND-206", "field": "reminderId", "reminderId": "r-9"},
             id="the-reminder-it-is-about",
         ),
         pytest.param(
             UnknownMessage("m-9"),
-            {"reason": "unknown_message_id", "field": "messageId", "messageId": "m-9"},
+            {"reason": "unknown_message_id", "code": "SIDEBAND-207", "field": "messageId", "messageId": "m-9"},
             id="the-message-it-is-about",
         ),
         pytest.param(
-            IdempotencyConflict("k-1"), {"reason": "idempotency_conflict", "field": "id", "id": "k-1"}, id="the-key"
+            IdempotencyConflict("k-1"),
+            {"reason": "idempotency_conflict", "code": "SIDEBAND-202", "field": "id", "id": "k-1"},
+            id="the-key",
         ),
-        pytest.param(RateLimited(1200), {"reason": "rate_limited", "retryAfterMs": 1200}, id="how-long-to-wait"),
+        pytest.param(
+            RateLimited(1200),
+            {"reason": "rate_limited", "code": "SIDEBAND-216", "retryAfterMs": 1200},
+            id="how-long-to-wait",
+        ),
         pytest.param(
             UnknownSession("no such session", field="sessionId", value="s-1"),
-            {"reason": "unknown_session", "field": "sessionId"},
+            {"reason": "unknown_session", "code": "SIDEBAND-205", "field": "sessionId"},
             id="the-session",
         ),
     ],
@@ -140,6 +154,7 @@ def test_the_data_of_an_error_says_what_there_is_to_say(error: ReminderError, da
 def test_an_id_is_called_what_the_answered_method_calls_it(error: ReminderError) -> None:
     assert error_data(error, id_name="messageId") == {
         "reason": error.reason,
+        "code": error.code,
         "field": "messageId",
         "messageId": "m-1",
     }
@@ -157,17 +172,22 @@ def test_an_id_is_called_what_the_answered_method_calls_it(error: ReminderError)
             UnknownReminder("r-9"),
             [
                 an_error_info("TASK_NOT_FOUND", "a2a-protocol.org"),
-                an_error_info("UNKNOWN_REMINDER_ID", field="reminderId", reminderId="r-9"),
+                an_error_info("UNKNOWN_REMINDER_ID", code="SIDEBAND-206", field="reminderId", reminderId="r-9"),
             ],
             id="not-found",
         ),
         pytest.param(
             SessionBusy("a loop is running"),
-            [an_error_info("UNSUPPORTED_OPERATION", "a2a-protocol.org"), an_error_info("SESSION_BUSY")],
+            [
+                an_error_info("UNSUPPORTED_OPERATION", "a2a-protocol.org"),
+                an_error_info("SESSION_BUSY", code="SIDEBAND-212"),
+            ],
             id="not-in-this-state",
         ),
         pytest.param(
-            RateLimited(1200), [an_error_info("RATE_LIMITED", retryAfterMs="1200")], id="metadata-is-text-only"
+            RateLimited(1200),
+            [an_error_info("RATE_LIMITED", code="SIDEBAND-216", retryAfterMs="1200")],
+            id="metadata-is-text-only",
         ),
     ],
 )
@@ -177,4 +197,4 @@ def test_a2a_gets_a_list_of_error_infos(error: ReminderError, details: list[dict
 
 def test_the_id_in_an_error_info_has_the_name_of_the_method_too() -> None:
     ours = error_details(AlreadyRevoked("r-1"), id_name="reminderId")[-1]
-    assert ours["metadata"] == {"field": "reminderId", "reminderId": "r-1"}
+    assert ours["metadata"] == {"code": "SIDEBAND-209", "field": "reminderId", "reminderId": "r-1"}

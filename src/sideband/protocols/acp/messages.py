@@ -275,7 +275,12 @@ class ErrorData(wire.Outbound, frozen=True, kw_only=True):
     """The `data` of an error response; programs should use the reason, the message is for people."""
 
     reason: Annotated[str, Meta(description="The reason for the refusal.", extra_json_schema={"enum": list(REFUSALS)})]
-    code: Annotated[str, Meta(description="The code of the diagnostic.", pattern="^HARN-RMD-00[1-8]$")] | None = None
+    code: (
+        Annotated[
+            str, Meta(description="The code of the diagnostic.", pattern="^(HARN-RMD|HARN-FACT|SIDEBAND)-[0-9]{3}$")
+        ]
+        | None
+    ) = None
     field: Annotated[str, Meta(description="The parameter that is wrong.")] | None = None
     id: Annotated[str, Meta(description="The id concerned, if its kind is unknown.")] | None = None
     reminder_id: wire.MintedId | None = None
