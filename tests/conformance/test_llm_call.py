@@ -23,9 +23,9 @@ from sideband.core.events import (
     TurnCommitted,
 )
 from sideband.core.hookevents import PROVIDER_EVENTS, SessionEvent
-from sideband.core.messages import Message
+from sideband.core.messages import Message, text_of
 from sideband.core.reminder import Source
-from sideband.core.seams import ModeWord, Seam
+from sideband.core.seams import Seam
 from sideband.core.state import PendingState
 from sideband.render.view import RequestView
 from sideband.runtime.agents import SUMMARY_INSTRUCTION
@@ -116,15 +116,35 @@ async def test_a_call_on_a_session_in_use_is_refused() -> None:
     assert refusals == ["session_busy"] * 2
 
 
-@pytest.mark.requirement("loop:llm_call:drains-no-seam")
-@pytest.mark.parametrize("mode", ["interrupt_immediate", "finish_step", "audit_only"])
+@pytest.mark.requirement("loop:llm_call:drains-reminders")
 @awaited
-async def test_a_call_leaves_the_inbox_alone(mode: ModeWord) -> None:
+async def test_a_call_shows_what_is_queued_interrupts_first() -> None:
     agent = AnAgent()
-    await agent.session.remind(BODY, mode=mode)
+    later = (await agent.session.remind(BODY, ttl_turns=1)).reminder_id
+    first = (await agent.session.remind("Stop the deploy.", mode="interrupt_immediate")).reminder_id
     await llm_call(QUESTION, model=agent.model, session=agent.session)
-    assert [row.state for row in await agent.session.pending()] == [PendingState.QUEUED]
+    first_shown, later_shown = agent.shown()
+    assert "Stop the deploy." in first_shown
+    assert BODY in later_shown
+    (drained,) = agent.events(Checkpoint)
+    assert (drained.turn, drained.seam, drained.ids) == (0, Seam.ITERATION_START, (first, later))
+    assert [(row.state, row.reminder.id) for row in await agent.session.pending()] == [(PendingState.LIVE, first)]
+
+
+@pytest.mark.requirement("loop:llm_call:leaves-messages-queued")
+@awaited
+async def test_a_call_leaves_messages_and_audit_records_in_the_inbox() -> None:
+    agent = AnAgent()
+    waiting = [
+        await agent.session.prompt("And then?"),
+        await agent.session.inject("Stop!", mode="interrupt_immediate"),
+        (await agent.session.remind(BODY, mode="audit_only")).reminder_id,
+    ]
+    await llm_call(QUESTION, model=agent.model, session=agent.session)
+    assert [row.item.id for row in await agent.session.waiting()] == waiting
     assert (agent.events(Checkpoint), agent.shown()) == ([], ())
+    (request,) = agent.model.requests
+    assert [text_of(message) for message in request.messages] == [QUESTION]
 
 
 @pytest.mark.requirement("loop:llm_call:without-a-session")

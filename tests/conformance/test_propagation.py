@@ -1,17 +1,25 @@
 """What a sub-agent is told of what its parent was told."""
 
+import asyncio
 from collections.abc import Iterable
 
 import pytest
 
+from sideband import spawn
+from sideband.core.accept import RevokeStatus
 from sideband.core.events import Inherited
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.propagation import Handed, propagate, seed_child
 from sideband.core.reminder import Propagate, Source
+from sideband.core.seams import InjectMode, Mode
+from sideband.core.state import PendingState
 from sideband.core.transcript import Transcript, propagate_reminders, reminder_event
 from sideband.core.trust import Provenance, Trust
-from tests.builders import a_reminder
+from sideband.runtime.store import Store
+from sideband.testing import ScriptedModel
+from tests.builders import a_draft, a_reminder
 from tests.sessions import Session
+from tests.unit.store.twins import Twin
 
 LOWERED = Provenance(trust=Trust.SERVER, principal="ci")
 
@@ -32,14 +40,56 @@ def generation_after(parent: Session, *, agent_id: str) -> Session:
     return a_child(handed(parent, agent_id=agent_id))
 
 
-@pytest.mark.requirement("propagation:handoff:field", "propagation:handoff:transcript-order")
-def test_a_handoff_has_what_travels_in_transcript_order() -> None:
+@pytest.mark.requirement("propagation:handoff:field", "propagation:handoff:live-then-queued")
+def test_a_handoff_has_what_is_live_then_what_is_queued() -> None:
     parent = Session()
-    for name, word in (("c", Propagate.ALL), ("n", Propagate.NONE), ("a", Propagate.SESSION), ("b", Propagate.ALL)):
+    words = (("c", Propagate.ALL), ("n", Propagate.NONE), ("a", Propagate.SESSION), ("b", Propagate.ALL))
+    queued = [
+        parent.accept(a_draft(propagate=word, mode=mode)).reminder_id
+        for word, mode in (
+            (Propagate.SESSION, Mode.FINISH_STEP),
+            (Propagate.ALL, Mode.AUDIT_ONLY),
+            (Propagate.NONE, Mode.FINISH_STEP),
+            (Propagate.ALL, Mode.INTERRUPT_IMMEDIATE),
+        )
+    ]
+    parent.say("Go on.", InjectMode.QUEUE)
+    for name, word in words:
         parent.inject(a_reminder(name, propagate=word))
     handoff = propagate(parent.state, agent_id="parent", limits=DEFAULT_LIMITS)
-    assert [entry.reminder.id for entry in handoff.reminder_propagation] == ["c", "a", "b"]
-    assert a_child(handoff.reminder_propagation).live_ids == ["c", "a", "b"]
+    expected = ["c", "a", "b", queued[0], queued[3]]
+    assert [entry.reminder.id for entry in handoff.reminder_propagation] == expected
+    child = a_child(handoff.reminder_propagation)
+    assert child.live_ids == expected
+    # The direct child hands on only what is for all.
+    assert [entry.reminder.id for entry in handed(child)] == ["c", "b", queued[3]]
+
+
+@pytest.mark.requirement("propagation:handoff:live-then-queued")
+def test_a_queued_reminder_that_will_replace_a_live_one_replaces_it_in_the_child() -> None:
+    parent = Session()
+    parent.inject(a_reminder("old", dedupe_key="k"))
+    parent.accept(a_draft(dedupe_key="k"))
+    (newest,) = [entry.id for entry in parent.state.inbox.items()]
+    assert a_child(handed(parent)).live_ids == [newest]
+
+
+@pytest.mark.requirement("propagation:handoff:the-parent-keeps-its-own")
+def test_what_another_process_has_queued_reaches_a_child_and_stays_with_the_parent(twin: Twin) -> None:
+    async def main() -> None:
+        async with twin.open() as ours, twin.open() as theirs:
+            parent = await Store(ours).session("parent")
+            queued = await (await Store(theirs).session("parent")).remind("Small patches only.", propagate="all")
+            model = ScriptedModel(["Done."])
+            worker = await spawn(parent, Store(ours), "Write the patch.", model=model)
+            assert [(row.state, row.reminder.id) for row in await parent.pending()] == [
+                (PendingState.QUEUED, queued.reminder_id)
+            ]
+            assert await parent.revoke(queued.reminder_id) is RevokeStatus.REVOKED
+            await worker.work()
+            assert "Small patches only." in model.requests[0].text
+
+    asyncio.run(main())
 
 
 @pytest.mark.requirement("propagation:handoff:field")

@@ -31,14 +31,17 @@ def drain(
     calls: Sequence[ToolCall] = (),
     closing: bool = False,
     starting: bool = False,
+    reminders_only: bool = False,
 ) -> Decided[tuple[str, ...]]:
     """Take what this seam takes, in the order in which the model reads it; return the ids.
 
     At `pre_tool_dispatch` a drain that takes something skips the batch: every one of `calls` gets the status
     `interrupted`. With `closing`, a drain that takes nothing makes the session idle in the same commit. With `starting`,
-    a drain that takes something makes an idle session run.
+    a drain that takes something makes an idle session run. With `reminders_only`, user messages stay in the inbox.
     """
     taken = _taken(state, seam)
+    if reminders_only:
+        taken = tuple(item for item in taken if isinstance(item, QueuedReminder))
     if not taken:
         return Decided(idled(state, COMPLETED) if closing else (), ())
     skipped = seam is Seam.PRE_TOOL_DISPATCH

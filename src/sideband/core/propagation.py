@@ -1,14 +1,16 @@
 """Propagation: which reminders a sub-agent gets from its parent."""
 
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import msgspec
 
 from sideband.core.accept import refuse_closed
+from sideband.core.events import InboxItem, QueuedReminder
 from sideband.core.lifecycle import inherit
 from sideband.core.limits import Limits
 from sideband.core.reminder import Propagate, Reminder, Source
+from sideband.core.seams import Mode
 from sideband.core.state import Decided, SessionState
 from sideband.core.trust import Provenance, Trust
 
@@ -21,32 +23,38 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handoff(NamedTuple):
-    """What goes to the child, in transcript order, and the ids that reached the hop limit."""
+    """What goes to the child, live reminders before queued ones, and the ids that reached the hop limit."""
 
     reminder_propagation: tuple[Handed, ...]
     at_hop_limit: tuple[str, ...]
 
 
 def propagate(state: SessionState, *, agent_id: str, limits: Limits) -> Handoff:
-    """What a handoff carries: `all` always travels, `session` only from the agent it began in, `none` never."""
+    """What a handoff carries: `all` always travels, `session` only from the agent it began in, `none` never.
+
+    Live reminders come first, in transcript order, then queued ones in acceptance order. An `audit_only` reminder never
+    travels. The parent keeps its own.
+    """
     live = state.live
     handed: list[Handed] = []
     at_limit: list[str] = []
-    for item in live:
-        if not _travels(item.reminder):
+    for reminder, provenance in (
+        *((live.current(item), item.provenance) for item in live),
+        *((item.reminder, item.provenance) for item in state.inbox.items() if _is_for_models(item)),
+    ):
+        if not _travels(reminder):
             continue
-        if item.provenance.hops >= limits.hops:
-            at_limit.append(item.id)
+        if provenance.hops >= limits.hops:
+            at_limit.append(reminder.id)
             continue
-        current = live.current(item)
-        first = current.originating_agent_id or agent_id
-        handed.append(
-            Handed(
-                reminder=msgspec.structs.replace(current, originating_agent_id=first),
-                provenance=item.provenance,
-            )
-        )
+        first = reminder.originating_agent_id or agent_id
+        named = msgspec.structs.replace(reminder, originating_agent_id=first)
+        handed.append(Handed(reminder=named, provenance=provenance))
     return Handoff(tuple(handed), tuple(at_limit))
+
+
+def _is_for_models(item: InboxItem) -> TypeGuard[QueuedReminder]:
+    return isinstance(item, QueuedReminder) and item.mode is not Mode.AUDIT_ONLY
 
 
 def _travels(reminder: Reminder) -> bool:
@@ -74,7 +82,7 @@ def seed_child(state: SessionState, handed: Iterable[Handed], *, sub_agent_id: s
             trust=max(entry.provenance.trust, hop),
             hops=entry.provenance.hops + 1,
         )
-        # A transcript built by hand may hold a key twice, which a session never does; the newest wins.
+        # A key may arrive twice, live and queued; the newest wins, as it would when the parent drains it.
         slot = copy.id if copy.dedupe_key is None else (provenance.namespace, copy.dedupe_key)
         arrivals.pop(slot, None)
         arrivals[slot] = copy, provenance

@@ -163,7 +163,13 @@ class Conversation:
     # Seams.
 
     async def drain(
-        self, seam: Seam, *, calls: Sequence[ToolCall] = (), closing: bool = False, starting: bool = False
+        self,
+        seam: Seam,
+        *,
+        calls: Sequence[ToolCall] = (),
+        closing: bool = False,
+        starting: bool = False,
+        reminders_only: bool = False,
     ) -> tuple[str, ...]:
         """Take what this seam takes and return the ids; see `sideband.core.drain`.
 
@@ -172,7 +178,11 @@ class Conversation:
         if not closing and self.journal.nothing_waits(self.session_id):
             return ()
         commit = self.commit if seam in OUTSIDE_TURNS else self.commit_in_turn
-        return await commit(lambda state: drain.drain(state, seam, calls=calls, closing=closing, starting=starting))
+        return await commit(
+            partial(
+                drain.drain, seam=seam, calls=calls, closing=closing, starting=starting, reminders_only=reminders_only
+            )
+        )
 
     async def skip(self, calls: Sequence[ToolCall]) -> bool:
         """Let a queued interrupt skip these calls and stay in the inbox; return whether one did."""

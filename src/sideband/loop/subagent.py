@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -61,9 +62,12 @@ _EVENT_OF_STATUS: Final[Mapping[LoopStatus, WorkerEvent]] = MappingProxyType(
 )
 
 
-def envelope(parent: Conversation, task: str) -> Envelope:
+async def envelope(parent: Conversation, task: str) -> Envelope:
     """The envelope for a child that is started now."""
-    handoff = propagate(parent.state, agent_id=parent.session_id, limits=parent.limits)
+    # Read from the journal, because another process may have sent reminders that this one has not seen yet.
+    handoff, _ = await parent.journal.read(
+        parent.session_id, partial(propagate, agent_id=parent.session_id, limits=parent.limits)
+    )
     return Envelope(task=task, reminder_propagation=handoff.reminder_propagation)
 
 

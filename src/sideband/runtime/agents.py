@@ -15,6 +15,7 @@ from sideband.core.limits import Bound
 from sideband.core.live import LiveIndex
 from sideband.core.masking import mask_text
 from sideband.core.messages import Message, Reply, as_blocks, text_of
+from sideband.core.seams import Seam
 from sideband.loop.agent import AgentRun
 from sideband.loop.cancel import CancelScope, Ended
 from sideband.loop.compaction import Custom, KeepLast, Summarize
@@ -447,7 +448,7 @@ async def spawn(parent: Session, store: Store, task: str, **options: Unpack[Agen
     reminders = {"reminders": options.get("reminders", True)}
     enabled = providers.enabled(reminders)
     child = await store.session()
-    await receive(child.talk, envelope(parent.talk, task))
+    await receive(child.talk, await envelope(parent.talk, task))
     problems: list[Problem] = []
 
     async def begin(prompt: str | None) -> AgentRun:
@@ -492,7 +493,8 @@ async def llm_call(
 ) -> Reply:
     """Call the model once and return its reply.
 
-    With a session the call is one turn of it: it shows the live reminders, and drains no seam. Without a session no
+    With a session the call is one turn of it. It makes the queued reminders live, except those with the mode
+    `audit_only`, and shows everything that is live. Queued messages wait, and no provider is called. Without a session no
     reminder is shown and no turn is counted. A failure of `on_text` is logged; the reply is returned all the same.
     """
     _SECONDS.check("model_seconds", model_seconds)
@@ -531,6 +533,8 @@ async def _one_turn(session: Session, prompt: Content, runner: TurnRunner, scope
     await talk.start_with(prompt)
     watching = asyncio.ensure_future(_end_when_idle(talk, scope))
     try:
+        # User messages stay queued: the call answers its own prompt.
+        await talk.drain(Seam.ITERATION_START, reminders_only=True)
         reply = await runner.run()
         status = LoopStatus.COMPLETED
     except Ended:

@@ -19,7 +19,8 @@ PROPAGATION: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "propagation:handoff:transcript-order": "Handed-over reminders are in transcript order.",
+            "propagation:handoff:live-then-queued": "A handoff has the live reminders in transcript order, then the queued ones in acceptance order, and never an `audit_only` one.",
+            "propagation:handoff:the-parent-keeps-its-own": "A queued reminder that was handed over stays queued in the parent, and revoking it there does not affect the child.",
             "propagation:copy:keeps-id-body-and-flags": "A child's copy has the id, body, tags, key and flags of the original.",
             "propagation:copy:has-the-remaining-ttl": "A child's copy has the remaining TTL of the original.",
             "propagation:copy:turn-is-restamped": "`fired_at_turn` of a copy counts the child's turns.",

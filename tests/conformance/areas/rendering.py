@@ -53,7 +53,8 @@ LLM_CALL: Final[Rules] = (
         {
             "loop:llm_call:is-one-turn": "`llm_call` with a session is one turn with all its commit points.",
             "loop:llm_call:busy-session": "`llm_call` on a session whose loop is running is refused as `session_busy`.",
-            "loop:llm_call:drains-no-seam": "`llm_call` drains no seam.",
+            "loop:llm_call:drains-reminders": "`llm_call` with a session first makes the queued `interrupt_immediate` and `finish_step` reminders live, which is recorded as a drain at `iteration_start`.",
+            "loop:llm_call:leaves-messages-queued": "`llm_call` leaves user messages and `audit_only` items in the inbox.",
             "loop:llm_call:without-a-session": "`llm_call` without a session renders and counts nothing.",
             "loop:llm_call:own-calls-are-bare": "Model calls the runtime makes for itself, such as summaries, render and count nothing.",
         },

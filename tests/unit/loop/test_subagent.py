@@ -58,8 +58,8 @@ def test_a_grandchild_has_only_what_is_for_all() -> None:
         await family.parent.session.remind("the direct helper", propagate="session")
         await family.parent.play()
         child, grandchild = a_session("child"), a_session("grandchild")
-        await receive(child.talk, envelope(family.parent.session.talk, "task"))
-        await receive(grandchild.talk, envelope(child.talk, "task"))
+        await receive(child.talk, await envelope(family.parent.session.talk, "task"))
+        await receive(grandchild.talk, await envelope(child.talk, "task"))
         live = [item.reminder for item in grandchild.talk.state.live]
         assert [reminder.originating_agent_id for reminder in live] == ["parent"]
         return [reminder.body for reminder in live]
@@ -73,7 +73,7 @@ def test_a_handoff_that_arrives_twice_brings_nothing_new() -> None:
         await scene.session.remind("everybody", propagate="all")
         await scene.play()
         child = AScene(name="child")
-        handed = envelope(scene.session.talk, "task")
+        handed = await envelope(scene.session.talk, "task")
         assert handed.task == "task"
         await receive(child.session.talk, handed)
         await child.session.clear(id=child.events(Inherited)[0].reminder.id)
