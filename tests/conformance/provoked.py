@@ -36,12 +36,12 @@ async def under_pressure(*prompt_tokens: int, window: int | None = 100, **config
 async def idle_for(seconds: float, /, **config: object) -> list[Reminder]:
     """A daemon that looked around after so long, and then was stopped."""
 
-    def stops(_view: RequestView) -> str:
+    def stops(_context: object) -> None:
         assert agent.session.run is not None
         agent.session.run.stop()
-        return "Nothing has changed."
 
-    agent = AnAgent("Done.", stops)
+    agent = AnAgent("Done.", "Nothing has changed.")
+    agent.hooks.register_session_hook("session_idle", stops)
     await agent.play(daemon=True, wake_seconds=seconds, reminders=configured("idle_nudge", config))
     return reminders_of(agent, "idle_nudge")
 

@@ -166,6 +166,8 @@ async def a_day_in_the_life() -> list[Seam | SessionEvent]:
     agent.session.talk = talk
     for event in SessionEvent:
         agent.hooks.register_session_hook(event, noting(passed, event))
+    # Without anything to answer, an idle daemon would not go on.
+    agent.hooks.register_session_hook(SessionEvent.SESSION_IDLE, lambda _: {"body": "Look around."})
     run = await agent.begin(
         daemon=True,
         wake_seconds=60,
@@ -204,6 +206,47 @@ async def test_every_session_event_fires_between_the_seams_of_its_row() -> None:
 def test_the_timing_table_has_a_row_for_every_event_that_names_no_other_seam(event: SessionEvent) -> None:
     row = WHEN[event].replace(",", " ").split()
     assert {seam for seam in Seam if seam in row} <= {seam for seam in TIMING[event] if seam is not None}
+
+
+@pytest.mark.requirement("hooks:timing:pre-finish-adds-an-iteration")
+@pytest.mark.parametrize("by", ["hook", "provider"])
+@awaited
+async def test_what_is_added_before_the_finish_is_answered_before_the_run_ends(by: str) -> None:
+    agent = AnAgent("Done.", "Now it is green.", "Not asked.")
+    news = [{"body": BODY}]
+    if by == "hook":
+        agent.hooks.register_session_hook("pre_finish", lambda _: news.pop() if news else None)
+    else:
+        agent.providers.register(
+            id="build", subscribes_to=["pre_finish"], evaluate=lambda _: news.pop() if news else None
+        )
+    result = await agent.play(reminders=by == "provider")
+    assert (result.status, result.turns, result.text) == (LoopStatus.COMPLETED, 2, "Now it is green.")
+    assert agent.requests_with(BODY) == [2]
+
+
+@pytest.mark.requirement("hooks:timing:pre-finish-adds-an-iteration")
+@awaited
+async def test_a_hook_that_is_never_content_adds_eight_iterations() -> None:
+    agent = AnAgent(*["Done."] * 20)
+    agent.hooks.register_session_hook("pre_finish", lambda _: {"body": BODY, "dedupe_key": "build"})
+    result = await agent.play()
+    assert (result.status, result.turns) == (LoopStatus.COMPLETED, 9)
+    # What is left to answer when a budget is spent is why the run did not complete.
+    assert (await agent.play("And now?", max_turns=1)).status is LoopStatus.MAX_TURNS
+    assert agent.requests_with(BODY) == [*range(2, 11)]
+
+
+@pytest.mark.requirement("hooks:timing:earlier-events-add-none")
+@pytest.mark.parametrize("event", ["post_turn", "post_agent_turn", "post_step"])
+@awaited
+async def test_what_a_hook_adds_after_the_last_reply_waits_for_the_next_request(event: str) -> None:
+    agent = AnAgent(*["Done."] * 3)
+    agent.hooks.register_session_hook(event, lambda _: {"body": BODY, "ttl_turns": 1})
+    await agent.play()
+    assert len(agent.model.requests) == 1
+    await agent.play("And now?")
+    assert agent.requests_with(BODY) == [2]
 
 
 @pytest.mark.requirement("hooks:timing:after-the-closing-drain")

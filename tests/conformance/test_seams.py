@@ -1,14 +1,16 @@
 """Where the loop takes items from the inbox: modes, seams, interrupts, the closing drain, checkpoints."""
 
+from collections.abc import Callable
+
 import pytest
 
-from sideband.core.drain import wakes_daemon
+from sideband.core.drain import wake, wakes_daemon
 from sideband.core.errors import NoRunningTurn, UnsupportedMode
-from sideband.core.events import Checkpoint, Idled, InjectDelivered, Injected, ResultRecorded, Started
+from sideband.core.events import Cancelled, Checkpoint, Idled, InjectDelivered, Injected, ResultRecorded, Started
 from sideband.core.parse import parse
 from sideband.core.seams import InjectMode, Mode, Seam
 from sideband.core.surfaces import RULES, Surface
-from tests.builders import a_draft
+from tests.builders import a_draft, a_reminder
 from tests.sessions import Session
 
 INTERRUPT, FINISH, AUDIT = Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP, Mode.AUDIT_ONLY
@@ -286,6 +288,46 @@ def test_any_other_reminder_lets_an_idle_daemon_sleep(mode: Mode, seam: Seam) ->
     session.accept(a_draft(mode=mode))
     assert [wakes_daemon(item) for item in session.state.inbox.items()] == [False]
     assert session.drain(seam).taken == ()
+
+
+def said(*roles: str) -> Callable[[Session], object]:
+    return lambda session: session.state.messages.extend({"role": role, "content": "…"} for role in roles)
+
+
+def told_and_shown(session: Session) -> None:
+    session.inject(a_reminder())
+    session.turn()
+
+
+def held_after_a_cancel(session: Session) -> None:
+    session.say("later", InjectMode.QUEUE)
+    session.commit([Started(), Cancelled(hold_queue=True)])
+
+
+@pytest.mark.requirement("inbox:daemon:time-alone-asks-nothing")
+@pytest.mark.parametrize(
+    ("has", "wakes"),
+    [
+        pytest.param(said(), False, id="nothing"),
+        pytest.param(said("user", "assistant"), False, id="an-answered-message"),
+        pytest.param(told_and_shown, False, id="a-reminder-that-was-shown"),
+        pytest.param(lambda session: session.accept(a_draft(mode=AUDIT)), False, id="an-audit-record"),
+        pytest.param(held_after_a_cancel, False, id="a-message-that-is-held"),
+        pytest.param(lambda session: session.say("first", InjectMode.QUEUE), False, id="a-message-that-starts-a-turn"),
+        pytest.param(said("user"), True, id="a-message-without-a-reply"),
+        pytest.param(said("user", "assistant", "tool"), True, id="a-tool-result"),
+        pytest.param(lambda session: session.inject(a_reminder()), True, id="a-reminder-that-no-turn-has-shown"),
+        pytest.param(lambda session: session.accept(a_draft(mode=FINISH)), True, id="a-queued-reminder"),
+        pytest.param(interrupt, True, id="a-queued-interrupt"),
+    ],
+)
+def test_an_idle_session_goes_on_by_itself_only_if_there_is_something_to_answer(
+    has: Callable[[Session], object],
+    wakes: bool,  # noqa: FBT001 - a column
+) -> None:
+    session = Session()
+    has(session)
+    assert session.commit(wake(session.state).events) == ((Started(),) if wakes else ())
 
 
 # Checkpoints.

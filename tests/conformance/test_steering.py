@@ -129,6 +129,57 @@ async def test_what_comes_while_an_agent_ends_buys_one_more_iteration_eight_time
     ]
 
 
+# A run without a task.
+
+
+@pytest.mark.requirement("loop:begin:nothing-to-answer")
+@pytest.mark.parametrize("task", [None, "Mend the build."], ids=["no-conversation", "an-answered-conversation"])
+@awaited
+async def test_a_run_with_nothing_to_answer_makes_no_request(task: str | None) -> None:
+    agent = AnAgent("Done.")
+    await agent.session.remind("Shown already.")
+    await agent.session.remind("For the record.", mode="audit_only")
+    if task is None:
+        await agent.session.clear(id=(await agent.session.pending())[0].reminder.id)
+    else:
+        await agent.play(task)
+    asked = len(agent.model.requests)
+    result = await agent.play(None)
+    assert (result.status, result.turns, result.text) == (LoopStatus.COMPLETED, 0, "")
+    assert (len(agent.model.requests), agent.state.running) == (asked, False)
+
+
+@pytest.mark.requirement("loop:begin:new-reminders-are-answered")
+@pytest.mark.parametrize("mode", ["interrupt_immediate", "finish_step", None], ids=["interrupt", "finish-step", "live"])
+@awaited
+async def test_a_run_without_a_task_answers_a_reminder_that_is_new(mode: str | None) -> None:
+    agent = AnAgent("Done.", "The build is green again.")
+    await agent.play()
+    if mode is None:
+        await agent.session.talk.inject(a_draft(), source=Source.HOOK)
+    else:
+        await agent.session.remind("The build is red.", mode=mode)
+    result = await agent.play(None)
+    assert (result.status, result.turns, result.text) == (LoopStatus.COMPLETED, 1, "The build is green again.")
+    assert agent.requests_with("The build is red.") == [2]
+    assert (await agent.play(None)).turns == 0
+
+
+@pytest.mark.requirement("loop:begin:nothing-to-answer")
+@awaited
+async def test_a_reminder_that_is_cleared_before_its_request_leaves_nothing_to_answer() -> None:
+    agent = AnAgent("Done.", "Not asked.")
+    agent.hooks.register_session_hook("pre_finish", lambda _: {"body": "The build is red.", "tags": ["build"]})
+
+    async def clear(_context: object) -> None:
+        await agent.session.clear(tag="build")
+
+    agent.hooks.register_step_hook(pre=clear)
+    result = await agent.play()
+    assert (result.status, result.turns, agent.state.running) == (LoopStatus.COMPLETED, 1, False)
+    assert agent.requests_with("The build is red.") == []
+
+
 @pytest.mark.requirement("loop:closing:the-rest-is-undelivered")
 @awaited
 async def test_what_no_iteration_is_left_for_is_listed_as_undelivered() -> None:

@@ -1,6 +1,7 @@
 """Drain the inbox at a seam, and start a turn from it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -16,12 +17,14 @@ from sideband.core.events import (
     ResultRecorded,
     Started,
 )
-from sideband.core.inbox import Quota
 from sideband.core.lifecycle import audited, delivered, go_live
 from sideband.core.messages import ToolCall, interrupted_message
 from sideband.core.seams import DRAINS, MAX_SKIPPED_BATCHES, Mode, Seam
 from sideband.core.state import Decided, SessionState
 from sideband.core.turn import COMPLETED, idled
+
+# The roles of a last message that the model has yet to answer.
+_ASKING: Final = ("user", "tool")
 
 
 def drain(
@@ -32,18 +35,21 @@ def drain(
     closing: bool = False,
     starting: bool = False,
     reminders_only: bool = False,
+    added_from: int | None = None,
 ) -> Decided[tuple[str, ...]]:
     """Take what this seam takes, in the order in which the model reads it; return the ids.
 
     At `pre_tool_dispatch` a drain that takes something skips the batch: every one of `calls` gets the status
-    `interrupted`. With `closing`, a drain that takes nothing makes the session idle in the same commit. With `starting`,
-    a drain that takes something makes an idle session run. With `reminders_only`, user messages stay in the inbox.
+    `interrupted`. With `closing`, a drain that takes nothing makes the session idle in the same commit, unless reminders
+    became live from the place `added_from` on: then it returns their ids. With `starting`, a drain that takes something
+    makes an idle session run. With `reminders_only`, user messages stay in the inbox.
     """
     taken = _taken(state, seam)
     if reminders_only:
         taken = tuple(item for item in taken if isinstance(item, QueuedReminder))
     if not taken:
-        return Decided(idled(state, COMPLETED) if closing else (), ())
+        added = tuple(item.id for item in state.live if added_from is not None and item.place >= added_from)
+        return Decided(idled(state, COMPLETED) if closing and not added else (), added)
     skipped = seam is Seam.PRE_TOOL_DISPATCH
     events: list[Event] = []
     if starting and not state.running:
@@ -166,16 +172,22 @@ def _started(message: QueuedMessage) -> tuple[Event, ...]:
 
 
 def wake(state: SessionState) -> Decided[None]:
-    """Make an idle session run without a new message, if it has anything to show the model.
+    """Make an idle session run without a new message, if there is anything for the model to answer.
 
     A queued message that may start a turn comes first.
     """
     inbox = state.inbox
     starts_by_message = inbox.waiting(None) and not state.queue_held
-    has_content = state.messages or len(state.live) or inbox.count_in(Quota.MESSAGES) or inbox.count_in(Quota.REMINDERS)
-    if state.running or state.closed or starts_by_message or not has_content:
+    is_asked = has_question(state) or any(inbox.waiting(mode) for mode in DRAINS[Seam.ITERATION_START])
+    if state.running or state.closed or starts_by_message or not is_asked:
         return Decided((), None)
     return Decided((Started(),), None)
+
+
+def has_question(state: SessionState) -> bool:
+    """Whether a request has anything to answer: a message without a reply, or a reminder that no turn has shown."""
+    last = state.messages[-1].get("role") if state.messages else None
+    return last in _ASKING or any(item.first_turn is None for item in state.live)
 
 
 def wakes_daemon(item: InboxItem) -> bool:

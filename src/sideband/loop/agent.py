@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from copy import deepcopy
 from enum import Enum, auto
 
+from sideband.core.drain import has_question
 from sideband.core.errors import LeaseLost
 from sideband.core.events import Equipped
 from sideband.core.hookevents import SessionEvent
@@ -114,6 +115,8 @@ class AgentRun(DrivenRun):
         self._suspended = self._stopped = False
         # Closing drains in a row that took something and so added an iteration.
         self._closings = 0
+        # The place in transcript order from which on reminders were added at `pre_finish`.
+        self._finishing_from: int | None = None
         self._phase = RunPhase.BETWEEN
         self._watching: asyncio.Task[None] | None = None
 
@@ -133,6 +136,11 @@ class AgentRun(DrivenRun):
                     return
                 await self._before_iteration()
                 await talk.drain(Seam.ITERATION_START)
+                if not has_question(talk.state):
+                    # The reminder that was to be answered is gone: it was cleared, or ended by the compaction.
+                    await self._finish_turn()
+                    following = Following.NOTHING
+                    continue
                 reply = await self._turns.run()
                 if self._pauses:
                     yield LoopEvent(Step.TURN, reply)
@@ -141,11 +149,9 @@ class AgentRun(DrivenRun):
                     outcomes = await self._dispatch(reply.tool_calls)
                     if self._pauses:
                         yield LoopEvent(Step.TOOLS, outcomes)
-                    if self._request_follows():
-                        await talk.drain(Seam.POST_TOOL_DISPATCH)
+                    await self._drain(Seam.POST_TOOL_DISPATCH)
                     await self._after_step(outcomes)
-                    if self._request_follows():
-                        await talk.drain(Seam.ITERATION_END)
+                    await self._drain(Seam.ITERATION_END)
                     self._closings = 0
                     continue
                 await self._close(reply)
@@ -228,6 +234,11 @@ class AgentRun(DrivenRun):
         """Whether this run may send another request. If not, items stay in the inbox, where they can be revoked."""
         return not self._suspended and self._meter.spent is None
 
+    async def _drain(self, seam: Seam) -> None:
+        """Drain a seam after tools, if a request follows that can show what it takes."""
+        if self._request_follows():
+            await self._talk.drain(seam)
+
     def _may_continue(self) -> bool:
         """Whether another iteration follows; if not, set the status to the reason."""
         if self._scope.ended:
@@ -285,20 +296,28 @@ class AgentRun(DrivenRun):
             await self.hooks.call_paired("step", "post", step_hooks, payload)
 
     async def _close(self, reply: Reply) -> None:
-        """End an iteration without tool calls with the closing drain; what it takes is shown in one more iteration.
-
-        After `MAX_CLOSING_ITERATIONS` in a row, what is queued waits for the next prompt.
-        """
+        """End an iteration without tool calls."""
         payload = {"turn": self._talk.state.live.turn, "text": reply.text}
         await self.hooks.notify(SessionEvent.POST_AGENT_TURN, payload)
         await self._after_step([])
+        # Only what is added from here on adds an iteration. Earlier reminders of this step wait for the next request:
+        # a provider that reviews every reply would otherwise keep the run going.
+        self._finishing_from = self._talk.state.live.next_place
         await self.hooks.notify(SessionEvent.PRE_FINISH, {"text": reply.text})
+        await self._finish_turn()
+
+    async def _finish_turn(self) -> None:
+        """The closing drain. What it takes, and what was added at `pre_finish`, is shown in one more iteration.
+
+        After `MAX_CLOSING_ITERATIONS` in a row, both wait for the next prompt.
+        """
         taken = False
         self._phase = RunPhase.BETWEEN
         if self._closings >= MAX_CLOSING_ITERATIONS:
             await self._talk.idle(status=LoopStatus.COMPLETED)
         elif self._request_follows():
-            taken = bool(await self._talk.drain(Seam.ITERATION_END, closing=True))
+            added_from = self._finishing_from
+            taken = bool(await self._talk.drain(Seam.ITERATION_END, closing=True, added_from=added_from))
         self._closings = self._closings + 1 if taken else 0
         if taken:
             self._phase = RunPhase.TURN
@@ -325,10 +344,13 @@ class AgentRun(DrivenRun):
         return Following.WAIT if self.options.daemon and not self._stopped else Following.NOTHING
 
     def _has_work_left(self) -> bool:
-        """Whether the inbox has something that this run would take."""
+        """Whether the inbox has something that this run would take, or a reminder was added at `pre_finish`."""
         goes_on = self.options.begins is Begins.ANY and not self._talk.state.queue_held
         modes = (Mode.INTERRUPT_IMMEDIATE, Mode.FINISH_STEP, *((None,) if goes_on else ()))
-        return any(self._talk.state.inbox.waiting(mode) for mode in modes)
+        state, added_from = self._talk.state, self._finishing_from
+        return any(state.inbox.waiting(mode) for mode in modes) or (
+            added_from is not None and any(item.place >= added_from for item in state.live)
+        )
 
     async def _deliver(self, starting: Awaitable[bool]) -> bool:
         """Let a queued message start a turn; return False if none does."""

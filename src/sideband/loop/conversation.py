@@ -170,6 +170,7 @@ class Conversation:
         closing: bool = False,
         starting: bool = False,
         reminders_only: bool = False,
+        added_from: int | None = None,
     ) -> tuple[str, ...]:
         """Take what this seam takes and return the ids; see `sideband.core.drain`.
 
@@ -180,7 +181,13 @@ class Conversation:
         commit = self.commit if seam in OUTSIDE_TURNS else self.commit_in_turn
         return await commit(
             partial(
-                drain.drain, seam=seam, calls=calls, closing=closing, starting=starting, reminders_only=reminders_only
+                drain.drain,
+                seam=seam,
+                calls=calls,
+                closing=closing,
+                starting=starting,
+                reminders_only=reminders_only,
+                added_from=added_from,
             )
         )
 
@@ -205,7 +212,7 @@ class Conversation:
         await self.commit(lambda state: drain.start_with(state, message))
 
     async def wake(self) -> None:
-        """Begin to run without a message, if there is anything to show the model."""
+        """Begin to run without a message, if there is anything for the model to answer."""
         await self.commit(drain.wake)
 
     # The run.

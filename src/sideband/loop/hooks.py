@@ -47,7 +47,7 @@ HookFunction: TypeAlias = Callable[[Any], Any]
 Recall: TypeAlias = Callable[[Journal, str | None], Coroutine[Any, Any, FactBook]]
 
 # Where in the loop each event occurs. A reminder that a hook adds is live at once, and the next request shows it. After
-# the closing drain, that is the first request of the next prompt.
+# the last reply, that is the first request of the next prompt, except for a reminder of `pre_finish`.
 WHEN: Final[Mapping[SessionEvent, str]] = MappingProxyType(
     {
         SessionEvent.SESSION_START: "before the first iteration_start of a session",
@@ -62,7 +62,7 @@ WHEN: Final[Mapping[SessionEvent, str]] = MappingProxyType(
         SessionEvent.POST_TOOL_USE: "after each result is recorded, before post_tool_dispatch",
         SessionEvent.POST_STEP: "after post_tool_dispatch, before iteration_end",
         SessionEvent.POST_AGENT_TURN: "after a reply without tool calls, before the closing iteration_end",
-        SessionEvent.PRE_FINISH: "after post_agent_turn, before the closing iteration_end",
+        SessionEvent.PRE_FINISH: "after post_agent_turn, before the closing iteration_end; a reminder adds an iteration",
         SessionEvent.POST_FINISH: "after loop_exit",
         SessionEvent.SESSION_IDLE: "between daemon_idle_pre and daemon_idle_post",
         SessionEvent.SESSION_ERROR: "when a model fails for good, before loop_exit",

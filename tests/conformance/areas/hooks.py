@@ -47,6 +47,8 @@ IN_THE_LOOP: Final[Rules] = (
         Source.OURS,
         {
             "hooks:timing:table": "Each session event fires between the two seams its row of the timing table names.",
+            "hooks:timing:pre-finish-adds-an-iteration": "A reminder that a hook or provider adds at `pre_finish` adds one iteration that shows it, at most eight in a row.",
+            "hooks:timing:earlier-events-add-none": "A reminder that is added at `post_agent_turn` or `post_step` after the last reply adds no iteration; the next request shows it.",
             "hooks:timing:after-the-closing-drain": "A reminder that a hook adds after the closing drain waits for the next prompt.",
             "hooks:timing:effects-precede-the-action": "Effects are injected in their order before the action is applied.",
             "hooks:timing:a-deny-still-injects": "A hook that denies a call still injects its reminder.",

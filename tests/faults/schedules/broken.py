@@ -125,10 +125,8 @@ class _ForgetfulFeed(Feed):
 class GoesIdleInTwoCommits(Conversation):
     """Looks for what waits, and goes idle in a commit of its own."""
 
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[str, ...]:
-        taken = await super().drain(seam, starting=starting, calls=calls)
+    async def drain(self, seam: Seam, *, closing: bool = False, **options: Any) -> tuple[str, ...]:  # noqa: ANN401 - handed on
+        taken = await super().drain(seam, **options)
         if closing and not taken:
             await self.idle(status="completed")
         return taken
@@ -137,47 +135,39 @@ class GoesIdleInTwoCommits(Conversation):
 class DrainsOnlyAtTheEnd(Conversation):
     """Leaves everything in the inbox until the closing drain."""
 
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[str, ...]:
+    async def drain(self, seam: Seam, *, closing: bool = False, **options: Any) -> tuple[str, ...]:  # noqa: ANN401 - handed on
         if not closing and seam in (Seam.ITERATION_START, Seam.POST_TOOL_DISPATCH, Seam.ITERATION_END):
             return ()
-        return await super().drain(seam, closing=closing, starting=starting, calls=calls)
+        return await super().drain(seam, closing=closing, **options)
 
 
 class DrainsAfterTheLastRequest(Conversation):
     """Takes what is left at the exit, where no request follows."""
 
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[str, ...]:
+    async def drain(self, seam: Seam, *, closing: bool = False, **options: Any) -> tuple[str, ...]:  # noqa: ANN401 - handed on
         if closing:
             await self.idle(status="completed")
             return ()
         if seam is Seam.LOOP_EXIT:
             await self.commit(lambda state: drain(state, Seam.ITERATION_END))
-        return await super().drain(seam, starting=starting, calls=calls)
+        return await super().drain(seam, **options)
 
 
 class RunsWhatWasInterrupted(Conversation):
     """Gives the calls their results and does not say that it did."""
 
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[str, ...]:
-        taken = await super().drain(seam, closing=closing, starting=starting, calls=calls)
+    async def drain(self, seam: Seam, *, closing: bool = False, **options: Any) -> tuple[str, ...]:  # noqa: ANN401 - handed on
+        taken = await super().drain(seam, closing=closing, **options)
         return () if seam is Seam.PRE_TOOL_DISPATCH else taken
 
 
 class NeverInterrupts(Conversation):
     """Lets interrupts wait like everything else."""
 
-    async def drain(
-        self, seam: Seam, *, closing: bool = False, starting: bool = False, calls: Sequence[ToolCall] = ()
-    ) -> tuple[str, ...]:
+    async def drain(self, seam: Seam, *, closing: bool = False, **options: Any) -> tuple[str, ...]:  # noqa: ANN401 - handed on
         if seam is Seam.PRE_TOOL_DISPATCH:
             return ()
-        return await super().drain(seam, closing=closing, starting=starting, calls=calls)
+        return await super().drain(seam, closing=closing, **options)
 
 
 class StartsWithTheNewest(Conversation):

@@ -1,16 +1,15 @@
 """Two processes with a runner each, under very many interleavings: no law is broken, and planted faults are found."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 import pytest
 
 from sideband.core.drain import drain
 from sideband.core.events import Cancelled
-from sideband.core.messages import ToolCall
 from sideband.core.seams import Seam
 from sideband.loop.agent import AgentRun
 from sideband.loop.conversation import Conversation
@@ -109,10 +108,8 @@ class CancelsTwice(Conversation):
 class DrainsWhatWasCancelled(Conversation):
     """Drains a seam of a turn without looking whether the turn still runs."""
 
-    async def drain(
-        self, seam: Seam, *, calls: Sequence[ToolCall] = (), closing: bool = False, starting: bool = False
-    ) -> tuple[str, ...]:
-        return await self.commit(lambda state: drain(state, seam, calls=calls, closing=closing, starting=starting))
+    async def drain(self, seam: Seam, **options: Any) -> tuple[str, ...]:
+        return await self.commit(lambda state: drain(state, seam, **options))
 
 
 class PlantedFault(NamedTuple):

@@ -146,13 +146,15 @@ def test_a_message_that_is_held_after_a_cancel_wakes_nobody() -> None:
 # Its own time.
 
 
-def test_after_its_own_time_it_is_told_and_looks_around() -> None:
+@pytest.mark.parametrize("body", [None, "Look around."], ids=["has-nothing-to-answer", "has-a-reminder-to-answer"])
+def test_after_its_own_time_a_daemon_hears_of_its_idleness_and_answers_what_is_new(body: str | None) -> None:
     scene = AScene()
     told: list[int] = []
 
-    async def hook(context: dict[str, int]) -> None:
+    async def hook(context: dict[str, int]) -> dict[str, str] | None:
         told.append(context["wake_interval_ms"])
         assert not scene.state.running
+        return None if body is None else {"body": body}
 
     scene.hooks.register_session_hook("session_idle", hook)
 
@@ -163,7 +165,7 @@ def test_after_its_own_time_it_is_told_and_looks_around() -> None:
         scene.clock.advance(1)
 
     _, result = idling(act, scene=scene, wake_seconds=90)
-    assert (told, result.turns) == ([90_000], 2)
+    assert (told, result.turns) == ([90_000], 1 if body is None else 2)
 
 
 def test_the_idle_nudge_is_shown_by_the_request_that_follows() -> None:

@@ -119,8 +119,9 @@ def test_every_event_of_a_session_is_told_where_the_table_says() -> None:
     told: list[str] = []
     changed = ["a.py"]
 
-    async def hook(context: dict[str, str]) -> None:
+    async def hook(context: dict[str, str]) -> dict[str, str] | None:
         told.append(context["event"])
+        return {"body": "Look around."} if context["event"] == "session_idle" else None
 
     async def allow(_call: object) -> None:
         return None

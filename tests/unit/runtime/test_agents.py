@@ -212,20 +212,6 @@ def test_a_call_with_a_session_is_one_turn_that_shows_what_is_live() -> None:
     assert not scene.state.running
 
 
-def test_a_call_drains_no_seam() -> None:
-    scene = AScene()
-
-    async def main() -> None:
-        for mode in ("interrupt_immediate", "finish_step", "audit_only"):
-            await scene.session.remind(f"waits as {mode}", mode=mode)
-        await scene.session.prompt("waits too")
-        await llm_call("Me first.", session=scene.session, model=scene.model)
-        assert len(scene.state.inbox.items()) == 4
-
-    asyncio.run(main())
-    assert (scene.requests_with("waits"), scene.requests_with("Me first.")) == ([], [1])
-
-
 def test_a_call_that_fails_never_happened_and_is_raised() -> None:
     scene = AScene()
     scene.says(ModelError("no", status=400), "Done.")
