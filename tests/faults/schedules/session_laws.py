@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from sideband.core.apply import fold
 from sideband.core.events import (
     Cancelled,
-    Checkpoint,
     Closed,
     Event,
     Idled,
@@ -48,8 +47,10 @@ def _last_idle(history: History, run: RunRecord) -> int:
 
 
 def _has_closed_often_enough(history: History, at: int) -> bool:
-    seams = [event.seam for place, event in history.of(Checkpoint) if place < at]
-    return seams[-MAX_CLOSING_ITERATIONS:].count(Seam.ITERATION_END) == MAX_CLOSING_ITERATIONS
+    """The closing drain or a hook on `pre_finish` has added an iteration as often as they may."""
+    replies = [event.reply or {} for place, event in history.of(TurnCommitted) if place < at]
+    last = replies[-MAX_CLOSING_ITERATIONS - 1 :]
+    return len(last) > MAX_CLOSING_ITERATIONS and not any(reply.get("tool_calls") for reply in last)
 
 
 def a_cancel_leaves_the_inbox_alone(history: History) -> Iterator[str]:

@@ -108,7 +108,7 @@ class CancelsTwice(Conversation):
 class DrainsWhatWasCancelled(Conversation):
     """Drains a seam of a turn without looking whether the turn still runs."""
 
-    async def drain(self, seam: Seam, **options: Any) -> tuple[str, ...]:
+    async def drain(self, seam: Seam, **options: Any) -> tuple[str, ...]:  # noqa: ANN401 - handed on
         return await self.commit(lambda state: drain(state, seam, **options))
 
 
