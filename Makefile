@@ -39,8 +39,8 @@ $(INSTALLED): $(LOCK) pyproject.toml
 	@sh tools/setup.sh .venv $(LOCK)
 	@touch $@
 
-run: $(INSTALLED) ## watch a rehearsed agent session with its reminders
-	@$(BIN)/sideband rehearse
+run: $(INSTALLED) ## watch a scripted agent session with its reminders
+	@$(BIN)/sideband demo
 
 test: $(INSTALLED) ## run every test
 	@$(BIN)/pytest -q -n $(WORKERS)

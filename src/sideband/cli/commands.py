@@ -3,7 +3,7 @@
 from typing import Final
 
 COMMANDS: Final = {
-    "rehearse": ("sideband.cli.demo:rehearse", "demonstrate the lifecycle of reminders in a scripted session"),
+    "demo": ("sideband.cli.demo:demo", "demonstrate the lifecycle of reminders in a scripted session"),
     "explain": ("sideband.cli.explain:explain", "explain a diagnostic code, or list them all"),
     "lint": ("sideband.cli.lint:lint", "find mistakes in reminders in Python, JSON and TOML files"),
     "schema": (

@@ -1,4 +1,4 @@
-"""`sideband rehearse`: a demonstration of the lifecycle of reminders, in the terminal."""
+"""`sideband demo`: a demonstration of the lifecycle of reminders, in the terminal."""
 
 import asyncio
 import sys
@@ -42,7 +42,7 @@ from sideband.runtime.system import new_id
 from sideband.tools.workspace import workspace_tools
 
 
-def rehearse(*, act: Literal["all", "lifecycle", "session"] = "all") -> int:
+def demo(*, act: Literal["all", "lifecycle", "session"] = "all") -> int:
     """Demonstrate how reminders reach an agent: first their lifecycle step by step, then a whole session.
 
     Only the model is scripted; everything else is the real library, with a session in memory. The first act stops after
@@ -313,10 +313,10 @@ def _play_session(console: Console) -> None:
 
 async def _run_session(console: Console, root: Path) -> None:
     store = open_store()
-    session = await store.session("rehearsal")
+    session = await store.session("demo")
     model = ScriptedModel(_script(session, root), context_window=200_000)
     await session.remind("This repository blocks force-pushes to main.", tags=["policy"], preserve_on_compact=True)
-    await session.remind("The rehearsal was started from the command line.", mode="audit_only")
+    await session.remind("The demonstration was started from the command line.", mode="audit_only")
     run = await agent_run(
         "The tests of discount.py fail. Fix it.",
         session=session,

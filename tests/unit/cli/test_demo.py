@@ -1,4 +1,4 @@
-"""`sideband rehearse`: both acts play to the end, and every reminder in them comes to exactly one."""
+"""`sideband demo`: both acts play to the end, and every reminder in them comes to exactly one."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from sideband.cli.demo import rehearse
+from sideband.cli.demo import demo
 
 ENDINGS = r"deduped|revoked|audit_recorded|dropped \(\w+\)|expired \((?:ttl|cleared|compaction)\)"
 Act = Literal["all", "lifecycle", "session"]
@@ -21,7 +21,7 @@ def _play(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     monkeypatch.setenv("COLUMNS", "200")
 
     def play(act: Act) -> str:
-        assert rehearse(act=act) == 0
+        assert demo(act=act) == 0
         captured = capsys.readouterr()
         assert captured.err == ""
         return captured.out
@@ -161,6 +161,6 @@ def test_the_interrupt_keeps_the_tools_from_running_and_is_told_next(session: st
 
 
 def test_what_is_only_for_the_audit_is_never_told(session: str) -> None:
-    assert "told  The rehearsal was started" not in session
-    (row,) = (row for row in receipts(session) if row[0].startswith("The rehearsal was started"))
+    assert "told  The demonstration was started" not in session
+    (row,) = (row for row in receipts(session) if row[0].startswith("The demonstration was started"))
     assert row[1:] == ["never", "audit_recorded"]
