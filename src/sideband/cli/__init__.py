@@ -4,15 +4,14 @@ import io
 import os
 import sys
 
-from sideband.cli.commands import COMMANDS
+from sideband.cli.commands import COMMANDS, GROUPS
 
 USAGE = """\
 Usage: sideband COMMAND [OPTIONS]
 
 The ambient-context layer for AI agents: system reminders with a lifecycle and a receipt for each.
 
-Commands:
-{commands}
+{groups}
 
 Options:
   --help     show this page; after a command, show the help of that command
@@ -23,7 +22,11 @@ Options:
 def overview() -> str:
     """The text of `sideband --help`."""
     width = max(map(len, COMMANDS))
-    return USAGE.format(commands="\n".join(f"  {name:<{width}}  {about}" for name, (_, about) in COMMANDS.items()))
+    groups = [
+        "\n".join([f"{title}:", *(f"  {name:<{width}}  {command.about}" for name, command in group.items())])
+        for title, group in GROUPS.items()
+    ]
+    return USAGE.format(groups="\n\n".join(groups))
 
 
 def main() -> None:

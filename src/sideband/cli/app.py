@@ -1,6 +1,8 @@
 """The parser of the command line, which loads each command when it is called, and how commands report errors."""
 
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from cyclopts import App
@@ -8,20 +10,49 @@ from cyclopts import App
 from sideband import __version__
 from sideband.cli import overview
 from sideband.cli.commands import COMMANDS
-from sideband.core.errors import CursorExpired, ReminderError, StoreError
-from sideband.inspect.report import printable
+from sideband.core.errors import (
+    BodyTooLarge,
+    CursorExpired,
+    InvalidOption,
+    ReminderError,
+    StoreError,
+    UnknownOption,
+    UnknownPropagate,
+    UnsupportedMode,
+)
+from sideband.inspect.report import CommandError, printable
 
 app: Final = App(name="sideband", version=__version__, help=overview().splitlines()[2])
-for _name, (_target, _about) in COMMANDS.items():
-    app.command(_target, name=_name)
+for _name, _command in COMMANDS.items():
+    app.command(_command.target, name=_name, help_epilogue=_command.epilogue)
 
+OK: Final = 0
+REFUSED: Final = 1
 FAILED: Final = 2
-REFUSALS: Final = (ReminderError, StoreError, OSError)
+REFUSALS: Final = (ReminderError, StoreError, CommandError, OSError)
 """Errors that a command reports on one line; all others are bugs and show a traceback."""
+
+# The session does not accept these whatever its state: the command was written wrongly.
+_MISTAKES: Final = (InvalidOption, UnknownOption, UnknownPropagate, UnsupportedMode, BodyTooLarge)
+# Fields of a reminder whose options have another name.
+_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "body": "BODY",
+        "content": "BODY",
+        "tags": "--tag",
+        "dedupe_key": "--key",
+        "ttl_turns": "--ttl",
+        "preserve_on_compact": "--preserve",
+        "propagate": "--propagate",
+        "role_hint": "--hint",
+        "mode": "--mode",
+        "id": "--id",
+    }
+)
 
 
 def refuse(error: Exception | str) -> int:
-    """Print the error on one line of standard error; return the exit status."""
+    """Print the error on one line of standard error, and possible targets below it; return the exit status."""
     match error:
         case BrokenPipeError():
             # Standard output is closed; `main` handles it.
@@ -33,5 +64,32 @@ def refuse(error: Exception | str) -> int:
             text = str(error).removeprefix(f"{code}: ")
         case _:
             text = str(error)
-    print(f"error: {printable(text)}", file=sys.stderr)
+    _complain(f"error: {printable(text)}")
+    for candidate in error.candidates if isinstance(error, CommandError) else ():
+        _complain(f"  {candidate}")
     return FAILED
+
+
+def refuse_request(error: Exception) -> int:
+    """Print the error of a request to a session, with its code and how to have it explained; return the exit status.
+
+    The status is `REFUSED` if the session refuses a request that is correct in itself.
+    """
+    if not isinstance(error, ReminderError | StoreError):
+        return refuse(error)
+    code = getattr(error, "code", None) or error.reason
+    field = getattr(error, "field", None)
+    option = _OPTIONS.get((field or "").partition("[")[0])
+    text = str(error).removeprefix(f"{code}: ")
+    _complain(f"error: {printable(text if option is None else f'{option}: {text}')}")
+    _complain(f"code: {code}; for the cause and the remedy: sideband explain {code}")
+    return REFUSED if isinstance(error, ReminderError) and not isinstance(error, _MISTAKES) else FAILED
+
+
+def refuse_address(command: str) -> int:
+    """Print how a store is named; for the address of a store in a place where there can be none."""
+    return refuse(f"a store is named with --store: sideband {command} --store STORE_URL")
+
+
+def _complain(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -1,24 +1,118 @@
-"""The commands: the function of each, and its line in the overview."""
+"""The commands in groups: the function of each, its line in the overview, and examples for its help."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
-COMMANDS: Final = {
-    "demo": ("sideband.cli.demo:demo", "demonstrate the lifecycle of reminders in a scripted session"),
-    "explain": ("sideband.cli.explain:explain", "explain a diagnostic code, or list them all"),
-    "lint": ("sideband.cli.lint:lint", "find mistakes in reminders in Python, JSON and TOML files"),
-    "schema": (
-        "sideband.cli.schema:schema",
-        "print or write the JSON Schemas and TypeScript types of all protocol messages",
-    ),
-    "render": (
-        "sideband.cli.render:render",
-        "show the exact request that a session sent or a model would get, part by part",
-    ),
-    "profiles": (
-        "sideband.cli.profiles:profiles",
-        "show the profiles of models, and how reminders are placed for each",
-    ),
-    "events": ("sideband.cli.events:events", "show, follow or export the events of a store"),
-    "sessions": ("sideband.cli.sessions:sessions", "list the sessions of a store"),
-    "doctor": ("sideband.cli.doctor:doctor", "check this installation, or with --verify a store"),
+
+class Command(NamedTuple):
+    """A command; `target` is the module and the function, and `examples` are shown at the end of its help."""
+
+    target: str
+    about: str
+    examples: tuple[str, ...] = ()
+
+    @property
+    def epilogue(self) -> str | None:
+        """The end of its help, in Markdown; None if it has no examples."""
+        lines = "\n".join(f"    {example}" for example in self.examples)
+        return f"Examples:\n\n{lines}" if lines else None
+
+
+GROUPS: Final = {
+    "Tell a session something": {
+        "remind": Command(
+            "sideband.cli.remind:remind",
+            "send a reminder to a session",
+            (
+                'sideband remind "The build is red." --key build --ttl 2',
+                'sideband remind "src/auth.py changed on disk." --to fix-login --mode interrupt_immediate',
+                "git status --short | sideband remind - --key git",
+                'sideband remind "Deploy 7 has finished." --id deploy-7   # safe to repeat',
+            ),
+        ),
+        "inject": Command(
+            "sideband.cli.inject:inject",
+            "send a user message to a session",
+            (
+                'sideband inject "Use the new API instead."              # into the running turn',
+                'sideband inject "Then write the tests." --mode queue    # the next turn',
+            ),
+        ),
+        "revoke": Command(
+            "sideband.cli.revoke:revoke",
+            "withdraw a queued reminder or message",
+            ("sideband revoke deploy-7", "sideband revoke deploy-7 --to fix-login"),
+        ),
+        "clear": Command(
+            "sideband.cli.clear:clear",
+            "end queued and live reminders by key, tag or id",
+            ("sideband clear --key build", "sideband clear --tag workspace --to fix-login"),
+        ),
+    },
+    "Look into a session": {
+        "pending": Command(
+            "sideband.cli.pending:pending",
+            "list what is queued for a session, and its live reminders",
+            ("sideband pending", "sideband pending --to sqlite:///sideband.db#fix-login --json"),
+        ),
+        "transcript": Command(
+            "sideband.cli.transcript:transcript",
+            "print the conversation of a session with its live reminders",
+            ("sideband transcript | less", "sideband transcript --to fix-login --json"),
+        ),
+        "render": Command(
+            "sideband.cli.render:render",
+            "show the exact request that a session sent or a model would get, part by part",
+            (
+                "sideband render --to fix-login --turn 3",
+                "sideband render --to fix-login --next",
+                "sideband render examples/render/tool_loop.json --wire gemini",
+            ),
+        ),
+        "events": Command(
+            "sideband.cli.events:events",
+            "show, follow or export the events of a session or a store",
+            (
+                "sideband events --to fix-login --kind transcript.reminder.fired",
+                "sideband events --all --follow --json",
+                "sideband events --all --export events.jsonl",
+            ),
+        ),
+    },
+    "Look after a store": {
+        "sessions": Command(
+            "sideband.cli.sessions:sessions",
+            "list the sessions of a store",
+            ("sideband sessions", "sideband sessions --store sqlite:///sideband.db --json"),
+        ),
+        "doctor": Command(
+            "sideband.cli.doctor:doctor",
+            "check this installation, or with --verify a store",
+            ("sideband doctor", "sideband doctor --verify --store sqlite:///sideband.db"),
+        ),
+    },
+    "Develop": {
+        "demo": Command("sideband.cli.demo:demo", "demonstrate the lifecycle of reminders in a scripted session"),
+        "explain": Command(
+            "sideband.cli.explain:explain",
+            "explain a diagnostic code, or list them all",
+            ("sideband explain HARN-RMD-004", "sideband explain too_many_pending"),
+        ),
+        "lint": Command(
+            "sideband.cli.lint:lint",
+            "find mistakes in reminders in Python, JSON and TOML files",
+            ("sideband lint src", "sideband lint --format sarif src > findings.sarif"),
+        ),
+        "profiles": Command(
+            "sideband.cli.profiles:profiles",
+            "show the profiles of models, and how reminders are placed for each",
+            ("sideband profiles anthropic:claude-opus-5-5",),
+        ),
+        "schema": Command(
+            "sideband.cli.schema:schema",
+            "print or write the JSON Schemas and TypeScript types of all protocol messages",
+            ("sideband schema mcp/reminder", "sideband schema --out spec/protocol-artifacts --check"),
+        ),
+    },
 }
+
+COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}

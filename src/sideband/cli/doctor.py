@@ -5,8 +5,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata, util
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from cyclopts import Parameter
+
+from sideband.cli.target import JsonOption, StoreOption, ToOption, address
 from sideband.inspect.report import CheckResult, printable
 
 # The modules of each extra; the extra is installed if all of them can be imported.
@@ -31,7 +34,13 @@ SAFE_SQLITE: Final = (3, 51, 3)
 SUPPORTED_PYTHON: Final = (3, 11)
 
 
-def doctor(*, verify: str | None = None, session: str | None = None, json: bool = False) -> int:
+def doctor(
+    *,
+    verify: Annotated[bool, Parameter(negative=())] = False,
+    store: StoreOption = None,
+    to: ToOption = None,
+    json: JsonOption = False,
+) -> int:
     """Check this installation: versions, the SQLite in use, installed extras, and the default limits.
 
     Exits with 1 if there is a problem. A missing extra is not a problem; it is listed with the command that installs
@@ -41,16 +50,14 @@ def doctor(*, verify: str | None = None, session: str | None = None, json: bool 
     Parameters
     ----------
     verify
-        Check the store at this address: `sqlite:///sideband.db` or `postgresql://host/name`.
-    session
-        With `--verify`, rebuild only this session.
-    json
-        Print one JSON object instead of a table.
+        Check a store, with all its sessions or only the one that `--to` names.
     """
     from sideband.cli.app import REFUSALS, refuse  # noqa: PLC0415 - commands import what they need
 
+    if not verify and (store is not None or to is not None):
+        return refuse("--store and --to need --verify, which checks a store")
     try:
-        results = _installation(session) if verify is None else _store(verify, session)
+        results = _store(to, store) if verify else _installation()
     except REFUSALS as error:
         return refuse(error)
     if json:
@@ -60,18 +67,14 @@ def doctor(*, verify: str | None = None, session: str | None = None, json: bool 
     return 1 if any(result.problem for result in results) else 0
 
 
-def _installation(session: str | None) -> list[CheckResult]:
-    from sideband.core.errors import InvalidOption  # noqa: PLC0415 - commands import what they need
-
-    if session is not None:
-        raise InvalidOption("--session needs a store; name it with --verify", field="session", value=session)
+def _installation() -> list[CheckResult]:
     return [*_versions(), *_sqlite(), *_extras(), *_limits()]
 
 
-def _store(store_url: str, session: str | None) -> list[CheckResult]:
+def _store(to: str | None, store: str | None) -> list[CheckResult]:
     from sideband.inspect.verify import verified  # noqa: PLC0415 - commands import what they need
 
-    return verified(store_url, session)
+    return verified(*address(to, store))
 
 
 def _versions() -> Iterator[CheckResult]:

@@ -9,13 +9,13 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from sideband.cli.app import REFUSALS, refuse
+from sideband.cli.app import OK, REFUSALS, refuse, refuse_address
+from sideband.cli.target import Address, StoreOption, ToOption, address, find
 from sideband.core.errors import InvalidOption
 from sideband.core.topic import TopicRecord
 from sideband.inspect.events import HEADING, EventQuery, as_json, as_row, check_filter, read_topic
 from sideband.inspect.report import private_file
 
-OK: Final = 0
 INTERRUPTED: Final = 130
 # An export reports its progress after each multiple of this many events.
 PROGRESS_EVENTS: Final = 10_000
@@ -24,42 +24,48 @@ _STORE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 
 
 def events(
-    store_url: str,
+    misplaced: Annotated[str | None, Parameter(show=False)] = None,
     /,
     *,
-    session: str | None = None,
+    to: ToOption = None,
+    every: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    store: StoreOption = None,
     kind: str = "",
     after: int | None = None,
     follow: Annotated[bool, Parameter(negative=())] = False,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    json: Annotated[bool, Parameter(negative=(), help="Print one JSON object per line.")] = False,
     export: Path | None = None,
 ) -> int:
-    """Show what happened in a store: every event of its reminders and messages, without bodies, secrets masked.
+    """Show what happened in a session: every event of its reminders and messages, without bodies, secrets masked.
 
     Exits with 2 if the store cannot be read, or not from the given sequence number on.
 
     Parameters
     ----------
-    store_url
-        The address of the store: `sqlite:///sideband.db` or `postgresql://host/name`.
-    session
-        Show only the events of this session.
+    every
+        Show the events of all sessions of the store, instead of one session.
     kind
         Show only kinds that begin with this, for example `transcript.reminder.fired`.
     after
         Show only events after this sequence number; without it, all events that are kept.
     follow
         Continue with new events, from any process, until Ctrl-C.
-    json
-        Print one JSON object per line.
     export
         Write JSON lines to a file that only you can read, instead of printing. The file appears when it is complete.
     """
-    wanted = EventQuery(session, kind, after, follow)
+    wanted = EventQuery(None, kind, after, follow)
+    if misplaced is not None:
+        return refuse_address("events")
+    if every and to is not None:
+        return refuse("--all shows every session of the store, and --to one session; use one of them")
     if follow and export is not None:
         return refuse("--export writes a complete file, and --follow never completes; use one of them")
     try:
         check_filter(wanted)
+        store_url, session = address(to, store)
+        if not every:
+            # A session that is named need not exist yet if its events are followed.
+            wanted = wanted._replace(session=session or find(Address(store_url)).session_id)
         asyncio.run(_show(store_url, wanted, json=json) if export is None else _export(store_url, wanted, export))
     except KeyboardInterrupt:
         return OK if follow else INTERRUPTED

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from sideband.cli.app import REFUSALS, refuse
+from sideband.cli.app import OK, REFUSALS, refuse, refuse_address
+from sideband.cli.target import JsonOption, StoreOption, ToOption, address
 from sideband.core.errors import InvalidOption
 from sideband.core.ledger import RequestHead
 from sideband.inspect.report import printable
@@ -22,9 +23,6 @@ from sideband.render.layout import Part
 from sideband.render.profiles import Placement, ProfileError, split_model
 from sideband.render.renderer import Renderer
 from sideband.runtime.profiles import full_name, load_profiles
-
-OK: Final = 0
-EXAMPLE_STORE: Final = "sqlite:///sideband.db"
 
 # The model that stands for a wire if no model is given.
 MODELS: Final[Mapping[str, str]] = {
@@ -52,28 +50,27 @@ STYLES: Final[Mapping[str, str]] = {
 
 
 def render(
-    source: str,
+    file: str | None = None,
     /,
     *,
-    session: str | None = None,
+    to: ToOption = None,
+    store: StoreOption = None,
     turn: int | None = None,
     coming: Annotated[bool, Parameter(name="--next", negative=())] = False,
     model: str | None = None,
     placement: Literal["tail", "native", "seed"] | None = None,
     wire: Literal["anthropic", "openai_chat", "openai_responses", "gemini", "generic"] | None = None,
     profiles: Path | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    json: JsonOption = False,
 ) -> int:
     """Show the exact request that a model got or would get, from a saved session or from a file.
 
-    For a session, `sideband render sqlite:///sideband.db --session fix-login`, this is the last request that was sent,
-    byte for byte, even while another process runs the session; the store is only read. With another `--model` or
-    `--placement` it is the request that would have been sent if the whole session, or all of it that is kept, had run
-    with these settings. Bodies are shown in full, and secrets are not masked.
+    For a session this is the last request that was sent, byte for byte, even while another process runs the session; the
+    store is only read. With another `--model` or `--placement` it is the request that would have been sent if the whole
+    session, or all of it that is kept, had run with these settings. Bodies are shown in full, and secrets are not masked.
 
-    A file, `sideband render examples/render/tool_loop.json --wire gemini`, is JSON with `messages` and optionally
-    `system`, `tools`, `reminders`, `turn` and `model`. A reminder has the fields of `inject_reminder` and may name its
-    sender: `"trust": "server", "from": "build-watcher"`.
+    A file is JSON with `messages` and optionally `system`, `tools`, `reminders`, `turn` and `model`. A reminder has the
+    fields of `inject_reminder` and may name its sender: `"trust": "server", "from": "build-watcher"`.
 
     Every part of the body is labelled: the head; what an earlier request already contained (stable); what is new;
     reminders that stay (kept), that are only in this request (volatile), or that the provider clears by itself
@@ -82,10 +79,8 @@ def render(
 
     Parameters
     ----------
-    source
-        The address of a store, `sqlite:///sideband.db` or `postgresql://host/name`, or a file with a request.
-    session
-        The session of the store; optional if there is only one.
+    file
+        A file with a request, instead of a session.
     turn
         Show the request of this turn instead of the last one.
     coming
@@ -100,15 +95,15 @@ def render(
         Instead of a model: use a typical model of this wire.
     profiles
         A TOML file with your own profile rows, as for `sideband profiles`.
-    json
-        Print one JSON object; its `parts` are byte offsets into `body`.
     """
     choice = _ModelChoice(model, wire, placement, profiles)
-    wanted = _RequestChoice(session, turn, coming)
-    if (contradiction := _contradiction(source, choice, wanted)) is not None:
+    wanted = _RequestChoice(to, store, turn, coming)
+    if file is not None and "://" in file:
+        return refuse_address("render")
+    if (contradiction := _contradiction(file, choice, wanted)) is not None:
         return refuse(contradiction)
     try:
-        output = _of_session(source, choice, wanted) if _is_store(source) else _of_file(Path(source), choice)
+        output = _of_session(choice, wanted) if file is None else _of_file(Path(file), choice)
     except (SceneError, ProfileError, *REFUSALS) as error:
         return refuse(error)
     if json:
@@ -143,7 +138,8 @@ class _ModelChoice(NamedTuple):
 class _RequestChoice(NamedTuple):
     """The options that choose a request of a store."""
 
-    session: str | None = None
+    to: str | None = None
+    store: str | None = None
     turn: int | None = None
     coming: bool = False
 
@@ -156,18 +152,14 @@ class RenderOutput(NamedTuple):
     saved: Saved | None = None
 
 
-def _is_store(source: str) -> bool:
-    return "://" in source or source == "memory:"
-
-
-def _contradiction(source: str, choice: _ModelChoice, wanted: _RequestChoice) -> str | None:
+def _contradiction(file: str | None, choice: _ModelChoice, wanted: _RequestChoice) -> str | None:
     """The error message for options that cannot be combined; None if there is no conflict."""
     if choice.model is not None and choice.wire is not None:
         return "a model determines its wire; use --model or --wire, not both"
     if wanted.turn is not None and wanted.coming:
         return "use --turn for a request that was sent or --next for the next one, not both"
-    if wanted != _RequestChoice() and not _is_store(source):
-        return f"{source} is a file; --session, --turn and --next need a store, for example {EXAMPLE_STORE}"
+    if wanted != _RequestChoice() and file is not None:
+        return f"{file} is a file; --to, --store, --turn and --next are about a session of a store"
     return None
 
 
@@ -181,7 +173,7 @@ def _of_file(path: Path, choice: _ModelChoice) -> RenderOutput:
     return RenderOutput(named, explain_request(scene.subject(renderer), renderer))
 
 
-def _of_session(store_url: str, choice: _ModelChoice, wanted: _RequestChoice) -> RenderOutput:
+def _of_session(choice: _ModelChoice, wanted: _RequestChoice) -> RenderOutput:
     def make(head: RequestHead | None) -> Making:
         if head is not None and choice.named in (None, head.model):
             recorded = recorded_making(head, choice.placed()) if choice.profiles is None else None
@@ -193,8 +185,9 @@ def _of_session(store_url: str, choice: _ModelChoice, wanted: _RequestChoice) ->
             )
         return Making(choice.named, choice.renderer(choice.named))
 
+    store_url, session = address(wanted.to, wanted.store)
     with inspect_store(store_url) as store:
-        saved = saved_request(store, make, **wanted._asdict())
+        saved = saved_request(store, make, session=session, turn=wanted.turn, coming=wanted.coming)
     return RenderOutput(saved.making.model, explain_request(saved.subject, saved.making.renderer), saved)
 
 

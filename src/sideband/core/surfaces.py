@@ -27,6 +27,7 @@ class Surface(StrEnum):
 
     PIPELINE = "inject_reminder"
     SESSION = "Session.remind"
+    COMMAND_LINE = "sideband remind"
     HOOK = "hook result"
     PROVIDER = "provider result"
     ACP = "session/inject_reminder"
@@ -70,6 +71,8 @@ RULES: Final[Mapping[Surface, Rules]] = MappingProxyType(
     {
         Surface.PIPELINE: Rules(),
         Surface.SESSION: Rules(fields=(*LIFECYCLE, "mode")),
+        # Text from a shell or a file often ends with a newline, so the body is trimmed.
+        Surface.COMMAND_LINE: Rules(fields=(*LIFECYCLE, "mode", "id"), trims_body=True),
         Surface.HOOK: Rules(),
         Surface.PROVIDER: Rules(invalid=MalformedProviderResult),
         Surface.ACP: _BRIDGE,

@@ -1,8 +1,8 @@
-"""What the other modules of this package share: printable text, check results, and private files."""
+"""What the other modules of this package share: printable text and tables, check results, errors of commands, and private files."""
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
@@ -19,9 +19,28 @@ class CheckResult(NamedTuple):
     problem: str | None = None
 
 
+class CommandError(Exception):
+    """A command cannot do what it was asked to, for example because it cannot tell which session is meant.
+
+    `candidates` are the sessions that could be meant, each on a line.
+    """
+
+    def __init__(self, message: str, candidates: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.candidates = tuple(candidates)
+
+
 def printable(text: str) -> str:
     """The text on one line, with control characters and other unprintable characters escaped."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The rows as lines with aligned columns, and unprintable characters escaped."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 @contextmanager

@@ -1,25 +1,35 @@
-"""Open a store for inspection, and show its sessions and how their reminders ended."""
+"""Open a store for inspection, find its sessions, and show their state and how their reminders ended."""
 
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from sideband.core.errors import InvalidOption, StoreRefused, shown
 from sideband.core.events import AuditRecorded, Deduped, Dropped, Event, Expired, Fired, Revoked
 from sideband.core.state import SessionState
+from sideband.inspect.report import CommandError, printable
+from sideband.runtime.home import USER_STORE, user_store_url
 from sideband.store.inspector import Inspector, StoredSession, UnreadableSession, restored
 
-# An error message names at most this many sessions.
-_NAMED: Final = 10
+# An error lists at most this many sessions.
+LISTED: Final = 20
+# An error about an unknown id names at most this many similar ones.
+NEAR: Final = 5
+# The records that say what a session is about; the first that a session has is shown.
+_NAMES: Final = ("title", "agent")
 
 
 def inspect_store(url: str) -> AbstractContextManager[Inspector]:
     """Open a read-only view of the store at this address, as it is on entry; `StoreRefused` if there is no store."""
     from sideband.runtime.store import kind_of  # noqa: PLC0415 - the help of a command does not need it
 
+    if url == USER_STORE:
+        url = user_store_url()
     if url == "memory:":
         raise InvalidOption(
             "a store in memory cannot be inspected, because it exists only in its own process", field="url", value=url
@@ -53,8 +63,15 @@ _OPENERS: Final[Mapping[str, Callable[[str], AbstractContextManager[Inspector]]]
 )
 
 
+# Listing sessions.
+
+
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a session; `turn` and `pending` are None if the session cannot be read."""
+    """The state of a session; `turn` and `pending` are None if the session cannot be read.
+
+    `about` is the record `title` or else `agent` of the session, and `changed` the time of its last event; both are None
+    if the store does not have them.
+    """
 
     session: str
     state: str
@@ -63,6 +80,8 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     last_sequence: int
     last_event: str
+    changed: str | None = None
+    about: str | None = None
 
     def cells(self) -> tuple[str, ...]:
         """The cells of a table row."""
@@ -72,7 +91,14 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
             self.state,
             *("-" if number is None else f"{number:,}" for number in numbers),
             self.last_event,
+            self.changed or "-",
+            self.about or "",
         )
+
+    def brief(self) -> str:
+        """The session on one line, for an error that asks to choose one."""
+        known = (self.session, self.state, self.changed and f"changed {self.changed}", self.about)
+        return printable("  ".join(word for word in known if word))
 
 
 def summaries(store_url: str) -> Sequence[SessionSummary]:
@@ -86,21 +112,6 @@ def listed(store: Inspector) -> list[StoredSession]:
     return [stored for stored in store.sessions() if stored.begun]
 
 
-def stored_session(store: Inspector, name: str | None) -> StoredSession:
-    """The session of this name (None: the only session); raises `InvalidOption` with the names if it is not there."""
-    sessions = listed(store)
-    if not sessions:
-        raise InvalidOption(f"there is no session in {store.place}", field="session")
-    for stored in sessions:
-        if stored.session_id == name or (name is None and len(sessions) == 1):
-            return stored
-    more = f" and {len(sessions) - _NAMED:,} more" if len(sessions) > _NAMED else ""
-    known = f"{', '.join(shown(stored.session_id) for stored in sessions[:_NAMED])}{more}"
-    if name is None:
-        raise InvalidOption(f"choose a session with --session NAME; {store.place} holds {known}", field="session")
-    raise InvalidOption(f"there is no session {shown(name)} in {store.place}, which holds {known}", field="session")
-
-
 def _summary(store: Inspector, stored: StoredSession) -> SessionSummary:
     try:
         state = restored(store, stored)
@@ -109,24 +120,109 @@ def _summary(store: Inspector, stored: StoredSession) -> SessionSummary:
         word = "damaged"
     else:
         known = {"turn": state.live.turn, "pending": len(state.inbox) + len(state.live)}
-        word = _word(state, stored)
+        word = state_word(state, stored)
     return SessionSummary(
         session=stored.session_id,
         state=word,
         events=stored.events,
-        last_sequence=stored.last or stored.snapshot_at,
+        last_sequence=_last(stored),
         last_event=stored.last_word,
+        changed=_changed(store, stored),
+        about=_about(store, stored),
         **known,
     )
 
 
-def _word(state: SessionState, stored: StoredSession) -> str:
+def state_word(state: SessionState, stored: StoredSession) -> str:
+    """`closed`, `running`, `left` if the process that ran it has died, or `idle`."""
     if state.closed:
         return "closed"
     is_attended = stored.lease is not None and stored.lease.is_good
     if state.running:
         return "running" if is_attended else "left"
     return "idle"
+
+
+def _last(stored: StoredSession) -> int:
+    return stored.last or stored.snapshot_at
+
+
+def _changed(store: Inspector, stored: StoredSession) -> str | None:
+    from sideband.runtime.system import moment  # noqa: PLC0415 - the help of a command does not need it
+
+    last = next(store.entries(stored.session_id, after=stored.last - 1), None) if stored.last else None
+    time = stored.begun_at if last is None else last.time
+    return moment(time, timespec="seconds") if time else None
+
+
+def _about(store: Inspector, stored: StoredSession) -> str | None:
+    try:
+        records: Any = msgspec.json.decode(store.records(stored.session_id).body)
+    except msgspec.DecodeError:
+        # A damaged list of sessions; `doctor --verify` reports it.
+        return None
+    return next((value for name in _NAMES if isinstance(value := records.get(name), str)), None)
+
+
+# Finding one session.
+
+
+def stored_session(store: Inspector, name: str | None) -> StoredSession:
+    """The session of this name (None: the only open session); raises `CommandError` if it is not there."""
+    sessions = listed(store)
+    if name is None:
+        return _only_open(store, sessions)
+    for stored in sessions:
+        if stored.session_id == name:
+            return stored
+    raise _unknown(store, sessions, name)
+
+
+def _only_open(store: Inspector, sessions: Sequence[StoredSession]) -> StoredSession:
+    by_name = {stored.session_id: stored for stored in _newest_first(sessions)}
+    found = (_summary(store, stored) for stored in by_name.values())
+    # One more than is listed, to know whether there are more.
+    opened = [*islice((summary for summary in found if summary.state != "closed"), LISTED + 1)]
+    if len(opened) == 1:
+        return by_name[opened[0].session]
+    if opened:
+        raise CommandError(
+            f"several sessions of {store.place} are open; choose one with --to ID:",
+            _shortened([summary.brief() for summary in opened]),
+        )
+    if not sessions:
+        raise CommandError(f"there is no session in {store.place}")
+    raise CommandError(
+        f"no session of {store.place} is open; choose a closed one with --to ID:", _briefs(store, [*by_name.values()])
+    )
+
+
+def _unknown(store: Inspector, sessions: Sequence[StoredSession], name: str) -> CommandError:
+    what = f"there is no session {shown(name)} in {store.place}"
+    if not sessions:
+        return CommandError(f"{what}, which has no sessions")
+    by_name = {stored.session_id: stored for stored in _newest_first(sessions)}
+    # Part of an id is a likely mistake too, because ids are long.
+    alike = [other for other in by_name if name and name in other]
+    near = [*dict.fromkeys([*alike, *difflib.get_close_matches(name, by_name, n=NEAR)])][:NEAR]
+    if near:
+        return CommandError(f"{what}; similar ids are:", _briefs(store, [by_name[other] for other in near]))
+    return CommandError(f"{what}, which has:", _briefs(store, [*by_name.values()]))
+
+
+def _newest_first(sessions: Sequence[StoredSession]) -> list[StoredSession]:
+    return sorted(sessions, key=_last, reverse=True)
+
+
+def _briefs(store: Inspector, sessions: Sequence[StoredSession]) -> list[str]:
+    return _shortened([_summary(store, stored).brief() for stored in sessions[: LISTED + 1]])
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= LISTED else [*lines[:LISTED], "..."]
+
+
+# Receipts.
 
 
 class ReceiptRow(NamedTuple):

@@ -241,7 +241,7 @@ class Session:
     async def transcript(self) -> Transcript:
         """The conversation and its reminders as they stand now."""
         self.talk.home.check()
-        return (await self.talk.journal.read(self.id, _transcript)).value
+        return (await self.talk.journal.read(self.id, transcript_of)).value
 
     async def close(self) -> tuple[Problem, ...]:
         """End the session and everything it still has; return the problems of hooks on `session_end`.
@@ -278,7 +278,8 @@ def _read_level(trust: object) -> Trust:
     return levels[trust]
 
 
-def _transcript(state: SessionState) -> Transcript:
+def transcript_of(state: SessionState) -> Transcript:
+    """A copy of the conversation, its live reminders and its audit records."""
     live = [
         reminder_event(state.live.current(item), event_id=f"{item.id}/live", visibility=Visibility.PUBLIC)
         for item in state.live
@@ -287,5 +288,4 @@ def _transcript(state: SessionState) -> Transcript:
         reminder_event(entry.reminder, event_id=f"{entry.reminder.id}/audit", visibility=Visibility.INTERNAL)
         for entry in state.audit
     ]
-    # Copies: the caller may change the messages.
     return Transcript(messages=tuple(map(msgspec.to_builtins, state.messages)), events=(*live, *audit))

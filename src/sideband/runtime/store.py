@@ -16,6 +16,7 @@ from sideband.loop.conversation import HomeLoop
 from sideband.ports import FACTS_SESSION, NO_RECORDS, Clock, Journal, SessionEntry
 from sideband.recall import kept
 from sideband.recall.facts import Fact, FactBook, fact_namespace
+from sideband.runtime.home import USER_STORE, make_user_directory, user_store_url
 from sideband.runtime.producer import Intake
 from sideband.runtime.records import check_lookup, read_message, read_records
 from sideband.runtime.session import Session
@@ -325,7 +326,9 @@ def open_store(
     """Open a store: `memory:` lasts as long as the process, `sqlite:///path` is a file that processes can share.
 
     A path after three slashes is relative to the working directory, one after four is absolute. `postgresql://…` is a
-    database that machines can share. Every kind of store accepts all options and ignores those that it has no use for.
+    database that machines can share. `user:` is the store that the command line uses by default: the one that
+    `$SIDEBAND_STORE` names, or a file in the data directory of the user. Every kind of store accepts all options and
+    ignores those that it has no use for.
 
     Args:
         url: Where the sessions are.
@@ -342,6 +345,8 @@ def open_store(
         sessions_at_hand: How many sessions stay in memory besides those that the program refers to.
 
     """
+    if url == USER_STORE:
+        url = user_store_url()
     if not isinstance(limits, Limits):
         raise InvalidOption(f"limits must be Limits(...), not {shown(limits)}", field="limits", value=limits)
     options: Mapping[str, Any] = {
@@ -401,6 +406,7 @@ def _sqlite(url: str, options: Mapping[str, Any]) -> Opening:
         # Imported here, because a program with its sessions in memory needs no database.
         from sideband.store.sqlite import SqliteSettings, open_sqlite  # noqa: PLC0415 - see above
 
+        make_user_directory(path)
         return await open_sqlite(path, SqliteSettings(**options))
 
     return opening

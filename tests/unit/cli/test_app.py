@@ -12,7 +12,7 @@ import pytest
 from sideband import __version__, cli
 from sideband.cli import main, overview
 from sideband.cli.app import app
-from sideband.cli.commands import COMMANDS
+from sideband.cli.commands import COMMANDS, GROUPS
 from tests.programs import run_python
 
 Captured = pytest.CaptureFixture[str]
@@ -29,10 +29,11 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def test_the_overview_lists_exactly_the_commands() -> None:
-    listing = overview().split("Commands:\n")[1].split("\n\n")[0]
-    assert [line.split(maxsplit=1) for line in listing.splitlines()] == [
-        [name, about] for name, (_, about) in COMMANDS.items()
-    ]
+    listing = overview().split("\n\n", 2)[2].split("\n\nOptions:")[0]
+    assert [
+        (group.splitlines()[0].rstrip(":"), [line.split(maxsplit=1) for line in group.splitlines()[1:]])
+        for group in listing.split("\n\n")
+    ] == [(title, [[name, command.about] for name, command in group.items()]) for title, group in GROUPS.items()]
 
 
 def test_the_parser_knows_exactly_the_commands() -> None:
@@ -56,7 +57,7 @@ def test_the_overview_loads_no_parser() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_where_the_table_says(name: str) -> None:
-    module, _, function = COMMANDS[name][0].partition(":")
+    module, _, function = COMMANDS[name].target.partition(":")
     assert callable(getattr(importlib.import_module(module), function))
 
 

@@ -35,7 +35,7 @@ def lines(capsys: Captured) -> list[dict[str, Any]]:
 
 def test_a_program_gets_a_line_of_json_for_each_public_event(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
-    assert events(address(durable), json=True) == 0
+    assert events(store=address(durable), every=True, json=True) == 0
     shown = lines(capsys)
     assert [(line["seq"], line["session_id"], line["kind"]) for line in shown] == [
         (number, "s", "transcript.reminder.queued") for number in (2, 3, 4)
@@ -48,7 +48,7 @@ def test_a_program_gets_a_line_of_json_for_each_public_event(durable: Twin, caps
 
 def test_people_get_a_table(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
-    assert events(address(durable)) == 0
+    assert events(store=address(durable), every=True) == 0
     heading, *rows = capsys.readouterr().out.splitlines()
     assert heading == HEADING
     assert [row.split()[0] for row in rows] == ["2", "3", "4"]
@@ -58,9 +58,9 @@ def test_people_get_a_table(durable: Twin, capsys: Captured) -> None:
 def test_no_body_and_no_secret_is_ever_shown_or_written(durable: Twin, tmp_path: Path, capsys: Captured) -> None:
     played(lambda: fill(durable))
     exported = tmp_path / "events.jsonl"
-    assert events(address(durable)) == 0
-    assert events(address(durable), json=True) == 0
-    assert events(address(durable), export=exported) == 0
+    assert events(store=address(durable), every=True) == 0
+    assert events(store=address(durable), every=True, json=True) == 0
+    assert events(store=address(durable), every=True, export=exported) == 0
     told = capsys.readouterr()
     for text in (told.out, told.err, exported.read_text(encoding="utf-8")):
         assert text
@@ -73,36 +73,37 @@ def test_one_session_one_kind_and_what_comes_behind_a_place(durable: Twin, capsy
     played(lambda: fill(durable, session_id="a"))
     played(lambda: fill(durable, session_id="b"))
     for options, expected in (
-        ({"session": "b"}, [7, 8, 9]),
+        ({"to": "b"}, [7, 8, 9]),
         ({"after": 4}, [7, 8, 9]),
         ({"after": 8}, [9]),
         ({"kind": "transcript.reminder.q"}, [2, 3, 4, 7, 8, 9]),
         ({"kind": "transcript.inject."}, []),
-        ({"kind": "transcript.reminder.queued", "session": "a", "after": 3}, [4]),
+        ({"kind": "transcript.reminder.queued", "to": "a", "after": 3}, [4]),
     ):
-        assert events(address(durable), json=True, **options) == 0
+        assert events(store=address(durable), every="to" not in options, json=True, **options) == 0
         assert [line["seq"] for line in lines(capsys)] == expected
 
 
 def test_an_empty_store_has_nothing_to_show(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable, reminders=0))
-    assert events(address(durable)) == 0
+    assert events(store=address(durable), every=True) == 0
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_session_that_there_is_not_is_refused_with_those_that_there_are(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
-    assert events(address(durable), session="unknown") == 2
+    assert events(store=address(durable), to="unknown") == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("error: there is no session 'unknown' in ")
-    assert told.err.endswith(", which holds 's'\n")
+    assert told.err.splitlines()[0].endswith(", which has:")
+    assert told.err.splitlines()[1].startswith("  s  idle  changed 20")
 
 
 def test_where_nothing_has_happened_since_it_says_so(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
     for json_too in (False, True):
-        assert events(address(durable), after=99_999, json=json_too) == 0
+        assert events(store=address(durable), every=True, after=99_999, json=json_too) == 0
         assert capsys.readouterr() == ("", "there are no events after 99999 yet\n")
 
 
@@ -111,9 +112,9 @@ def test_where_only_other_things_have_happened_since_it_does_not_say_that_nothin
 ) -> None:
     played(lambda: fill(durable, session_id="a"))
     played(lambda: fill(durable, session_id="b"))
-    elsewhere: list[dict[str, Any]] = [{"session": "a"}, {"kind": "transcript.inject."}]
+    elsewhere: list[dict[str, Any]] = [{"to": "a"}, {"kind": "transcript.inject."}]
     for options in elsewhere:
-        assert events(address(durable), after=5, **options) == 0
+        assert events(store=address(durable), every="to" not in options, after=5, **options) == 0
         assert capsys.readouterr() == ("", "there are no matching events after 5 yet\n")
 
 
@@ -125,11 +126,11 @@ def test_an_export_is_complete_and_its_owners_alone(durable: Twin, tmp_path: Pat
     path = tmp_path / "events.jsonl"
     path.write_text("what was there before", encoding="utf-8")
     path.chmod(0o644)
-    assert events(address(durable), export=path, kind="transcript.reminder.") == 0
+    assert events(store=address(durable), every=True, export=path, kind="transcript.reminder.") == 0
     assert capsys.readouterr() == ("", f"wrote 3 events to {path}\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     written = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert events(address(durable), json=True) == 0
+    assert events(store=address(durable), every=True, json=True) == 0
     assert lines(capsys) == written
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.endswith(".new")] == []
 
@@ -139,7 +140,7 @@ def test_a_long_export_says_how_far_it_is(
 ) -> None:
     played(lambda: fill(sqlite, reminders=5))
     monkeypatch.setattr(command, "PROGRESS_EVENTS", 2)
-    assert events(address(sqlite), export=tmp_path / "out") == 0
+    assert events(store=address(sqlite), every=True, export=tmp_path / "out") == 0
     assert capsys.readouterr().err.splitlines() == [
         "2 events ...",
         "4 events ...",
@@ -154,7 +155,7 @@ def test_an_export_that_fails_leaves_what_was_there(sqlite: SqliteTwin, tmp_path
     connection.close()
     path = tmp_path / "events.jsonl"
     path.write_text("what was there before", encoding="utf-8")
-    assert events(address(sqlite), export=path) == 2
+    assert events(store=address(sqlite), every=True, export=path) == 2
     assert "row 4 of the journal was changed" in capsys.readouterr().err
     assert path.read_text(encoding="utf-8") == "what was there before"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["events.jsonl", "store.db"]
@@ -164,7 +165,7 @@ def test_an_export_that_fails_leaves_what_was_there(sqlite: SqliteTwin, tmp_path
 def test_an_export_never_takes_the_place_of_the_store(sqlite: SqliteTwin, suffix: str, capsys: Captured) -> None:
     played(lambda: fill(sqlite))
     before = sqlite.path.read_bytes()
-    assert events(address(sqlite), export=Path(f"{sqlite.path}{suffix}")) == 2
+    assert events(store=address(sqlite), every=True, export=Path(f"{sqlite.path}{suffix}")) == 2
     assert "belongs to the store; export to another file" in capsys.readouterr().err
     assert sqlite.path.read_bytes() == before
 
@@ -174,10 +175,10 @@ def test_an_export_to_where_nothing_can_be_written_is_refused(
 ) -> None:
     played(lambda: fill(sqlite))
     away = tmp_path / "nowhere" / "out"
-    assert events(address(sqlite), export=away) == 2
+    assert events(store=address(sqlite), every=True, export=away) == 2
     assert capsys.readouterr().err == f"error: {away} cannot be written: No such file or directory\n"
     for folder in (tmp_path, Path()):
-        assert events(address(sqlite), export=folder) == 2
+        assert events(store=address(sqlite), every=True, export=folder) == 2
         assert capsys.readouterr().err == f"error: {folder} cannot be written: it is a folder\n"
 
 
@@ -187,7 +188,7 @@ def test_an_export_to_where_nothing_can_be_written_is_refused(
 def test_what_is_no_longer_kept_is_left_out_and_that_is_said(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
     played(lambda: prune(durable, keep=2))
-    assert events(address(durable), json=True) == 0
+    assert events(store=address(durable), every=True, json=True) == 0
     told = capsys.readouterr()
     assert [json.loads(line)["seq"] for line in told.out.splitlines()] == [4]
     assert told.err == "some events up to 3 have been pruned; the output begins after 3\n"
@@ -197,16 +198,16 @@ def test_a_pruned_sequence_number_is_refused_with_the_one_to_continue_from(durab
     played(lambda: fill(durable))
     played(lambda: prune(durable, keep=2))
     for follow in (False, True):
-        assert events(address(durable), after=1, follow=follow) == 2
+        assert events(store=address(durable), every=True, after=1, follow=follow) == 2
         assert capsys.readouterr() == ("", "error: some events up to 3 have been pruned; continue with --after 3\n")
-    assert events(address(durable), after=3, json=True) == 0
+    assert events(store=address(durable), every=True, after=3, json=True) == 0
     assert [line["seq"] for line in lines(capsys)] == [4]
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "nothing.db"
     for options in ({}, {"follow": True}, {"export": tmp_path / "out"}):
-        assert events(f"sqlite:///{path}", **options) == 2
+        assert events(store=f"sqlite:///{path}", every=True, **options) == 2
         assert capsys.readouterr() == ("", f"error: there is no store: {path} does not exist\n")
     assert [*tmp_path.iterdir()] == []
 
@@ -216,7 +217,7 @@ def test_a_store_of_a_newer_version_is_refused(sqlite: SqliteTwin, capsys: Captu
     connection = apsw.Connection(str(sqlite.path))
     connection.pragma("user_version", schema.latest() + 1)
     connection.close()
-    assert events(address(sqlite)) == 2
+    assert events(store=address(sqlite), every=True) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {sqlite.path} was written by a newer Sideband")
     assert "upgrade sideband" in error
@@ -225,7 +226,7 @@ def test_a_store_of_a_newer_version_is_refused(sqlite: SqliteTwin, capsys: Captu
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.delitem(sys.modules, "sideband.store.postgres.inspector", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    assert events("postgresql://host/name") == 2
+    assert events(store="postgresql://host/name", every=True) == 2
     assert "pip install 'sideband[postgres]'" in capsys.readouterr().err
 
 
@@ -248,7 +249,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Captu
 def test_what_makes_no_sense_is_refused_in_a_sentence(
     url: str, options: dict[str, Any], error: str, capsys: Captured
 ) -> None:
-    assert events(url, **options) == 2
+    assert events(store=url, every=True, **options) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("error: ")
@@ -261,7 +262,17 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(
 
 def test_following_tells_what_another_process_does_until_it_is_interrupted(durable: Twin) -> None:
     played(lambda: fill(durable, reminders=1))
-    program = [sys.executable, "-m", "sideband.cli", "events", address(durable), "--follow", "--json"]
+    program = [
+        sys.executable,
+        "-m",
+        "sideband.cli",
+        "events",
+        "--all",
+        "--store",
+        address(durable),
+        "--follow",
+        "--json",
+    ]
     with subprocess.Popen(
         program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as following:
@@ -290,15 +301,15 @@ def test_an_interrupted_listing_says_so_by_its_status(sqlite: SqliteTwin, monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "_show", interrupted)
-    assert events(address(sqlite)) == 130
-    assert events(address(sqlite), follow=True) == 0
+    assert events(store=address(sqlite), every=True) == 130
+    assert events(store=address(sqlite), every=True, follow=True) == 0
 
 
 def test_a_reader_who_leaves_is_not_complained_about(durable: Twin) -> None:
     played(lambda: fill(durable))
     reader, writer = os.pipe()
     os.close(reader)
-    program = [sys.executable, "-m", "sideband.cli", "events", address(durable), "--json"]
+    program = [sys.executable, "-m", "sideband.cli", "events", "--all", "--store", address(durable), "--json"]
     answer = subprocess.run(program, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (answer.returncode, answer.stderr) == (0, b"")

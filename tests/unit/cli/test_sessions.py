@@ -36,7 +36,7 @@ async def fill(twin: Twin) -> None:
 
 def test_every_session_is_listed_with_its_state_turn_and_what_is_pending(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
-    assert sessions(address(durable), json=True) == 0
+    assert sessions(store=address(durable), json=True) == 0
     listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(entry["session"], entry["state"], entry["turn"], entry["pending"]) for entry in listed] == [
         ("closed", "closed", 0, 0),
@@ -55,7 +55,7 @@ def test_a_session_with_a_valid_lease_is_running(durable: Twin, capsys: Captured
         async with durable.open() as store:
             lease = await store.acquire("s", "worker")
             await store.commit("s", saying(Started()), lease=lease)
-            assert sessions(address(durable), json=True) == 0
+            assert sessions(store=address(durable), json=True) == 0
 
     if hasattr(durable, "now_ms"):
         # By the clock of the process that inspects the store.
@@ -73,19 +73,19 @@ def test_a_session_whose_process_was_killed_is_left_though_its_lease_has_not_lap
 
     played(story)
     change(sqlite, A_LEASE, KILLED, 2**52)
-    assert sessions(address(sqlite), json=True) == 0
+    assert sessions(store=address(sqlite), json=True) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "running", "whether it has died is not known"
     directory_for(sqlite.path).mkdir()
     a_dead_bell(directory_for(sqlite.path), KILLED)
-    assert sessions(address(sqlite), json=True) == 0
+    assert sessions(store=address(sqlite), json=True) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "left"
-    assert doctor(verify=address(sqlite)) == 0
+    assert doctor(verify=True, store=address(sqlite)) == 0
     assert "worker, token 1, until 9999-12-31T23:59:59Z, but its process has died" in capsys.readouterr().out
 
 
 def test_people_get_a_table_that_fits_what_is_in_it(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
-    assert sessions(address(durable)) == 0
+    assert sessions(store=address(durable)) == 0
     heading, *rows, total = capsys.readouterr().out.splitlines()
     assert heading.split("  ")[0] == HEADINGS[0]
     assert [row.split() for row in rows] == [
@@ -100,7 +100,7 @@ def test_people_get_a_table_that_fits_what_is_in_it(durable: Twin, capsys: Captu
 def test_a_session_of_which_only_a_snapshot_is_left_is_there(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
     played(lambda: prune(durable, keep=0, session_id="idle"))
-    assert sessions(address(durable), json=True) == 0
+    assert sessions(store=address(durable), json=True) == 0
     idle = json.loads(capsys.readouterr().out.splitlines()[1])
     assert (idle["state"], idle["turn"], idle["pending"], idle["events"], idle["last_event"]) == ("idle", 2, 2, 0, "")
 
@@ -108,7 +108,7 @@ def test_a_session_of_which_only_a_snapshot_is_left_is_there(durable: Twin, caps
 def test_a_session_that_cannot_be_read_is_listed_as_damaged(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
     change(durable, "UPDATE {store}journal SET checksum = 0 WHERE sequence = 1")
-    assert sessions(address(durable)) == 0
+    assert sessions(store=address(durable)) == 0
     row = capsys.readouterr().out.splitlines()[1]
     assert row.split() == ["closed", "damaged", "-", "-", "2", "9", "closed"]
 
@@ -121,10 +121,10 @@ def test_few_sessions_are_counted_as_people_count(durable: Twin, count: int, tot
                 await store.commit(f"s{number}", saying(Started()))
 
     played(story)
-    assert sessions(address(durable)) == 0
+    assert sessions(store=address(durable)) == 0
     assert capsys.readouterr().out.splitlines()[-1] == total
 
 
 def test_where_there_is_no_store_it_says_so(tmp_path: Path, capsys: Captured) -> None:
-    assert sessions(f"sqlite:///{tmp_path / 'nothing.db'}") == 2
+    assert sessions(store=f"sqlite:///{tmp_path / 'nothing.db'}") == 2
     assert "there is no store" in capsys.readouterr().err

@@ -53,13 +53,13 @@ async def a_talk(session: Session, service: Loopback, kind: ModelKind, **options
 
 
 def document(capsys: Captured, store_url: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of the command
-    assert render(store_url, json=True, **options) == 0
+    assert render(store=store_url, json=True, **options) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
 def refusal(capsys: Captured, store_url: str, **options: Any) -> str:  # noqa: ANN401 - the same
-    assert render(store_url, **options) == 2
+    assert render(store=store_url, **options) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1

@@ -57,7 +57,7 @@ def test_every_request_of_a_session_is_shown_to_the_byte(
         assert (found["as_sent"], found["placement"]) == (True, placement.value)
         assert {reminder["state"] for reminder in found["reminders"]} == {"shown"}
     assert document(capsys, url(tmp_path))["turn"] == 3
-    assert render(url(tmp_path), session="fix-login", turn=2) == 0
+    assert render(store=url(tmp_path), to="fix-login", turn=2) == 0
     assert "\nsession fix-login: exactly as it was sent; it was answered\n" in capsys.readouterr().out
 
 
@@ -171,7 +171,7 @@ def test_for_another_placement_it_is_what_that_would_have_sent(
     for turn, body in enumerate(expected, start=1):
         assert document(capsys, url(tmp_path), turn=turn, placement=other.value)["body"].encode() == body
     if other is Placement.SEED:
-        assert render(url(tmp_path), placement="seed") == 0
+        assert render(store=url(tmp_path), placement="seed") == 0
         assert (
             "session fix-login: as it would have been sent if the whole session had run with these settings\n"
             in capsys.readouterr().out
@@ -250,7 +250,7 @@ def test_of_a_session_that_has_not_run_the_next_request_is_its_first(tmp_path: P
     assert "has no recorded model; choose one with --model transport:model" in refusal(
         capsys, url(tmp_path), coming=True
     )
-    assert render(url(tmp_path), coming=True, wire="anthropic") == 0
+    assert render(store=url(tmp_path), coming=True, wire="anthropic") == 0
     text = capsys.readouterr().out
     assert "\nsession s: the next request, without what the user, hooks and providers would add" in text
     assert "\nIts system text and tools were not recorded, so they are missing below.\n" in text
@@ -309,7 +309,7 @@ def test_where_a_window_begins_the_conversation_is_not_in_the_cache(
     assert document(capsys, url(tmp_path), turn=2)["cached_share"] > 0.8
     found = document(capsys, url(tmp_path), turn=3)
     assert found["as_sent"]
-    assert render(url(tmp_path), turn=3) == 0
+    assert render(store=url(tmp_path), turn=3) == 0
     text = capsys.readouterr().out
     if why is None:
         # The head is unchanged; what follows it is not.

@@ -33,7 +33,7 @@ def test_a_store_with_several_sessions_has_to_be_told_which(tmp_path: Path, caps
     assert "choose a session with --session NAME; " in said
     assert "holds 's00', 's01', " in said
     assert said.endswith("'s09' and 2 more\n")
-    assert "there is no session 'unknown' in " in refusal(capsys, url(tmp_path), session="unknown")
+    assert "there is no session 'unknown' in " in refusal(capsys, url(tmp_path), to="unknown")
 
 
 def test_a_store_without_sessions_has_nothing_to_show(tmp_path: Path, capsys: Captured) -> None:
@@ -97,7 +97,7 @@ def test_of_a_pruned_session_the_turns_that_are_left_can_be_shown(durable: Twin,
     assert (found["turn"], found["as_sent"], found["body"].encode()) == (4, True, bodies[3])
     assert "recorded are turns 4 to 4" in refusal(capsys, address(durable), turn=1)
     assert document(capsys, address(durable), model="openai:gpt-6")["as_sent"] is False
-    assert render(address(durable), model="openai:gpt-6") == 0
+    assert render(store=address(durable), model="openai:gpt-6") == 0
     assert (
         "as it would have been sent if the session had run with these settings since turn 4; earlier turns"
         in capsys.readouterr().out

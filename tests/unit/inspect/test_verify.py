@@ -16,7 +16,7 @@ Captured = pytest.CaptureFixture[str]
 
 def report(twin: Twin, capsys: Captured, *, status: int, session: str | None = None) -> dict[str, Any]:
     """What is found, as JSON."""
-    assert doctor(verify=address(twin), session=session, json=True) == status
+    assert doctor(verify=True, store=address(twin), to=session, json=True) == status
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -29,7 +29,7 @@ def test_a_store_in_order_is_reported_group_by_group(durable: Twin, capsys: Capt
     played(lambda: fill(durable, session_id="a"))
     played(lambda: fill(durable, session_id="b"))
     played(lambda: prune(durable, keep=1, session_id="a"))
-    assert doctor(verify=address(durable)) == 0
+    assert doctor(verify=True, store=address(durable)) == 0
     text = capsys.readouterr().out
     headings = [line for line in text.splitlines() if line and not line.startswith(" ")]
     assert headings == ["store", "sessions", "No problems found."]
@@ -103,7 +103,7 @@ def test_one_session_can_be_rebuilt_alone(durable: Twin, capsys: Captured) -> No
 
 def test_a_session_that_is_not_there_cannot_be_rebuilt(durable: Twin, capsys: Captured) -> None:
     played(lambda: fill(durable))
-    assert doctor(verify=address(durable), session="unknown") == 2
+    assert doctor(verify=True, store=address(durable), to="unknown") == 2
     assert "there is no session 'unknown'" in capsys.readouterr().err
 
 
@@ -129,20 +129,20 @@ def test_a_counter_that_is_wrong_is_a_finding(postgres: PostgresTwin, capsys: Ca
 
 
 def test_where_there_is_no_store_it_says_so(tmp_path: Path, capsys: Captured) -> None:
-    assert doctor(verify=f"sqlite:///{tmp_path / 'nothing.db'}") == 2
+    assert doctor(verify=True, store=f"sqlite:///{tmp_path / 'nothing.db'}") == 2
     assert "there is no store" in capsys.readouterr().err
 
 
 def test_a_session_without_a_store_makes_no_sense(capsys: Captured) -> None:
-    assert doctor(session="s") == 2
-    assert capsys.readouterr() == ("", "error: --session needs a store; name it with --verify\n")
+    assert doctor(to="s") == 2
+    assert capsys.readouterr() == ("", "error: --store and --to need --verify, which checks a store\n")
 
 
 def test_nothing_in_the_report_is_an_order_to_the_terminal(sqlite: SqliteTwin, capsys: Captured) -> None:
     name = "s\x1b[31m"
     played(lambda: fill(sqlite, session_id=name))
     change(sqlite, "UPDATE journal SET checksum = 0 WHERE sequence = 3")
-    assert doctor(verify=address(sqlite)) == 1
+    assert doctor(verify=True, store=address(sqlite)) == 1
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert r"s\x1b[31m" in text

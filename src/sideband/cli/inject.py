@@ -1,0 +1,43 @@
+"""`sideband inject`: send a user message to a session."""
+
+from sideband.cli.app import OK, REFUSALS, refuse_request
+from sideband.cli.request import BodyArgument, print_reply, read_body, tell
+from sideband.cli.target import JsonOption, StoreOption, ToOption
+
+
+def inject(
+    body: BodyArgument,
+    /,
+    *,
+    mode: str = "steer",
+    to: ToOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Send a user message to a session, which may be running in another process.
+
+    The message is durable when the command ends, and `sideband revoke` withdraws it until it is delivered. The command
+    runs no agent: a queued message waits for a process that runs the session.
+
+    Exits with 1 if the session refuses the message, because it is closed or full or no turn is running, and with 2 if
+    the command is wrong or the session cannot be reached. A session is never created.
+
+    Parameters
+    ----------
+    mode
+        When it is delivered: `steer` at the end of the current step of the running turn, `queue` as the beginning of the
+        next turn, `interrupt_immediate` before the next tools run, which are skipped, `finish_step` (the same as
+        `steer`), or `audit_only` never: it goes on record when the run ends.
+    """
+    try:
+        text = read_body(body).rstrip("\r\n")
+        target, message_id = tell(to, store, lambda producer: producer.inject(text, mode=mode))
+    except REFUSALS as error:
+        return refuse_request(error)
+    print_reply(
+        f"accepted {message_id} for session {target.session_id}",
+        json=json,
+        session=target.session_id,
+        message_id=message_id,
+    )
+    return OK

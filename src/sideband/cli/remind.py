@@ -1,0 +1,86 @@
+"""`sideband remind`: send a reminder to a session."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sideband.cli.app import OK, REFUSALS, refuse_request
+from sideband.cli.request import BodyArgument, print_reply, read_body, tell
+from sideband.cli.target import JsonOption, StoreOption, ToOption
+
+
+def remind(
+    body: BodyArgument,
+    /,
+    *,
+    to: ToOption = None,
+    store: StoreOption = None,
+    key: str | None = None,
+    ttl: int | None = None,
+    tag: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    mode: str | None = None,
+    role_hint: Annotated[str | None, Parameter(name="--hint")] = None,
+    propagate: str | None = None,
+    preserve: Annotated[bool, Parameter(negative=())] = False,
+    id: str | None = None,
+    json: JsonOption = False,
+) -> int:
+    """Send a reminder to a session, which may be running in another process.
+
+    The reminder is durable when the command ends. A running agent takes it at its next seam; an idle one shows it in its
+    next turn. You are the operator of a store that you can write: your reminders are trusted like those of the agent's
+    own code.
+
+    Exits with 1 if the session refuses the reminder, because it is closed or full or the id is taken, and with 2 if the
+    command is wrong or the session cannot be reached. A session is never created.
+
+    Parameters
+    ----------
+    key
+        The dedupe key: the reminder replaces an earlier one with the same key.
+    ttl
+        In how many turns it is shown; without it, until it is cleared or compacted away.
+    tag
+        A tag to select it by; may be given several times.
+    mode
+        When it is delivered: `finish_step` (the default) at the end of the current step, `interrupt_immediate` before the
+        next tools run, which are skipped, or `audit_only` never: it goes on record when the run ends.
+    role_hint
+        The role that it is shown in, if the model allows it: `system` (the default), `developer`, `user_block` or
+        `ephemeral_cache`.
+    propagate
+        Which sub-agents inherit it: `session` (the default) only those that are started by this agent, `all` also those
+        that they start, `none` no one.
+    preserve
+        Keep it when the conversation is compacted.
+    id
+        An id of your choice, with which the command can be repeated safely: a repeat with the same options changes
+        nothing and prints the same answer.
+    """
+    from sideband.runtime.system import moment  # noqa: PLC0415 - the help does not need it
+
+    payload = {
+        "dedupe_key": key,
+        "ttl_turns": ttl,
+        "tags": tag or None,
+        "mode": mode,
+        "role_hint": role_hint,
+        "propagate": propagate,
+        "preserve_on_compact": preserve or None,
+        "id": id,
+    }
+    try:
+        given = {"body": read_body(body)} | {name: value for name, value in payload.items() if value is not None}
+        target, accepted = tell(to, store, lambda producer: producer.remind(given))
+    except REFUSALS as error:
+        return refuse_request(error)
+    replaced = f", which replaces {accepted.deduped_count} that waited" if accepted.deduped_count else ""
+    print_reply(
+        f"accepted {accepted.reminder_id} for session {target.session_id}{replaced}",
+        json=json,
+        session=target.session_id,
+        reminder_id=accepted.reminder_id,
+        deduped_count=accepted.deduped_count,
+        accepted_at=moment(accepted.accepted_at),
+    )
+    return OK

@@ -1,0 +1,82 @@
+"""What the commands that tell a session something share: BODY, and the producer that they are."""
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+
+import msgspec
+from cyclopts import Parameter
+
+from sideband.cli.target import Target, address, find
+from sideband.inspect.report import CommandError, printable
+
+if TYPE_CHECKING:
+    from sideband.runtime.producer import Producer
+
+_ValueT = TypeVar("_ValueT")
+
+BodyArgument: TypeAlias = Annotated[
+    str, Parameter(allow_leading_hyphen=True, help="The text; `-` reads it from standard input.")
+]
+_LIKE_AN_OPTION: Final = re.compile(r"--[a-z][a-z-]*(=.*)?")
+
+
+def read_body(body: str) -> str:
+    """The text that BODY stands for."""
+    if body == "-":
+        return _standard_input()
+    if _LIKE_AN_OPTION.fullmatch(body):
+        raise CommandError(f"there is no option {body}, and it is not taken for the BODY; to send it, use - and a pipe")
+    return body
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise CommandError("there is no standard input to read BODY from")
+    try:
+        # As bytes, because the encoding of the terminal need not be that of a file.
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise CommandError(f"standard input is not UTF-8: {error.reason} at byte {error.start:,}") from None
+
+
+def print_reply(line: str, *, json: bool, **fields: object) -> None:
+    """Print the line, or the fields as a JSON object."""
+    print(msgspec.json.encode(fields).decode() if json else printable(line))
+
+
+def tell(to: str | None, store: str | None, act: Callable[["Producer"], Awaitable[_ValueT]]) -> tuple[Target, _ValueT]:
+    """Find the session that is meant, and run `act` with a producer for it."""
+    target = find(address(to, store))
+
+    async def telling() -> _ValueT:
+        async with _reached(target) as producer:
+            return await act(producer)
+
+    return target, asyncio.run(telling())
+
+
+@asynccontextmanager
+async def _reached(target: Target) -> AsyncIterator["Producer"]:
+    """A producer in the name of the operator.
+
+    Whoever can write the store is its operator. A command therefore has the rights of the operator's own code: level T0,
+    the source `in_pipeline`, and the keys that code and controllers share. `via` tells it from the agent's process.
+    """
+    # Imported here, so that the help of a command appears fast.
+    from sideband.core.reminder import Source  # noqa: PLC0415 - see above
+    from sideband.core.surfaces import Surface  # noqa: PLC0415 - see above
+    from sideband.core.trust import Provenance, Trust  # noqa: PLC0415 - see above
+    from sideband.runtime.producer import Producer  # noqa: PLC0415 - see above
+    from sideband.runtime.store import open_store  # noqa: PLC0415 - see above
+
+    # The program that owns the store decides how many events are kept, so a command prunes nothing.
+    async with open_store(target.store_url, kept_events=None) as store:
+        session = await store.find(target.session_id)
+        if session is None:
+            raise CommandError(f"session {target.session_id!r} was deleted just now")
+        provenance = Provenance(trust=Trust.OPERATOR, via="cli")
+        yield Producer(session, provenance, surface=Surface.COMMAND_LINE, source=Source.IN_PIPELINE)

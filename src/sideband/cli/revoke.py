@@ -1,0 +1,34 @@
+"""`sideband revoke`: withdraw a queued reminder or message."""
+
+from sideband.cli.app import OK, REFUSALS, refuse_request
+from sideband.cli.request import print_reply, tell
+from sideband.cli.target import JsonOption, StoreOption, ToOption
+
+
+def revoke(
+    id: str,
+    /,
+    *,
+    to: ToOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Withdraw a queued reminder or message before it is delivered; to revoke it twice is not an error.
+
+    Exits with 1 if it was delivered, or if nothing with this id was queued, and with 2 if the session cannot be reached.
+    `sideband clear --id` ends a reminder that is live.
+
+    Parameters
+    ----------
+    id
+        The id that `remind` or `inject` printed, or that `pending` lists.
+    """
+    try:
+        target, status = tell(to, store, lambda producer: producer.revoke(id))
+    except REFUSALS as error:
+        return refuse_request(error)
+    word = status.value.replace("_", " ")
+    print_reply(
+        f"{word}: {id} in session {target.session_id}", json=json, session=target.session_id, id=id, status=status
+    )
+    return OK

@@ -1,0 +1,103 @@
+"""What a command acts on: `--to TARGET` and `--store URL`, which every command reads in the same way."""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, NamedTuple, TypeAlias
+
+from cyclopts import Parameter
+
+from sideband.core.errors import StoreRefused
+from sideband.inspect.report import CommandError
+from sideband.runtime.home import USER_STORE, VARIABLE, user_file, user_store_url
+
+StoreOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--store",
+        help="The address of the store: `sqlite:///sideband.db` or `postgresql://host/name`. The default is the user's "
+        f"store: the one that `${VARIABLE}` names, or a file in your data directory.",
+    ),
+]
+ToOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--to",
+        metavar="TARGET",
+        help="The session: its id, or `STORE_URL#ID`. The default is the only session of the store that is not closed.",
+    ),
+]
+JsonOption: TypeAlias = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object.")]
+
+# The forms of a target that need a protocol, with the way to reach such a session now.
+_LATER: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "http": "a running server",
+        "https": "a running server",
+        "a2a+http": "an agent over A2A",
+        "a2a+https": "an agent over A2A",
+        "acp": "an agent over ACP",
+        "agent": "an agent that runs in this directory",
+    }
+)
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):(//)?")
+_OWN_SLASHES: Final = ("acp", "agent")
+
+
+class Address(NamedTuple):
+    """A session of a store; `session_id=None` is the only one that is open."""
+
+    store_url: str
+    session_id: str | None = None
+
+
+class Target(NamedTuple):
+    """A session that was found."""
+
+    store_url: str
+    session_id: str
+
+
+def address(to: str | None, store: str | None) -> Address:
+    """Read `--to` and `--store`; `CommandError` for a target that cannot be reached, or that is named in two ways."""
+    if to is None:
+        return Address(store_of(store))
+    if not to.strip():
+        raise CommandError(f"--to must be the id of a session or STORE_URL#ID, not {to!r}")
+    found = _SCHEME.match(to)
+    if found is None or (found[2] is None and found[1] not in _OWN_SLASHES):
+        return Address(store_of(store), to)
+    if found[1] in _LATER:
+        raise CommandError(
+            f"this version cannot reach {_LATER[found[1]]} ({found[0]}...); name a session of a store: "
+            "--to ID with --store URL, or --to STORE_URL#ID"
+        )
+    # At the first #, so that any id can follow it. A path that contains one is given with --store.
+    url, marked, session_id = to.partition("#")
+    if not marked or not session_id:
+        raise CommandError("--to names a store and no session; write STORE_URL#ID, or --store STORE_URL")
+    if store is not None:
+        raise CommandError("the store is named twice; write --to STORE_URL#ID without --store, or --to ID with it")
+    return Address(url, session_id)
+
+
+def store_of(store: str | None, *, must_exist: bool = True) -> str:
+    """The address of a store (None: the user's store); `StoreRefused` if the user's store must exist and does not."""
+    if store is not None and store != USER_STORE:
+        return store
+    url = user_store_url()
+    file = user_file()
+    if must_exist and url == f"sqlite:///{file}" and not file.exists():
+        raise StoreRefused(
+            f"you have no store yet: {file} does not exist. A program creates it with open_store({USER_STORE!r}). "
+            f"To use another store, name it with --store URL or in ${VARIABLE}"
+        )
+    return url
+
+
+def find(wanted: Address) -> Target:
+    """The session that is meant; it must exist, and nothing is created."""
+    from sideband.inspect.sessions import inspect_store, stored_session  # noqa: PLC0415 - the help of a command does not need it
+
+    with inspect_store(wanted.store_url) as found:
+        return Target(wanted.store_url, stored_session(found, wanted.session_id).session_id)
