@@ -8,7 +8,7 @@ import msgspec
 
 from sideband.core.errors import CursorExpired, InvalidOption, shown
 from sideband.core.topic import KINDS, TopicRecord
-from sideband.inspect.report import printable
+from sideband.inspect.report import CommandError, printable
 from sideband.inspect.sessions import inspect_store, stored_session
 from sideband.ports import Journal
 from sideband.runtime.updates import topic
@@ -81,13 +81,13 @@ async def read_topic(
 
 
 def _require_session(store: Inspector, session: str, *, follow: bool, notify: Callable[[str], None]) -> None:
-    """Raise `InvalidOption` if there is no such session, unless the caller waits for it with `follow`."""
+    """Raise `CommandError` if there is no such session, unless the caller waits for it with `follow`."""
     # Looking for its first row avoids listing all sessions in the common case.
     if next(store.entries(session), None) is not None:
         return
     try:
         stored_session(store, session)
-    except InvalidOption:
+    except CommandError:
         if not follow:
             raise
         notify(f"there is no session {shown(session)} yet")

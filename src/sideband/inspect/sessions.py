@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sideband.core.errors import InvalidOption, StoreRefused, shown
-from sideband.core.events import AuditRecorded, Deduped, Dropped, Event, Expired, Fired, Revoked
+from sideband.core.events import AuditRecorded, Closed, Deduped, Dropped, Event, Expired, Fired, Revoked
 from sideband.core.state import SessionState
 from sideband.inspect.report import CommandError, printable
 from sideband.runtime.home import USER_STORE, user_store_url
+from sideband.store.codec import WORDS
 from sideband.store.inspector import Inspector, StoredSession, UnreadableSession, restored
 
 # An error lists at most this many sessions.
@@ -179,22 +180,31 @@ def stored_session(store: Inspector, name: str | None) -> StoredSession:
 
 
 def _only_open(store: Inspector, sessions: Sequence[StoredSession]) -> StoredSession:
-    by_name = {stored.session_id: stored for stored in _newest_first(sessions)}
-    found = (_summary(store, stored) for stored in by_name.values())
-    # One more than is listed, to know whether there are more.
-    opened = [*islice((summary for summary in found if summary.state != "closed"), LISTED + 1)]
-    if len(opened) == 1:
-        return by_name[opened[0].session]
-    if opened:
-        raise CommandError(
-            f"several sessions of {store.place} are open; choose one with --to ID:",
-            _shortened([summary.brief() for summary in opened]),
-        )
     if not sessions:
         raise CommandError(f"there is no session in {store.place}")
+    newest = _newest_first(sessions)
+    # One more than is listed, to know whether there are more.
+    opened = [*islice((stored for stored in newest if not _is_closed(store, stored)), LISTED + 1)]
+    if len(opened) == 1:
+        return opened[0]
+    if opened:
+        raise CommandError(
+            f"several sessions of {store.place} are open; choose one with --to ID:", _briefs(store, opened)
+        )
     raise CommandError(
-        f"no session of {store.place} is open; choose a closed one with --to ID:", _briefs(store, [*by_name.values()])
+        f"no session of {store.place} is open; choose a closed one with --to ID:", _briefs(store, newest)
     )
+
+
+def _is_closed(store: Inspector, stored: StoredSession) -> bool:
+    """Whether the session is closed; one that cannot be read counts as open, because it may be meant."""
+    # Usually the last event tells, so that a store with many closed sessions is not read as a whole.
+    if stored.last_word == WORDS[Closed]:
+        return True
+    try:
+        return restored(store, stored).closed
+    except UnreadableSession:
+        return False
 
 
 def _unknown(store: Inspector, sessions: Sequence[StoredSession], name: str) -> CommandError:
@@ -215,11 +225,8 @@ def _newest_first(sessions: Sequence[StoredSession]) -> list[StoredSession]:
 
 
 def _briefs(store: Inspector, sessions: Sequence[StoredSession]) -> list[str]:
-    return _shortened([_summary(store, stored).brief() for stored in sessions[: LISTED + 1]])
-
-
-def _shortened(lines: list[str]) -> list[str]:
-    return lines if len(lines) <= LISTED else [*lines[:LISTED], "..."]
+    lines = [_summary(store, stored).brief() for stored in sessions[:LISTED]]
+    return lines if len(sessions) <= LISTED else [*lines, "..."]
 
 
 # Receipts.

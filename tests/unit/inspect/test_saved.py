@@ -124,7 +124,7 @@ def test_a_request_can_be_looked_at_while_its_reply_arrives_and_nothing_is_chang
             async def look(_text: str) -> None:
                 if not seen:
                     before = await asyncio.to_thread(sessions_of, durable)
-                    assert await asyncio.to_thread(render, address(durable), json=True) == 0
+                    assert await asyncio.to_thread(render, store=address(durable), json=True) == 0
                     seen.append(json.loads(capsys.readouterr().out))
                     assert await asyncio.to_thread(sessions_of, durable) == before
                     assert before[0].lease is not None

@@ -117,7 +117,7 @@ def test_every_request_on_record_is_built_again_to_the_byte(route: Route, steps:
 def test_any_session_can_be_shown_for_any_other_route(route: Route, other: Route, steps: list[Step]) -> None:
     store = OneJournal([*journal(played(route, steps))])
     saved = saved_request(
-        store, lambda _head: Making("x:model-1", other.renderer()), session=None, turn=None, coming=False
+        store, lambda _head: Making("x:model-1", other.renderer()), session=SESSION, turn=None, coming=False
     )
     rendered = saved.making.renderer.render(saved.subject.view)
     assert violations(other.profile, json.loads(rendered.request.body), rendered.request.betas) == []

@@ -25,15 +25,14 @@ from tests.unit.store.twins import Twin, played
 def test_a_store_with_several_sessions_has_to_be_told_which(tmp_path: Path, capsys: Captured) -> None:
     async def story() -> None:
         async with sb.open_store(url(tmp_path)) as store:
-            for number in range(12):
-                await (await store.session(f"s{number:02}")).remind("x")
+            for name in ("one", "two"):
+                await store.begin(name)
 
     played(story)
-    said = refusal(capsys, url(tmp_path))
-    assert "choose a session with --session NAME; " in said
-    assert "holds 's00', 's01', " in said
-    assert said.endswith("'s09' and 2 more\n")
-    assert "there is no session 'unknown' in " in refusal(capsys, url(tmp_path), to="unknown")
+    assert render(store=url(tmp_path)) == 2
+    assert "are open; choose one with --to ID:" in capsys.readouterr().err
+    assert render(store=url(tmp_path), to="unknown") == 2
+    assert "there is no session 'unknown' in " in capsys.readouterr().err
 
 
 def test_a_store_without_sessions_has_nothing_to_show(tmp_path: Path, capsys: Captured) -> None:
@@ -57,16 +56,19 @@ def test_a_store_without_sessions_has_nothing_to_show(tmp_path: Path, capsys: Ca
             "use --turn for a request that was sent or --next for the next one, not both",
             id="a-turn-and-the-next",
         ),
-        pytest.param(
-            "a.json", {"turn": 1}, "a.json is a file; --session, --turn and --next need a store", id="turn-of-a-file"
-        ),
-        pytest.param("a.json", {"session": "s"}, "a.json is a file", id="session-of-a-file"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(
     source: str, options: dict[str, Any], said: str, capsys: Captured
 ) -> None:
     assert said in refusal(capsys, source, **options)
+
+
+@pytest.mark.parametrize("option", [{"turn": 1}, {"to": "s"}, {"store": "sqlite:///s.db"}, {"coming": True}])
+def test_a_file_has_no_session(option: dict[str, Any], capsys: Captured) -> None:
+    assert render("a.json", **option) == 2
+    said = "error: a.json is a file; --to, --store, --turn and --next are about a session of a store\n"
+    assert capsys.readouterr() == ("", said)
 
 
 def test_a_turn_that_was_not_is_refused_with_those_that_were(tmp_path: Path, capsys: Captured) -> None:
@@ -114,7 +116,7 @@ def test_a_next_request_that_cannot_be_known_is_not_made_up(state: str, tmp_path
     }
 
     def look(*_: object) -> str:
-        assert said[state] in refusal(capsys, url(tmp_path), coming=True, model="anthropic:claude-opus-5")
+        assert said[state] in refusal(capsys, url(tmp_path), to="s", coming=True, model="anthropic:claude-opus-5")
         return "looked"
 
     async def story() -> None:
