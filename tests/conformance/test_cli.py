@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from sideband.cli.app import app
+from sideband.cli.commands import COMMANDS, GROUPS
 from sideband.cli.doctor import EXTRAS
 from sideband.core.diagnostics import DIAGNOSTICS
 from sideband.core.limits import DEFAULT_LIMITS
@@ -23,6 +25,28 @@ ERROR: Final = 'session.remind("x", ttl_turns=0)\n'
 
 def flat(text: str) -> str:
     return " ".join(text.split())
+
+
+# The help
+
+
+@pytest.mark.requirement("cli:help:options-and-examples")
+def test_the_overview_shows_the_commands_in_groups() -> None:
+    text = run_sideband("--help").stdout
+    for title, group in GROUPS.items():
+        (section,) = re.findall(rf"^{title}:\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+        assert [line.split()[0] for line in section.splitlines()] == [*group]
+
+
+@pytest.mark.requirement("cli:help:options-and-examples")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_explains_every_option_of_a_command(name: str) -> None:
+    options = [*app[name].assemble_argument_collection(parse_docstring=True)]
+    shown = [option for option in options if option.parameter.show is not False]
+    assert [option.names for option in shown if not option.parameter.help] == []
+    text = run_sideband(name, "--help", env={"COLUMNS": "200"}).stdout
+    for example in (*(option.names[0] for option in shown), *COMMANDS[name].examples):
+        assert example in text
 
 
 # explain

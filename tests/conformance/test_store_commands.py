@@ -1,23 +1,27 @@
-"""The commands that read a store, started as a user starts them."""
+"""The commands that read a store or tell its sessions something, started as a user starts them."""
 
 import asyncio
 import json
 import signal
+import stat
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import apsw
+import msgspec
 import pytest
 
+import sideband as sb
 from sideband.core.errors import CursorExpired
 from sideband.core.events import RequestCommitted
+from sideband.core.transcript import Transcript
 from sideband.runtime.agents import agent_loop
 from tests.builders import a_draft
 from tests.loopback import a_loopback
 from tests.model_kinds import ANTHROPIC
-from tests.programs import ROOT, run_sideband
+from tests.programs import ROOT, run_python, run_sideband
 from tests.stored_agents import TASK, a_session, address, run
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, played, told
 
@@ -248,3 +252,273 @@ def test_doctor_names_every_row_that_was_changed_or_is_missing(durable: Twin) ->
         "! gap 1: row 4 is missing from the journal, although nothing was pruned there",
         "! worked: row 2 was changed (session 'worked')",
     ]
+
+
+# Which session is meant.
+
+
+def begun(tmp_path: Path, *names: str) -> str:
+    """A store with these sessions."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+
+    async def story() -> None:
+        async with sb.open_store(url) as store:
+            for name in names:
+                await store.begin(name, attributes={"title": f"The title of {name}"})
+
+    asyncio.run(story())
+    return url
+
+
+def answered(*arguments: str, stdin: str | None = None) -> dict[str, Any]:
+    """The JSON object that a command prints."""
+    answer = run_sideband(*arguments, "--json", stdin=stdin)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
+@pytest.mark.requirement("cli:target:id-or-address")
+def test_every_command_names_a_session_in_one_way(tmp_path: Path) -> None:
+    url = begun(tmp_path, "one", "two")
+    reminder = answered("remind", "x", "--to", "two", "--store", url)
+    assert reminder["session"] == "two"
+    message = answered("inject", "x", "--mode", "queue", "--to", f"{url}#two")
+    for form in (("--to", "two", "--store", url), ("--to", f"{url}#two")):
+        assert [row["id"] for row in answered("pending", *form)["pending"]] == [
+            reminder["reminder_id"],
+            message["message_id"],
+        ]
+        assert answered("transcript", *form) == {"messages": [], "events": []}
+        assert "x" in answered("render", "--next", "--model", "anthropic:claude-opus-5-5", *form)["body"]
+        heard = run_sideband("events", "--json", *form)
+        assert {json.loads(line)["session_id"] for line in heard.stdout.splitlines()} == {"two"}
+        verified = answered("doctor", "--verify", *form)
+        assert verified["sessions"]["rebuilt from the first event"] == 1
+    assert answered("revoke", message["message_id"], "--to", f"{url}#two")["status"] == "revoked"
+    assert answered("clear", "--id", reminder["reminder_id"], "--to", f"{url}#two")["removed_count"] == 1
+
+
+@pytest.mark.requirement("cli:target:only-open-session")
+def test_without_a_name_the_only_open_session_is_meant_and_several_are_listed(tmp_path: Path) -> None:
+    url = begun(tmp_path, "one", "two")
+    answer = run_sideband("remind", "x", "--store", url)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    heading, *rows = answer.stderr.splitlines()
+    assert heading == f"error: several sessions of {tmp_path / 'store.db'} are open; choose one with --to ID:"
+    assert [row.split()[0] for row in rows] == ["two", "one"]
+    assert all("changed 20" in row and "The title of" in row for row in rows)
+
+    async def story() -> None:
+        async with sb.open_store(url) as store:
+            await (await store.session("two")).close()
+
+    asyncio.run(story())
+    assert answered("remind", "x", "--store", url)["session"] == "one"
+
+
+@pytest.mark.requirement("cli:target:unknown-session")
+def test_an_unknown_session_is_not_created(tmp_path: Path) -> None:
+    url = begun(tmp_path, "fix-login")
+    for command in (("remind", "x"), ("inject", "x"), ("pending",), ("transcript",), ("revoke", "x")):
+        answer = run_sideband(*command, "--to", "fix-lgoin", "--store", url)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        first, second = answer.stderr.splitlines()
+        assert first.startswith("error: there is no session 'fix-lgoin' in ")
+        assert second.split()[0] == "fix-login"
+    assert len(run_sideband("sessions", "--store", url, "--json").stdout.splitlines()) == 1
+
+
+@pytest.mark.requirement("cli:target:needs-a-protocol")
+@pytest.mark.parametrize("to", ["http://localhost:4000#s", "a2a+http://host#t", "acp:agent#s", "agent:claude-code"])
+def test_a_target_that_needs_a_protocol_is_refused(to: str) -> None:
+    answer = run_sideband("remind", "x", "--to", to)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("error: this version cannot reach ")
+    assert "--to STORE_URL#ID" in answer.stderr
+
+
+@pytest.mark.requirement("cli:store:user-store")
+def test_without_an_address_the_users_store_is_used(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "SIDEBAND_STORE": ""}
+    for command in (("sessions",), ("remind", "x"), ("pending",), ("doctor", "--verify")):
+        answer = run_sideband(*command, env=home)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert answer.stderr.startswith("error: you have no store yet: ")
+    assert [*tmp_path.iterdir()] == []
+    program = (
+        "import asyncio, sideband as sb\n"
+        "async def main():\n"
+        "    async with sb.open_store('user:') as store:\n"
+        "        await store.begin('mine')\n"
+        "asyncio.run(main())\n"
+    )
+    assert run_python("-c", program, env=home).stderr == ""
+    assert json.loads(run_sideband("remind", "x", "--json", env=home).stdout)["session"] == "mine"
+    files = [path for path in tmp_path.rglob("*") if "sideband" in path.name]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o700, 0o600}
+    named = {**home, "SIDEBAND_STORE": begun(tmp_path, "other")}
+    assert json.loads(run_sideband("sessions", "--json", env=named).stdout)["session"] == "other"
+
+
+@pytest.mark.requirement("cli:store:old-address")
+@pytest.mark.parametrize("command", ["sessions", "events", "render"])
+def test_an_address_in_the_wrong_place_is_answered_with_the_option(command: str) -> None:
+    answer = run_sideband(command, "sqlite:///sideband.db")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == f"error: a store is named with --store: sideband {command} --store STORE_URL\n"
+
+
+# Telling a session something.
+
+
+@pytest.mark.requirement("cli:remind:options", "cli:remind:operator", "cli:pending:lists")
+def test_every_option_of_remind_becomes_a_field_of_the_operators_reminder(tmp_path: Path) -> None:
+    url = begun(tmp_path, "s")
+    options = "--key build --ttl 2 --tag ci --tag main --mode interrupt_immediate --hint developer --propagate all"
+    answered("remind", "-", "--store", url, *options.split(), "--preserve", "--id", "r1", stdin="The build is red.\n")
+    answered("remind", "Plain.", "--store", url)
+    before = run_sideband("sessions", "--store", url, "--json").stdout
+    first, second = answered("pending", "--store", url)["pending"]
+    reminder = first.pop("reminder")
+    assert first == {
+        "state": "queued",
+        "position": 0,
+        "kind": "reminder",
+        "id": "r1",
+        "mode": "interrupt_immediate",
+        "trust": "operator",
+        "via": "cli",
+    }
+    assert reminder == {
+        "id": "r1",
+        "body": "The build is red.",
+        "tags": ["ci", "main"],
+        "dedupe_key": "build",
+        "ttl_turns": 2,
+        "preserve_on_compact": True,
+        "propagate": "all",
+        "role_hint": "developer",
+        "source": "in_pipeline",
+        "fired_at_turn": 0,
+    }
+    assert (second["mode"], second["position"]) == ("finish_step", 1)
+
+    async def story() -> None:
+        async with sb.open_store(url) as store:
+            session = await store.session("s")
+            accepted = await session.remind("The build is green.", dedupe_key="build")
+            assert accepted.deduped_count == 1
+
+    assert run_sideband("sessions", "--store", url, "--json").stdout == before
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("cli:remind:id")
+def test_a_repeat_with_the_same_id_gets_the_same_answer(tmp_path: Path) -> None:
+    url = begun(tmp_path, "s")
+    first = answered("remind", "x", "--id", "deploy-7", "--store", url)
+    assert first["reminder_id"] == "deploy-7"
+    assert answered("remind", "x", "--id", "deploy-7", "--store", url) == first
+    answer = run_sideband("remind", "y", "--id", "deploy-7", "--store", url)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "sideband explain idempotency_conflict" in answer.stderr
+    assert len(answered("pending", "--store", url)["pending"]) == 1
+
+
+# Runs an agent whose first reply calls a tool; the tool says that it runs and waits for a line.
+A_LOOP: Final = """
+import asyncio, json, sys
+import sideband as sb
+from sideband.testing import ScriptedModel
+from tests.loop_builders import ATool
+
+async def wait(*_):
+    print("working", flush=True)
+    return await asyncio.to_thread(sys.stdin.readline)
+
+async def main(url):
+    async with sb.open_store(url) as store:
+        session = await store.session("s")
+        model = ScriptedModel([sb.Reply(tool_calls=(sb.ToolCall(id="c1", name="work"),)), "Done.", "Rested."])
+        await sb.agent_loop("Go.", session=session, model=model, tools=[ATool(do=wait)], reminders=False)
+        print(json.dumps([request.text for request in model.requests]), flush=True)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.requirement("cli:remind:reaches-a-running-loop", "cli:inject:modes")
+def test_a_loop_in_another_process_takes_what_the_command_line_sends(durable: Twin) -> None:
+    url = address(durable)
+
+    async def story() -> list[str]:
+        running = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", A_LOOP, url, cwd=ROOT, stdin=PIPE, stdout=PIPE
+        )
+        assert running.stdout is not None
+        try:
+            assert await running.stdout.readline() == b"working\n"
+            await asyncio.to_thread(answered, "remind", "The build is red.", "--store", url)
+            await asyncio.to_thread(answered, "inject", "Stop after this.", "--store", url)
+            await asyncio.to_thread(answered, "inject", "Then rest.", "--mode", "queue", "--store", url)
+            said, _ = await running.communicate(b"on\n")
+        finally:
+            if running.returncode is None:
+                running.kill()
+        requests: list[str] = json.loads(said)
+        return requests
+
+    _, second, third = asyncio.run(story())
+    assert "The build is red." in second
+    assert "Stop after this." in second
+    assert "Then rest." not in second
+    assert "Then rest." in third
+
+
+@pytest.mark.requirement("cli:revoke:answers", "cli:clear:selects")
+def test_what_was_sent_can_be_withdrawn_and_ended(tmp_path: Path) -> None:
+    url = begun(tmp_path, "s")
+    message = answered("inject", "x", "--mode", "queue", "--store", url)["message_id"]
+    answered("remind", "x", "--id", "r1", "--store", url)
+    for item in (message, "r1"):
+        assert answered("revoke", item, "--store", url) == {"session": "s", "id": item, "status": "revoked"}
+        assert answered("revoke", item, "--store", url)["status"] == "already_revoked"
+    for key, tag in (("a", "t"), ("b", "t"), ("b", "u")):
+        answered("remind", key + tag, "--key", key + tag, "--tag", tag, "--store", url)
+    assert answered("clear", "--tag", "t", "--key", "au", "--store", url) == {"session": "s", "removed_count": 0}
+    assert answered("clear", "--tag", "t", "--key", "at", "--store", url)["removed_count"] == 1
+    assert answered("clear", "--tag", "t", "--store", url)["removed_count"] == 1
+    assert [row["reminder"]["body"] for row in answered("pending", "--store", url)["pending"]] == ["bu"]
+
+
+@pytest.mark.requirement("cli:transcript:as-json")
+def test_the_transcript_is_the_one_that_the_session_returns(durable: Twin) -> None:
+    played(lambda: fill(durable))
+
+    async def story() -> Transcript:
+        async with durable.open() as store:
+            return await (await a_session(store, "worked")).transcript()
+
+    printed = run_sideband("transcript", "--json", "--to", "worked", "--store", address(durable)).stdout
+    found = msgspec.json.decode(printed, type=Transcript)
+    assert found == played(story)
+    assert [reminder.body for reminder in found.reminders] == ["Never force-push."]
+
+
+@pytest.mark.requirement("cli:errors:code-and-status")
+def test_a_refusal_prints_its_code_and_how_to_have_it_explained(tmp_path: Path) -> None:
+    url = begun(tmp_path, "s")
+    for arguments, status, code in (
+        (("remind", "x", "--ttl", "0"), 2, "HARN-RMD-001"),
+        (("remind", "x", "--propagate", "everywhere"), 2, "HARN-RMD-005"),
+        (("inject", "x", "--mode", "later"), 2, "unsupported_mode"),
+        (("inject", "x", "--mode", "steer"), 1, "no_running_turn"),
+        (("revoke", "unknown"), 1, "unknown_reminder_id"),
+    ):
+        answer = run_sideband(*arguments, "--store", url)
+        assert (answer.returncode, answer.stdout) == (status, "")
+        complaint, explained = answer.stderr.splitlines()
+        assert complaint.startswith("error: ")
+        assert explained == f"code: {code}; for the cause and the remedy: sideband explain {code}"
+        assert run_sideband("explain", code).returncode == 0

@@ -24,7 +24,7 @@ GROUPS: Final = {
             "send a reminder to a session",
             (
                 'sideband remind "The build is red." --key build --ttl 2',
-                'sideband remind "src/auth.py changed on disk." --to fix-login --mode interrupt_immediate',
+                'sideband remind "Stop editing." --to fix-login --mode interrupt_immediate',
                 "git status --short | sideband remind - --key git",
                 'sideband remind "Deploy 7 has finished." --id deploy-7   # safe to repeat',
             ),

@@ -5,11 +5,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata, util
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from cyclopts import Parameter
-
-from sideband.cli.target import JsonOption, StoreOption, ToOption, address
+from sideband.cli.target import Flag, JsonOption, StoreOption, ToOption, address
 from sideband.inspect.report import CheckResult, printable
 
 # The modules of each extra; the extra is installed if all of them can be imported.
@@ -36,7 +34,7 @@ SUPPORTED_PYTHON: Final = (3, 11)
 
 def doctor(
     *,
-    verify: Annotated[bool, Parameter(negative=())] = False,
+    verify: Flag = False,
     store: StoreOption = None,
     to: ToOption = None,
     json: JsonOption = False,

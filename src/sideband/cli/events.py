@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse, refuse_address
-from sideband.cli.target import Address, StoreOption, ToOption, address, find
+from sideband.cli.target import Address, Flag, JsonLinesOption, StoreOption, ToOption, address, find
 from sideband.core.errors import InvalidOption
 from sideband.core.topic import TopicRecord
 from sideband.inspect.events import HEADING, EventQuery, as_json, as_row, check_filter, read_topic
@@ -28,12 +28,12 @@ def events(
     /,
     *,
     to: ToOption = None,
-    every: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    every: Annotated[Flag, Parameter(name="--all")] = False,
     store: StoreOption = None,
     kind: str = "",
     after: int | None = None,
-    follow: Annotated[bool, Parameter(negative=())] = False,
-    json: Annotated[bool, Parameter(negative=(), help="Print one JSON object per line.")] = False,
+    follow: Flag = False,
+    json: JsonLinesOption = False,
     export: Path | None = None,
 ) -> int:
     """Show what happened in a session: every event of its reminders and messages, without bodies, secrets masked.

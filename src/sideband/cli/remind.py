@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse_request
 from sideband.cli.request import BodyArgument, print_reply, read_body, tell
-from sideband.cli.target import JsonOption, StoreOption, ToOption
+from sideband.cli.target import Flag, JsonOption, StoreOption, ToOption
 
 
 def remind(
@@ -17,11 +17,11 @@ def remind(
     store: StoreOption = None,
     key: str | None = None,
     ttl: int | None = None,
-    tag: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    tag: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     mode: str | None = None,
     role_hint: Annotated[str | None, Parameter(name="--hint")] = None,
     propagate: str | None = None,
-    preserve: Annotated[bool, Parameter(negative=())] = False,
+    preserve: Flag = False,
     id: str | None = None,
     json: JsonOption = False,
 ) -> int:

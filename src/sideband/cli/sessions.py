@@ -6,7 +6,7 @@ import msgspec
 from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse, refuse_address
-from sideband.cli.target import StoreOption, store_of
+from sideband.cli.target import JsonLinesOption, StoreOption, store_of
 from sideband.inspect.report import table
 
 HEADINGS: Final = ("session", "state", "turn", "pending", "events", "last", "last event", "changed", "about")
@@ -17,7 +17,7 @@ def sessions(
     /,
     *,
     store: StoreOption = None,
-    json: Annotated[bool, Parameter(negative=(), help="Print one JSON object per line.")] = False,
+    json: JsonLinesOption = False,
 ) -> int:
     """List the sessions of a store with their state, turn, number of pending items, and last event.
 

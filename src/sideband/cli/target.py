@@ -15,6 +15,7 @@ StoreOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--store",
+        metavar="URL",
         help="The address of the store: `sqlite:///sideband.db` or `postgresql://host/name`. The default is the user's "
         f"store: the one that `${VARIABLE}` names, or a file in your data directory.",
     ),
@@ -27,7 +28,9 @@ ToOption: TypeAlias = Annotated[
         help="The session: its id, or `STORE_URL#ID`. The default is the only session of the store that is not closed.",
     ),
 ]
-JsonOption: TypeAlias = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object.")]
+Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
+JsonOption: TypeAlias = Annotated[Flag, Parameter(help="Print one JSON object.")]
+JsonLinesOption: TypeAlias = Annotated[Flag, Parameter(help="Print one JSON object per line.")]
 
 # The forms of a target that need a protocol, with the way to reach such a session now.
 _LATER: Final[Mapping[str, str]] = MappingProxyType(

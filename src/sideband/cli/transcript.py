@@ -67,6 +67,6 @@ def _calls(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about(reminder: "Reminder") -> str:
-    ttl = "" if reminder.ttl_turns is None else f", {reminder.ttl_turns} turns left"
+    ttl = "" if reminder.ttl_turns is None else f", TTL {reminder.ttl_turns}"
     key = "" if reminder.dedupe_key is None else f", key {reminder.dedupe_key}"
     return f"reminder {reminder.id}{key}{ttl}"

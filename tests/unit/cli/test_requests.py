@@ -1,0 +1,165 @@
+"""`remind`, `inject`, `revoke` and `clear`: what they send, what they print, and how a refusal is reported."""
+
+import asyncio
+import io
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sideband as sb
+from sideband.cli import request
+from sideband.cli.clear import clear
+from sideband.cli.inject import inject
+from sideband.cli.pending import pending
+from sideband.cli.remind import remind
+from sideband.cli.revoke import revoke
+from sideband.cli.target import Target
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with one session, `s`."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+
+    async def story() -> None:
+        async with sb.open_store(url) as store:
+            await store.begin("s")
+
+    asyncio.run(story())
+    return url
+
+
+def inbox(url: str, capsys: Captured) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert pending(store=url, to="s", json=True) == 0
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["pending"]
+    return rows
+
+
+def in_session(url: str, act: Callable[[sb.Session], Awaitable[Any]]) -> None:
+    async def story() -> None:
+        async with sb.open_store(url) as store:
+            await act(await store.session("s"))
+
+    asyncio.run(story())
+
+
+# BODY.
+
+
+def test_a_body_can_come_from_standard_input(url: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    given = "  Größe: 3\r\n\n".encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="ascii"))
+    assert remind("-", store=url) == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="ascii"))
+    assert inject("-", store=url, mode="queue") == 0
+    reminder, message = inbox(url, capsys)
+    assert reminder["reminder"]["body"] == "Größe: 3"
+    assert message["text"] == "  Größe: 3"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param(io.TextIOWrapper(io.BytesIO(b"ab\xff")), "not UTF-8: invalid start byte at byte 2", id="bytes"),
+        pytest.param(None, "there is no standard input", id="nothing"),
+    ],
+)
+def test_standard_input_that_is_no_text_is_refused(
+    given: object, said: str, url: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(sys, "stdin", given)
+    assert remind("-", store=url) == 2
+    assert said in capsys.readouterr().err
+    assert inbox(url, capsys) == []
+
+
+def test_a_misspelt_option_is_not_sent_as_a_body(url: str, capsys: Captured) -> None:
+    for body in ("--tpyo", "--ttl=3"):
+        assert remind(body, store=url) == 2
+        assert f"there is no option {body}" in capsys.readouterr().err
+    assert remind("--- a heading", store=url) == 0
+    assert [row["reminder"]["body"] for row in inbox(url, capsys)] == ["--- a heading"]
+
+
+# What is printed.
+
+
+def test_people_get_a_line(url: str, capsys: Captured) -> None:
+    assert remind("Red.", store=url, key="build", id="r1") == 0
+    assert capsys.readouterr().out == "accepted r1 for session s\n"
+    assert remind("Green.", store=url, key="build", id="r2") == 0
+    assert capsys.readouterr().out == "accepted r2 for session s, which replaces 1 that waited\n"
+    assert revoke("r2", store=url) == 0
+    assert revoke("r2", store=url) == 0
+    assert capsys.readouterr().out == "revoked: r2 in session s\nalready revoked: r2 in session s\n"
+    assert clear(store=url, key="build") == 0
+    assert remind("Again.", store=url, tag=("ci",)) == 0
+    capsys.readouterr()
+    assert clear(store=url, tag="ci") == 0
+    assert capsys.readouterr().out == "cleared 1 reminder of session s\n"
+    assert clear(store=url, id="r2") == 0
+    assert capsys.readouterr().out == "cleared 0 reminders of session s\n"
+    assert inject("Go on.", store=url, mode="queue") == 0
+    assert capsys.readouterr().out.endswith(" for session s\n")
+
+
+def test_clearing_needs_to_be_told_what(url: str, capsys: Captured) -> None:
+    assert clear(store=url) == 2
+    assert capsys.readouterr().err == "error: name the reminders to clear with --key, --tag or --id\n"
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "code"),
+    [
+        ({"ttl": 0}, "--ttl: ttl_turns must be between", "HARN-RMD-001"),
+        ({"tag": ("a", " ")}, "--tag: tags[1] must not be blank", "HARN-RMD-001"),
+        ({"role_hint": "boss"}, "--hint: role_hint must be one of", "HARN-RMD-001"),
+        ({"propagate": "x"}, "--propagate: propagate must be", "HARN-RMD-005"),
+        ({"mode": "steer"}, "--mode: mode must be one of", "unsupported_mode"),
+        ({"id": "a b"}, "--id: id must", "HARN-RMD-001"),
+    ],
+)
+def test_a_wrong_option_is_named_as_it_was_written_with_its_code(
+    options: dict[str, Any], said: str, code: str, url: str, capsys: Captured
+) -> None:
+    assert remind("x", store=url, **options) == 2
+    complaint, explained = capsys.readouterr().err.splitlines()
+    assert complaint.startswith(f"error: {said}")
+    assert explained == f"code: {code}; for the cause and the remedy: sideband explain {code}"
+    assert inbox(url, capsys) == []
+
+
+def test_what_the_session_refuses_has_another_status(url: str, capsys: Captured) -> None:
+    assert inject("x", store=url) == 1
+    assert "code: no_running_turn" in capsys.readouterr().err
+    assert revoke("unknown", store=url) == 1
+    assert "code: unknown_reminder_id" in capsys.readouterr().err
+    assert remind("x", store=url, id="r1") == 0
+    assert remind("y", store=url, id="r1") == 1
+    assert "code: idempotency_conflict" in capsys.readouterr().err
+    in_session(url, lambda session: session.close())
+    assert remind("x", store=url, to="s") == 1
+    assert "code: unknown_session" in capsys.readouterr().err
+
+
+def test_a_store_that_fails_is_reported_with_its_code(tmp_path: Path, capsys: Captured) -> None:
+    assert remind("x", store=f"sqlite:///{tmp_path / 'nothing.db'}") == 2
+    assert "code: store_refused" in capsys.readouterr().err
+
+
+def test_a_session_that_is_deleted_in_the_meantime_is_not_begun_again(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(request, "find", lambda _address: Target(url, "gone"))
+    assert remind("x", store=url, to="gone") == 2
+    assert capsys.readouterr().err == "error: session 'gone' was deleted just now\n"

@@ -1,0 +1,207 @@
+"""What `--to` and `--store` mean, and what is said of a target that cannot be used."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import sideband as sb
+from sideband.cli.sessions import sessions
+from sideband.cli.target import Address, Target, address, find
+from sideband.core.errors import InvalidOption, StoreRefused
+from sideband.core.events import Closed, Recorded, Started
+from sideband.inspect.report import CommandError
+from sideband.inspect.sessions import LISTED
+from tests.decisions import saying
+from tests.unit.cli.stores import address as url_of
+from tests.unit.cli.stores import prune
+from tests.unit.store.test_inspector import change
+from tests.unit.store.twins import SqliteTwin, Twin, played
+
+Captured = pytest.CaptureFixture[str]
+HERE = "sqlite:///here.db"
+
+
+def begin(twin: Twin, *names: str, closed: tuple[str, ...] = ()) -> str:
+    """Begin these sessions in this order, close some of them, and return the address of the store."""
+
+    async def story() -> None:
+        async with twin.open() as store:
+            for name in names:
+                await store.commit(name, saying(Started()))
+            for name in closed:
+                await store.commit(name, saying(Closed()))
+
+    played(story)
+    return url_of(twin)
+
+
+def refusal(wanted: Address) -> CommandError:
+    with pytest.raises(CommandError) as refused:
+        find(wanted)
+    return refused.value
+
+
+# How a target is written.
+
+
+@pytest.mark.parametrize(
+    ("to", "store", "expected"),
+    [
+        pytest.param("fix-login", HERE, Address(HERE, "fix-login"), id="an-id"),
+        pytest.param("issue#12", HERE, Address(HERE, "issue#12"), id="an-id-with-a-hash"),
+        pytest.param("task:12", HERE, Address(HERE, "task:12"), id="an-id-with-a-colon"),
+        pytest.param(None, HERE, Address(HERE), id="only-a-store"),
+        pytest.param(f"{HERE}#fix-login", None, Address(HERE, "fix-login"), id="a-store-and-an-id"),
+        pytest.param(f"{HERE}#http://x#1", None, Address(HERE, "http://x#1"), id="an-id-that-looks-like-an-address"),
+        pytest.param("postgresql://h/n#s", None, Address("postgresql://h/n", "s"), id="a-database"),
+    ],
+)
+def test_a_target_is_an_id_or_a_store_and_an_id(to: str | None, store: str | None, expected: Address) -> None:
+    assert address(to, store) == expected
+
+
+@pytest.mark.parametrize(
+    ("to", "what"),
+    [
+        ("http://localhost:4000#s", "a running server"),
+        ("https://host#s", "a running server"),
+        ("a2a+http://localhost:4000#task", "an agent over A2A"),
+        ("a2a+https://host#task", "an agent over A2A"),
+        ("acp:my-agent --stdio#s", "an agent over ACP"),
+        ("agent:claude-code", "an agent that runs in this directory"),
+    ],
+)
+def test_a_target_that_needs_a_protocol_is_refused_with_what_works(to: str, what: str) -> None:
+    with pytest.raises(CommandError, match=what) as refused:
+        address(to, HERE)
+    assert "--to STORE_URL#ID" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("to", "store", "said"),
+    [
+        pytest.param("", HERE, "must be the id of a session or STORE_URL#ID", id="blank"),
+        pytest.param(HERE, None, "names a store and no session", id="a-store-without-an-id"),
+        pytest.param(f"{HERE}#", None, "names a store and no session", id="a-store-with-an-empty-id"),
+        pytest.param(f"{HERE}#s", HERE, "the store is named twice", id="two-stores"),
+    ],
+)
+def test_a_target_that_cannot_be_meant_is_refused(to: str, store: str | None, said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        address(to, store)
+
+
+def test_the_password_of_an_address_is_not_repeated() -> None:
+    with pytest.raises(InvalidOption) as refused:
+        find(address("mysql://me:hunter2@host/name#s", None))
+    assert "hunter2" not in str(refused.value)
+
+
+# The user's store.
+
+
+def test_without_an_address_the_store_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SIDEBAND_STORE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with pytest.raises(StoreRefused, match=r"you have no store yet: .*sideband\.db does not exist"):
+        address(None, None)
+    assert [*tmp_path.iterdir()] == []
+
+    async def story() -> None:
+        async with sb.open_store("user:") as store:
+            await store.begin("s")
+
+    asyncio.run(story())
+    assert find(address(None, None)).session_id == "s"
+    assert find(address("s", "user:")).session_id == "s"
+
+
+def test_a_store_that_the_environment_names_is_used(sqlite: SqliteTwin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIDEBAND_STORE", begin(sqlite, "s"))
+    assert find(address(None, None)) == Target(url_of(sqlite), "s")
+
+
+# Which session is meant.
+
+
+def test_without_a_name_it_is_the_only_one_that_is_open(durable: Twin) -> None:
+    url = begin(durable, "done", "working", "over", closed=("done", "over"))
+    assert find(Address(url)) == Target(url, "working")
+
+
+def test_a_closed_session_has_to_be_named(durable: Twin) -> None:
+    url = begin(durable, "done", closed=("done",))
+    error = refusal(Address(url))
+    assert "is open; choose a closed one with --to ID:" in str(error)
+    assert [line.split()[:2] for line in error.candidates] == [["done", "closed"]]
+    assert find(Address(url, "done")) == Target(url, "done")
+
+
+def test_a_closed_session_of_which_only_a_snapshot_is_left_is_closed(durable: Twin) -> None:
+    url = begin(durable, "done", "working", closed=("done",))
+    played(lambda: prune(durable, keep=0, session_id="done"))
+    assert find(Address(url)).session_id == "working"
+
+
+def test_several_open_sessions_are_listed_with_the_last_changed_first(durable: Twin) -> None:
+    url = begin(durable, "a", "b", "c", closed=("b",))
+
+    async def story() -> None:
+        async with durable.open() as store:
+            await store.commit(
+                "a", saying(Recorded(name="agent", value="coder"), Recorded(name="title", value="A\nbug"))
+            )
+            await store.commit("c", saying(Recorded(name="agent", value="tester")))
+            await store.commit("a", saying(Recorded(name="cwd", value="/src")))
+
+    played(story)
+    error = refusal(Address(url))
+    assert "are open; choose one with --to ID:" in str(error)
+    first, second = error.candidates
+    assert first.split("  ")[:2] == ["a", "left"]
+    assert first.split("  ")[3] == "A\\nbug"
+    assert second.split("  ")[3] == "tester"
+    assert "changed 20" in first
+
+
+def test_a_long_list_ends_after_its_beginning(sqlite: SqliteTwin) -> None:
+    url = begin(sqlite, *(f"s{number:02}" for number in range(LISTED + 1)))
+    candidates = refusal(Address(url)).candidates
+    assert [line.split()[0] for line in candidates] == [*(f"s{number:02}" for number in range(LISTED, 0, -1)), "..."]
+
+
+def test_a_session_that_cannot_be_read_may_be_meant(durable: Twin) -> None:
+    url = begin(durable, "bad")
+    change(durable, "UPDATE {store}journal SET checksum = 0")
+    assert find(Address(url)).session_id == "bad"
+    begin(durable, "good")
+    assert "bad  damaged" in "\n".join(refusal(Address(url)).candidates)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        pytest.param("fix-lgoin", ["fix-login"], id="a-typo"),
+        pytest.param("fix", ["fix-logout", "fix-login"], id="a-part"),
+        pytest.param("zzz", ["tests", "fix-logout", "fix-login"], id="nothing-like-it"),
+    ],
+)
+def test_an_unknown_id_is_answered_with_those_that_are_like_it(sqlite: SqliteTwin, name: str, near: list[str]) -> None:
+    url = begin(sqlite, "fix-login", "fix-logout", "tests")
+    error = refusal(Address(url, name))
+    assert f"there is no session '{name}' in " in str(error)
+    assert [line.split()[0] for line in error.candidates][: len(near)] == near
+
+
+def test_a_store_without_sessions_says_so(sqlite: SqliteTwin) -> None:
+    url = begin(sqlite)
+    assert str(refusal(Address(url))) == f"there is no session in {sqlite.path}"
+    assert str(refusal(Address(url, "s"))).endswith("which has no sessions")
+
+
+def test_a_record_that_cannot_be_read_is_not_shown(sqlite: SqliteTwin, capsys: Captured) -> None:
+    url = begin(sqlite, "s")
+    change(sqlite, "UPDATE session SET records = 'no JSON'")
+    assert sessions(store=url) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == "s"
