@@ -39,12 +39,17 @@ def test_the_overview_shows_the_commands_in_groups() -> None:
 
 
 @pytest.mark.requirement("cli:help:options-and-examples")
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_explains_every_option_of_a_command(name: str) -> None:
-    options = [*app[name].assemble_argument_collection(parse_docstring=True)]
-    shown = [option for option in options if option.parameter.show is not False]
+@pytest.mark.parametrize("line", [*COMMANDS, "facts add", "facts remove"])
+def test_help_explains_every_option_of_a_command(line: str) -> None:
+    name, *rest = line.split()
+    command = app[name][rest[0]] if rest else app[name]
+    shown = [
+        option
+        for option in command.assemble_argument_collection(parse_docstring=True)
+        if option.parameter.show is not False
+    ]
     assert [option.names for option in shown if not option.parameter.help] == []
-    text = run_sideband(name, "--help", env={"COLUMNS": "200"}).stdout
+    text = run_sideband(*line.split(), "--help", env={"COLUMNS": "200"}).stdout
     for example in (*(option.names[0] for option in shown), *COMMANDS[name].examples):
         assert example in text
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import sideband as sb
-from sideband.core.errors import CursorExpired
+from sideband.core.errors import CursorExpired, IdempotencyConflict, NoRunningTurn, UnknownReminder, UnsupportedMode
 from sideband.core.events import RequestCommitted
 from sideband.core.transcript import Transcript
 from sideband.runtime.agents import agent_loop
@@ -23,6 +23,7 @@ from tests.loopback import a_loopback
 from tests.model_kinds import ANTHROPIC
 from tests.programs import ROOT, run_python, run_sideband
 from tests.stored_agents import TASK, a_session, address, run
+from tests.unit.cli.stores import code_of
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, played, told
 
 
@@ -422,7 +423,7 @@ def test_a_repeat_with_the_same_id_gets_the_same_answer(tmp_path: Path) -> None:
     assert answered("remind", "x", "--id", "deploy-7", "--store", url) == first
     answer = run_sideband("remind", "y", "--id", "deploy-7", "--store", url)
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert "sideband explain idempotency_conflict" in answer.stderr
+    assert f"sideband explain {code_of(IdempotencyConflict)}" in answer.stderr
     assert len(answered("pending", "--store", url)["pending"]) == 1
 
 
@@ -506,15 +507,44 @@ def test_the_transcript_is_the_one_that_the_session_returns(durable: Twin) -> No
     assert [reminder.body for reminder in found.reminders] == ["Never force-push."]
 
 
+@pytest.mark.requirement("cli:facts:list-add-remove")
+def test_facts_are_added_listed_and_removed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    assert run_sideband("facts", "--store", url).stderr.startswith("error: there is no store")
+    assert [*tmp_path.iterdir()] == []
+    options = ("--store", url)
+    added = answered("facts", "add", "decision", "-", "--confidence", "0.9", *options, stdin="Release on Tuesdays.\n")
+    other = answered("facts", "add", "constraint", "No force-pushes.", "--namespace", "user/facts", *options)
+    assert not added["refreshed"]
+    assert answered("facts", "add", "decision", "Release on Tuesdays.", *options) == {**added, "refreshed": True}
+
+    async def recalled() -> list[str]:
+        async with sb.open_store(url) as store:
+            return [found.fact.claim for found in await sb.recall_facts(store=store, query="release")]
+
+    assert asyncio.run(recalled()) == ["Release on Tuesdays."]
+    rows = answered("facts", *options)["facts"]
+    assert [(row["id"], row["namespace"], row["claim"], row["confidence"]) for row in rows] == [
+        (added["id"], "project/facts", "Release on Tuesdays.", 1.0),
+        (other["id"], "user/facts", "No force-pushes.", 1.0),
+    ]
+    assert [row["id"] for row in answered("facts", "--namespace", "user/facts", *options)["facts"]] == [other["id"]]
+    assert [row["id"] for row in answered("facts", "--query", "release", *options)["facts"]] == [added["id"]]
+    assert answered("facts", "remove", added["id"], *options) == {"id": added["id"]}
+    answer = run_sideband("facts", "remove", added["id"], *options)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert [row["id"] for row in answered("facts", *options)["facts"]] == [other["id"]]
+
+
 @pytest.mark.requirement("cli:errors:code-and-status")
 def test_a_refusal_prints_its_code_and_how_to_have_it_explained(tmp_path: Path) -> None:
     url = begun(tmp_path, "s")
     for arguments, status, code in (
         (("remind", "x", "--ttl", "0"), 2, "HARN-RMD-001"),
         (("remind", "x", "--propagate", "everywhere"), 2, "HARN-RMD-005"),
-        (("inject", "x", "--mode", "later"), 2, "unsupported_mode"),
-        (("inject", "x", "--mode", "steer"), 1, "no_running_turn"),
-        (("revoke", "unknown"), 1, "unknown_reminder_id"),
+        (("inject", "x", "--mode", "later"), 2, code_of(UnsupportedMode)),
+        (("inject", "x", "--mode", "steer"), 1, code_of(NoRunningTurn)),
+        (("revoke", "unknown"), 1, code_of(UnknownReminder)),
     ):
         answer = run_sideband(*arguments, "--store", url)
         assert (answer.returncode, answer.stdout) == (status, "")

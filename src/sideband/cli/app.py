@@ -24,7 +24,9 @@ from sideband.inspect.report import CommandError, printable
 
 app: Final = App(name="sideband", version=__version__, help=overview().splitlines()[2])
 for _name, _command in COMMANDS.items():
-    app.command(_command.target, name=_name, help_epilogue=_command.epilogue)
+    # A parser that is imported has an epilogue of its own.
+    _options = {} if _command.has_subcommands else {"help_epilogue": _command.epilogue}
+    app.command(_command.target, name=_name, **_options)
 
 OK: Final = 0
 REFUSED: Final = 1
@@ -77,13 +79,18 @@ def refuse_request(error: Exception) -> int:
     """
     if not isinstance(error, ReminderError | StoreError):
         return refuse(error)
-    code = getattr(error, "code", None) or error.reason
     field = getattr(error, "field", None)
     option = _OPTIONS.get((field or "").partition("[")[0])
-    text = str(error).removeprefix(f"{code}: ")
+    refuse_coded(str(error), getattr(error, "code", None) or error.reason, option=option)
+    return REFUSED if isinstance(error, ReminderError) and not isinstance(error, _MISTAKES) else FAILED
+
+
+def refuse_coded(message: str, code: str, *, option: str | None = None) -> int:
+    """Print an error with its code, after the option that it is about (None: about no single one)."""
+    text = message.removeprefix(f"{code}: ")
     _complain(f"error: {printable(text if option is None else f'{option}: {text}')}")
     _complain(f"code: {code}; for the cause and the remedy: sideband explain {code}")
-    return REFUSED if isinstance(error, ReminderError) and not isinstance(error, _MISTAKES) else FAILED
+    return FAILED
 
 
 def refuse_address(command: str) -> int:

@@ -4,11 +4,15 @@ from typing import Final, NamedTuple
 
 
 class Command(NamedTuple):
-    """A command; `target` is the module and the function, and `examples` are shown at the end of its help."""
+    """A command; `target` is the module and the function, and `examples` are shown at the end of its help.
+
+    The function of a command that `has_subcommands` is a parser of its own.
+    """
 
     target: str
     about: str
     examples: tuple[str, ...] = ()
+    has_subcommands: bool = False
 
     @property
     def epilogue(self) -> str | None:
@@ -83,6 +87,17 @@ GROUPS: Final = {
             "sideband.cli.sessions:sessions",
             "list the sessions of a store",
             ("sideband sessions", "sideband sessions --store sqlite:///sideband.db --json"),
+        ),
+        "facts": Command(
+            "sideband.cli.facts:facts",
+            "list, add and remove the facts of a store, which agents recall",
+            (
+                "sideband facts",
+                'sideband facts --query "login"',
+                'sideband facts add decision "Releases are cut on Tuesdays." --confidence 0.9',
+                "sideband facts remove fact_a9a7fb5e4222fabd348c64058d6b2fb7",
+            ),
+            has_subcommands=True,
         ),
         "doctor": Command(
             "sideband.cli.doctor:doctor",

@@ -107,6 +107,7 @@ COMMAND_LINE: Final[Rules] = (
             "cli:revoke:answers": "`sideband revoke` withdraws a queued reminder or message and answers `revoked`, or `already_revoked` on a repeat.",
             "cli:clear:selects": "`sideband clear` ends the queued and live reminders that match all of `--key`, `--tag` and `--id`, and prints their number; no match is not an error.",
             "cli:transcript:as-json": "`sideband transcript --json` prints the transcript of the session, as `Session.transcript` returns it, with its live reminders.",
+            "cli:facts:list-add-remove": "`sideband facts` lists the facts of a store, or those recalled for a query; `facts add` stores one durably and creates the store if there is none, and `facts remove` forgets one.",
             "cli:errors:code-and-status": "A refused request prints its message, its code and the command that explains the code; the status is 1 if the session refuses a correct request and 2 if the command is wrong or the session cannot be reached.",
             "cli:help:options-and-examples": "The help of every command explains each of its options, and the overview shows the commands in groups.",
         },
