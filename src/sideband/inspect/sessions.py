@@ -13,7 +13,6 @@ from sideband.core.errors import InvalidOption, StoreRefused, shown
 from sideband.core.events import AuditRecorded, Closed, Deduped, Dropped, Event, Expired, Fired, Revoked
 from sideband.core.state import SessionState
 from sideband.inspect.report import CommandError, printable
-from sideband.runtime.home import USER_STORE, user_store_url
 from sideband.store.codec import WORDS
 from sideband.store.inspector import Inspector, StoredSession, UnreadableSession, restored
 
@@ -29,8 +28,6 @@ def inspect_store(url: str) -> AbstractContextManager[Inspector]:
     """Open a read-only view of the store at this address, as it is on entry; `StoreRefused` if there is no store."""
     from sideband.runtime.store import kind_of  # noqa: PLC0415 - the help of a command does not need it
 
-    if url == USER_STORE:
-        url = user_store_url()
     if url == "memory:":
         raise InvalidOption(
             "a store in memory cannot be inspected, because it exists only in its own process", field="url", value=url

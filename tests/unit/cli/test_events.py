@@ -230,6 +230,17 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Captu
     assert "pip install 'sideband[postgres]'" in capsys.readouterr().err
 
 
+def test_one_session_and_all_of_them_are_one_too_many(capsys: Captured) -> None:
+    assert events(store="sqlite:///x", to="s", every=True) == 2
+    assert "--all shows every session of the store, and --to one session" in capsys.readouterr().err
+
+
+def test_without_a_name_the_only_open_session_is_shown(durable: Twin, capsys: Captured) -> None:
+    played(lambda: fill(durable))
+    assert events(store=address(durable), json=True) == 0
+    assert [line["seq"] for line in lines(capsys)] == [2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("url", "options", "error"),
     [
