@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from sideband.loop.subagent import Worker as Worker
     from sideband.ports import ModelError as ModelError
     from sideband.ports import SessionEntry as SessionEntry
+    from sideband.ports import Tool as Tool
+    from sideband.ports import ToolContext as ToolContext
     from sideband.ports import ToolOutput as ToolOutput
     from sideband.providers.context import MountedRoot as MountedRoot
     from sideband.providers.context import ProviderContext as ProviderContext
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from sideband.runtime.transcripts import propagate as propagate
     from sideband.runtime.transcripts import transcript_compact as transcript_compact
     from sideband.runtime.transcripts import transcript_reminder_event as transcript_reminder_event
+    from sideband.tools.function import tool as tool
     from sideband.tools.workspace import workspace_tools as workspace_tools
 
 _HOMES = {
@@ -121,8 +124,10 @@ _HOMES = {
     "Source": "sideband.core.reminder",
     "Store": "sideband.runtime.store",
     "Surface": "sideband.core.surfaces",
+    "Tool": "sideband.ports",
     "ToolCall": "sideband.core.messages",
     "ToolCallReceipt": "sideband.loop.receipts",
+    "ToolContext": "sideband.ports",
     "ToolOutput": "sideband.ports",
     "ToolStatus": "sideband.core.messages",
     "TopicRecord": "sideband.core.topic",
@@ -152,6 +157,7 @@ _HOMES = {
     "register_tool_hook": "sideband.runtime.registries",
     "spawn": "sideband.runtime.agents",
     "store_fact": "sideband.runtime.facts",
+    "tool": "sideband.tools.function",
     "transcript_compact": "sideband.runtime.transcripts",
     "transcript_reminder_event": "sideband.runtime.transcripts",
     "with_audit_log": "sideband.loop.receipts",

@@ -4,10 +4,7 @@ A failure never stops the run: it is a `UserCodeFailed` for the caller to report
 """
 
 import asyncio
-import contextlib
-import contextvars
 import inspect
-import threading
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
@@ -15,6 +12,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from sideband.core.errors import ReminderError, shown
 from sideband.loop.cancel import CancelScope, Ended, OutOfTime, UnexpectedExit
 from sideband.ports import FileChange, Watcher
+from sideband.threads import run_in_thread
 
 # The longest description of an exception, and the longest name of a function, in characters.
 MAX_DESCRIPTION: Final = 10_000
@@ -131,35 +129,19 @@ async def _call(function: Callable[..., Any], *args: object) -> object:
 
 
 async def _call_in_thread(function: Callable[..., Any], *args: object) -> object:
-    """Call the function in a daemon thread, so that a call that hangs does not delay the end of the program."""
     key: Hashable = function if isinstance(function, _COMPARABLE) else id(function)
     if key in _STILL_RUNNING:
         # Otherwise a function that hangs would cost another thread in every turn.
         raise UserCodeFailed(f"{name_of(function)} was not called: an earlier call of it is still running")
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
     returned = False
 
-    def settle(value: object, error: BaseException | None) -> None:
-        if not outcome.done():
-            outcome.set_result((value, error))
-
-    def work() -> None:
+    def end() -> None:
         nonlocal returned
-        result: tuple[object, BaseException | None]
-        try:
-            result = function(*args), None
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller
-            result = None, error
         returned = True
         _STILL_RUNNING.discard(key)
-        # The loop may be closed by now, and then the result is not needed.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, *result)
 
-    threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
     try:
-        value, error = await outcome
+        value, error = await run_in_thread(lambda: function(*args), on_end=end)
     except asyncio.CancelledError:
         _STILL_RUNNING.add(key)
         if returned:

@@ -39,12 +39,12 @@ from sideband.runtime.registries import HOOKS, PROVIDERS
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store, open_store
 from sideband.runtime.system import SystemClock
+from sideband.tools.function import ToolLike, read_tools, watcher_of
 
 _Value = TypeVar("_Value")
 
 # What a user writes: text, or blocks such as `{"type": "text", "text": …}`.
 Content: TypeAlias = str | Sequence[Mapping[str, Any]]
-ToolLike: TypeAlias = Tool | Callable[..., Any]
 CompactorChoice: TypeAlias = Compactor | Literal["keep_last", "summarize"] | Callable[..., Any] | None
 
 MODEL_SECONDS: Final = 600.0
@@ -174,7 +174,7 @@ def read_run_options(task: Content | None, options: AgentOptions) -> RunOptions:
             field="queue_after_cancel",
             value=after_cancel,
         )
-    tools = _read_tools(cast("Sequence[Tool]", options.get("tools", ())))
+    tools = read_tools(options.get("tools", ()))
     hooks, providers = options.get("hooks", HOOKS), options.get("providers", PROVIDERS)
     unchanged: dict[str, Any] = {name: value for name, value in options.items() if name in _UNCHANGED}
     return RunOptions(
@@ -191,7 +191,7 @@ def read_run_options(task: Content | None, options: AgentOptions) -> RunOptions:
         tools=tools,
         permission=_with_method(options.get("permission"), "ask", "permission"),
         compactor=read_compactor(options.get("compactor"), model),
-        watcher=_read_watcher(options.get("watcher"), tools),
+        watcher=_read_watcher(options, tools),
         providers=providers.enabled(seen_by_providers),
         provider_options=seen_by_providers,
         recall=facts_from,
@@ -232,16 +232,6 @@ def _read_closing(closing: Mapping[str, Closing]) -> Mapping[str, Closing]:
     return closing
 
 
-def _read_tools(tools: Sequence[Tool]) -> Sequence[Tool]:
-    names: list[object] = [tool.name for tool in tools]
-    for name in names:
-        if not isinstance(name, str) or not name or names.count(name) > 1:
-            raise InvalidOption(
-                f"every tool must have a name that no other tool has, not {shown(name)}", field="tools", value=name
-            )
-    return tools
-
-
 def _read_window(model: Model, config: Mapping[str, Mapping[str, Any]]) -> int | None:
     """The context window that is configured for the provider of token pressure, else the model's own."""
     own: object = model.context_window
@@ -255,10 +245,11 @@ def _read_window(model: Model, config: Mapping[str, Mapping[str, Any]]) -> int |
     return own if configured is None else int(configured)
 
 
-def _read_watcher(watcher: Watcher | None, tools: object) -> Watcher | None:
-    """The given watcher; without one the tools, if they watch the files that they have touched."""
-    if watcher is None and isinstance(tools, Watcher):
-        return tools
+def _read_watcher(options: AgentOptions, tools: Sequence[Tool]) -> Watcher | None:
+    """The given watcher; without one, what watches the files that the tools have touched."""
+    watcher = options.get("watcher")
+    if watcher is None:
+        return watcher_of(options.get("tools"), tools)
     return _with_method(watcher, "changes", "watcher")
 
 
@@ -345,7 +336,7 @@ async def agent_loop(
         placement: Where reminders stand in a request: `tail`, `native` or `seed`. None is the default of the model.
         base_url: The address of the model's service. None is the default of the service.
         api_key: The key for the service. None is the key in the environment.
-        tools: Functions, or tools such as those of `workspace_tools`.
+        tools: Functions with type hints, tools, and sequences of tools such as `workspace_tools(".")`.
         reminders: False turns all providers off; `{"providers": ["-id"], "config": {id: {…}}}` turns some off and
             configures others.
         name: The name of the agent, for hooks and published events.

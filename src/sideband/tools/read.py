@@ -129,6 +129,7 @@ def read_file(root: Root, seen: Seen, caps: Caps) -> WorkspaceTool[ReadFile]:
         arguments=ReadFile,
         idempotent=True,
         perform=perform,
+        watcher=seen,
     )
 
 

@@ -4,6 +4,7 @@ File access blocks, so tools run it in a thread; a cancelled caller waits until 
 """
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sideband.ports import ToolContext, ToolOutput
+from sideband.core.errors import shown
+from sideband.ports import ToolContext, ToolOutput, Watcher
 
 
 class Refused(Exception):
@@ -105,13 +107,19 @@ def schema_of(kind: type[Arguments]) -> Mapping[str, Any]:
     return {key: value for key, value in schema.items() if key not in {"title", "description"}}
 
 
-def decode(tool: str, kind: type[ArgumentsT], given: Mapping[str, Any]) -> ArgumentsT:
-    """The arguments as a record; null counts as absent, and `Refused` names the first argument that does not fit."""
-    present = {name: value for name, value in given.items() if value is not None}
+def decode(
+    tool: str,
+    kind: type[ArgumentsT],
+    given: Mapping[str, Any],
+    *,
+    schema: Mapping[str, Any],
+    dec_hook: Callable[[type, Any], Any] | None = None,
+) -> ArgumentsT:
+    """The arguments as a record; `Refused` names the first argument that does not fit, its value and what is allowed."""
     try:
-        decoded = msgspec.convert(present, type=kind)
+        decoded = msgspec.convert(given, type=kind, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
-        raise Refused(f"{tool}: {_said(error)}. {_usage(kind, present)}") from None
+        raise Refused(f"{tool}: {_explained(str(error), given, schema)}. {_usage(kind, given)}") from None
     for name, text in _texts(decoded):
         try:
             text.encode("utf-8")
@@ -120,10 +128,45 @@ def decode(tool: str, kind: type[ArgumentsT], given: Mapping[str, Any]) -> Argum
     return decoded
 
 
-def _said(error: msgspec.ValidationError) -> str:
-    what, _, where = str(error).partition(" - at `$")
-    what = what.replace("`", "").replace("Object ", "").replace("Expected", "expected")
-    return f"{where.strip('.`')}: {what}" if where else what
+# A step of a path in msgspec's messages: a field, an index, or [...] for a value of a mapping, which is not named.
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+def _explained(error: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """The message of msgspec, with the value that does not fit and, for a closed vocabulary, what is allowed instead."""
+    what, found, where = error.rpartition(" - at `$")
+    what, where = (what, where.rstrip("`")) if found else (error, "")
+    what = what.replace("`", "").replace("Object ", "").replace("Expected", "expected").replace("Invalid", "invalid")
+    if not where:
+        return what
+    value: Any = given
+    for name, index in _STEP.findall(where):
+        if value is not UNSET:
+            value = value[name] if name else value[int(index)] if index else UNSET
+        schema = _below(schema, name, is_item=bool(index))
+    if "enum value" in what:
+        words = [word for branch in _branches(schema) for word in branch.get("enum", ())]
+        what += f"; allowed: {', '.join(map(shown, words))}"
+    elif value is not UNSET and "field" not in what:
+        what += f" {shown(value)}" if "got" in what else f", got {shown(value)}"
+    return f"{where.removeprefix('.')}: {what}"
+
+
+def _branches(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    return (schema, *schema.get("anyOf", ()))
+
+
+def _below(schema: Mapping[str, Any], name: str, *, is_item: bool) -> Mapping[str, Any]:
+    """The schema of a field, of the items of a list, or of the values of a mapping; empty if there is none."""
+    for branch in _branches(schema):
+        found = (
+            branch.get("properties", {}).get(name)
+            if name
+            else branch.get("items" if is_item else "additionalProperties")
+        )
+        if isinstance(found, Mapping):
+            return found
+    return {}
 
 
 def _usage(kind: type[Arguments], present: Mapping[str, object]) -> str:
@@ -136,7 +179,7 @@ def _usage(kind: type[Arguments], present: Mapping[str, object]) -> str:
         if name not in known and (match := get_close_matches(name, known, n=1, cutoff=0.5))
     }
     hints = "".join(f" Did you mean {match[0]} instead of {name}?" for name, match in near.items())
-    return f"It takes {listed}.{hints}"
+    return f"It takes {listed or 'no arguments'}.{hints}"
 
 
 def _texts(arguments: Arguments) -> Iterator[tuple[str, str]]:
@@ -150,7 +193,8 @@ class WorkspaceTool(msgspec.Struct, Generic[ArgumentsT], frozen=True, kw_only=Tr
     """One built-in tool; `perform` gets validated arguments.
 
     `seconds` is the time after which even the longest call has ended by itself and returned what it has so far; None
-    means no limit of its own. A caller that cancels earlier loses that partial result.
+    means no limit of its own. A caller that cancels earlier loses that partial result. `watcher` reports changes to the
+    files that the tool has read or written (None: it reads and writes none).
     """
 
     name: str
@@ -159,6 +203,7 @@ class WorkspaceTool(msgspec.Struct, Generic[ArgumentsT], frozen=True, kw_only=Tr
     idempotent: bool
     perform: Callable[[ArgumentsT, ToolContext], Awaitable[ToolOutput]]
     seconds: float | None = None
+    watcher: Watcher | None = None
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -166,7 +211,10 @@ class WorkspaceTool(msgspec.Struct, Generic[ArgumentsT], frozen=True, kw_only=Tr
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         try:
-            return await self.perform(decode(self.name, self.arguments, args), context)
+            # Models that fill in every argument send null for those that they leave out.
+            present = {name: value for name, value in args.items() if value is not None}
+            arguments = decode(self.name, self.arguments, present, schema=self.parameters)
+            return await self.perform(arguments, context)
         except Refused as refusal:
             return ToolOutput(text=str(refusal), is_error=True)
 

@@ -62,6 +62,7 @@ def write_file(root: Root, seen: Seen) -> WorkspaceTool[WriteFile]:
         arguments=WriteFile,
         idempotent=False,
         perform=perform,
+        watcher=seen,
     )
 
 
@@ -115,6 +116,7 @@ def edit_file(root: Root, seen: Seen) -> WorkspaceTool[EditFile]:
         arguments=EditFile,
         idempotent=False,
         perform=perform,
+        watcher=seen,
     )
 
 
