@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from sideband.runtime.agents import agent_run as agent_run
     from sideband.runtime.agents import llm_call as llm_call
     from sideband.runtime.agents import spawn as spawn
+    from sideband.runtime.chat import Chat as Chat
+    from sideband.runtime.chat import ChatReply as ChatReply
     from sideband.runtime.eventlog import EventLog as EventLog
     from sideband.runtime.facts import recall_facts as recall_facts
     from sideband.runtime.facts import store_fact as store_fact
@@ -90,6 +92,8 @@ _HOMES = {
     "Accepted": "sideband.runtime.producer",
     "AgentOptions": "sideband.runtime.agents",
     "AgentRun": "sideband.loop.agent",
+    "Chat": "sideband.runtime.chat",
+    "ChatReply": "sideband.runtime.chat",
     "Closing": "sideband.core.events",
     "EventLog": "sideband.runtime.eventlog",
     "Fact": "sideband.recall.facts",

@@ -103,6 +103,7 @@ BUILT: Final[Rules] = (
     *runner.ENDINGS,
     *options.OPTIONS,
     *library.TOOLS,
+    *library.CHAT,
     *hooks.EFFECTS,
     *hooks.IN_THE_LOOP,
     *providers.LIMIT,

@@ -27,6 +27,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     written_tokens: int = 0
     output_tokens: int = 0
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            written_tokens=self.written_tokens + other.written_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
 
 class QueuedReminder(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="kind", tag="reminder"

@@ -51,13 +51,7 @@ class Meter:
         """Count one more committed turn."""
         self.turns += 1
         self.prompt_tokens = usage.prompt_tokens
-        before = self.usage
-        self.usage = Usage(
-            prompt_tokens=before.prompt_tokens + usage.prompt_tokens,
-            cached_tokens=before.cached_tokens + usage.cached_tokens,
-            written_tokens=before.written_tokens + usage.written_tokens,
-            output_tokens=before.output_tokens + usage.output_tokens,
-        )
+        self.usage += usage
         self.spent = self._reached()
 
     @property

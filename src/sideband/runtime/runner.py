@@ -26,8 +26,8 @@ from sideband.runtime.session import Session
 # How often a runner asks again for a session that another process or handle runs. The process may have died.
 RETRY_SECONDS: Final = 1.0
 
-# The reasons of so many failed prompts are kept for `Runner.outcome`.
-MAX_ERRORS: Final = 256
+# The results of so many prompts are kept for `Runner.outcome` and `Runner.result`.
+MAX_RESULTS: Final = 256
 
 # Called with the id of the reply and a piece of its text.
 OnReply: TypeAlias = Callable[[str, str], Awaitable[None] | None]
@@ -98,7 +98,10 @@ class Runner:
         self._on_text = read.on_text
         on_text = read.on_text if on_reply is None else self._pass_text
         self._options = msgspec.structs.replace(read, daemon=False, on_text=on_text)
-        self._errors: dict[str, str] = {}
+        self._results: dict[str, LoopResult] = {}
+        # Set while no run of this runner is in progress.
+        self._is_free = asyncio.Event()
+        self._is_free.set()
         # Kept, because the journal forgets an event to which nothing refers.
         self._wake = session.talk.journal.wake(session.id)
         self._task: asyncio.Task[None] | None = None
@@ -222,12 +225,14 @@ class Runner:
             await run.aclose()
             return
         self.run = run
+        self._is_free.clear()
         try:
             result = await run.finish()
-            if result.error is not None and run.prompt_id is not None:
-                self._keep_error(run.prompt_id, result.error)
+            if run.prompt_id is not None:
+                self._keep(run.prompt_id, result)
         finally:
             self.run = None
+            self._is_free.set()
             await run.aclose()
         await self._tell(run.prompt_id, result)
 
@@ -257,10 +262,10 @@ class Runner:
             await self._talk.recover()
         return await self._talk.commit(lambda state: Decided((), self._choose(state)))
 
-    def _keep_error(self, message_id: str, error: str) -> None:
-        self._errors[message_id] = error
-        if len(self._errors) > MAX_ERRORS:
-            del self._errors[next(iter(self._errors))]
+    def _keep(self, message_id: str, result: LoopResult) -> None:
+        self._results[message_id] = result
+        if len(self._results) > MAX_RESULTS:
+            del self._results[next(iter(self._results))]
 
     # Listeners.
 
@@ -310,14 +315,17 @@ class Runner:
                 continue
             if end.status is None:
                 raise StoreClosed
-            error = self._error_of(message_id) if end.status == LoopStatus.FAILED else None
-            return Outcome(end.status, error)
+            result = await self.result(message_id) if end.status == LoopStatus.FAILED else None
+            return Outcome(end.status, None if result is None else result.error)
 
-    def _error_of(self, message_id: str) -> str | None:
-        # The run may have ended its turn a moment ago, and not have returned its result yet.
-        if self.run is not None and self.run.prompt_id == message_id:
-            return self.run.error
-        return self._errors.get(message_id)
+    async def result(self, message_id: str) -> LoopResult | None:
+        """The result of the run of this message; None if this runner has not run it, or has forgotten it.
+
+        The turn of a message ends a moment before its run has a result, which this waits for.
+        """
+        while self.run is not None and self.run.prompt_id == message_id:
+            await self._is_free.wait()
+        return self._results.get(message_id)
 
 
 def _stage_of(state: SessionState, message_id: str) -> _Stage:

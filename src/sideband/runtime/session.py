@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, Never, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, Unpack, cast
 
 import msgspec
 
@@ -36,6 +36,8 @@ from sideband.runtime.updates import Sync, topic, updates, view
 
 if TYPE_CHECKING:
     from sideband.loop.agent import AgentRun
+    from sideband.runtime.agents import AgentOptions
+    from sideband.runtime.chat import Chat
 
 # Each handle on a session holds leases of its own, so that two handles of one process exclude each other.
 _HANDLES: Final = itertools.count(1)
@@ -135,6 +137,15 @@ class Session:
     async def prompt(self, content: str | Sequence[Mapping[str, Any]]) -> str:
         """Queue the user's next message and return its id; it starts a turn when the session is idle."""
         return await self._producer.inject(content, mode=InjectMode.QUEUE)
+
+    def chat(self, **options: Unpack["AgentOptions"]) -> "Chat":
+        """A chat, which answers the prompts of this session: `async with session.chat(model=…) as chat:`.
+
+        The options are those of `agent_loop`; budgets are per prompt.
+        """
+        from sideband.runtime.chat import Chat  # noqa: PLC0415 - the chat imports this module
+
+        return Chat(self, **options)
 
     async def pending(self) -> tuple[Pending, ...]:
         """Every queued and every live reminder."""

@@ -25,3 +25,23 @@ TOOLS: Final[Rules] = rules(
         "library:tool:spread-workspace": "Workspace tools work as a sequence, inside a list and spread into one, and changes to their files are noticed in each case.",
     },
 )
+
+CHAT: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "library:chat:send": "`send` returns the reply to its prompt: text, ids of reply and prompt, status, turns and usage.",
+        "library:chat:others-in-order": "Iterating over a chat yields the replies to the prompts that others have queued, in order, and not those that `send` returns.",
+        "library:chat:any-process": "`send` returns the reply to its prompt whichever process answers it.",
+        "library:chat:budget-per-prompt": "The budget of turns applies to each prompt of a chat.",
+        "library:chat:reminders-meanwhile": "A reminder that arrives while a chat waits is shown in the next request.",
+        "library:chat:failure-is-a-reply": "A failing model is a reply with the status `failed` and the error, and the chat answers the next prompt.",
+        "library:chat:problems": "A reply lists the problems of hooks and other user code.",
+        "library:chat:streams": "Text is passed to `on_text` as it arrives.",
+        "library:chat:cancel": "Cancelling the turn, the prompt or the task that waits for the reply ends the turn as cancelled, and the chat goes on.",
+        "library:chat:withdrawn": "The reply to a prompt that is withdrawn before its turn is cancelled, and iterating does not yield it.",
+        "library:chat:close": "Closing a chat cancels its turn and leaves the other prompts queued, and says so to those who wait for them.",
+        "library:chat:ends-with-the-session": "A chat yields nothing more when its session or its store is closed.",
+        "library:chat:iterated-directly": "A chat can be iterated over without `async with`.",
+        "library:chat:misuse": "A chat on a closed session, a second entry and a prompt outside of the block are refused with what to do.",
+    },
+)

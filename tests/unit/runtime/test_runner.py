@@ -310,7 +310,7 @@ async def test_the_outcome_of_an_audit_message_is_that_it_is_on_record() -> None
 
 @awaited
 async def test_the_errors_of_the_last_prompts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_ERRORS", 1)
+    monkeypatch.setattr(module, "MAX_RESULTS", 1)
     scene = AScene()
     scene.says(ModelError("first", status=400), ModelError("second", status=400))
     async with a_runner(scene) as runner:
