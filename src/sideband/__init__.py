@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sideband.core.transcript import TranscriptEvent as TranscriptEvent
     from sideband.core.trust import Provenance as Provenance
     from sideband.core.trust import Trust as Trust
+    from sideband.core.updates import Update as Update
     from sideband.core.updates import UpdateKind as UpdateKind
     from sideband.core.updates import Viewer as Viewer
     from sideband.loop.agent import AgentRun as AgentRun
@@ -138,6 +139,7 @@ _HOMES = {
     "Transcript": "sideband.core.transcript",
     "TranscriptEvent": "sideband.core.transcript",
     "Trust": "sideband.core.trust",
+    "Update": "sideband.core.updates",
     "UpdateKind": "sideband.core.updates",
     "Usage": "sideband.core.events",
     "Viewer": "sideband.core.updates",

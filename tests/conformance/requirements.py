@@ -104,6 +104,7 @@ BUILT: Final[Rules] = (
     *options.OPTIONS,
     *library.TOOLS,
     *library.CHAT,
+    *library.JSON,
     *hooks.EFFECTS,
     *hooks.IN_THE_LOOP,
     *providers.LIMIT,

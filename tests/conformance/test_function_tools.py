@@ -21,6 +21,8 @@ import pytest
 import sideband as sb
 from sideband.core.errors import InvalidOption
 from sideband.core.messages import ToolCall
+from sideband.loop.cancel import CancelScope
+from sideband.loop.dispatch import RunningCall
 from sideband.models.scripted import Line
 from sideband.tools.function import read_tools
 from tests.agents import awaited
@@ -304,6 +306,7 @@ def book(
     order: Order | None = None,
     folder: Path = Path(),
     ranks: dict[str, list[Color]] | None = None,
+    pair: tuple[int, str] = (1, "a"),
 ) -> str:
     """Book something; called only with arguments that fit."""
     return city
@@ -338,6 +341,7 @@ def book(
             "ranks[...][0]: invalid enum value 'gold'; allowed: 'blue', 'red'.",
             id="enum-in-a-mapping",
         ),
+        pytest.param({"city": "a", "pair": [1, 2]}, "pair[1]: expected str, got int 2.", id="in-a-tuple"),
     ],
 )
 def test_arguments_that_do_not_fit_are_explained_to_the_model(args: dict[str, Any], why: str) -> None:
@@ -480,6 +484,28 @@ def test_a_blocking_function_that_goes_on_is_abandoned() -> None:
         "timed_out",
         "Timed out after 0.01 s. It did not stop when it was cancelled, and was abandoned.",
     )
+
+
+@pytest.mark.requirement("library:tool:blocking-cannot-be-stopped")
+def test_a_cancelled_call_ends_with_its_thread() -> None:
+    begun, released = threading.Event(), threading.Event()
+
+    @sb.tool
+    def wait() -> None:
+        begun.set()
+        released.wait(30)
+
+    async def cancel() -> None:
+        calling = asyncio.ensure_future(wait.call({}, RunningCall(a_call("wait"), CancelScope())))
+        await asyncio.to_thread(begun.wait, 30)
+        calling.cancel()
+        await asyncio.sleep(0)
+        assert not calling.done()
+        released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+
+    asyncio.run(cancel())
 
 
 # Ways to make one.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sideband.core.effects import read_effects
 from sideband.core.errors import ReminderError
 from sideband.core.parse import parse
-from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, as_dict, mint
+from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, mint
 from sideband.core.seams import Mode, Seam
 from sideband.core.surfaces import Surface
 from sideband.core.transcript import Transcript, end_turn, inject_reminder, reminder_event
@@ -44,7 +44,7 @@ def injected(**options: object) -> Reminder:
 def test_a_reminder_has_the_eleven_fields_and_no_others() -> None:
     everything = a_reminder(dedupe_key="k", ttl_turns=1, originating_agent_id="parent")
     assert set(Reminder.__struct_fields__) == FIELDS
-    assert as_dict(everything).keys() == FIELDS
+    assert everything.as_dict().keys() == FIELDS
 
 
 @pytest.mark.requirement("core:record:body-is-required")
@@ -164,7 +164,7 @@ def test_what_a_session_knows_of_a_reminder_stands_beside_the_record() -> None:
     assert item.provenance.claims == {"source": "boss", "fired_at_turn": 7}
     assert item.provenance.requested == {"role_hint": "system", "propagate": "session", "ttl_turns": 9}
     assert (item.first_turn, item.last_turn) == (1, 3)
-    assert as_dict(item.reminder) == {
+    assert item.reminder.as_dict() == {
         "id": reminder_id,
         "body": "x",
         "tags": [],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sideband.core.errors import InvalidReminder, UnknownOption
 from sideband.core.events import Injected
 from sideband.core.parse import parse, parse_json
-from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, as_dict, mint
+from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source, mint
 from sideband.core.surfaces import LIFECYCLE, RULES, Case, Surface, spelled
 from sideband.core.transcript import reminder_event
 from sideband.core.trust import IN_PROCESS
@@ -88,7 +88,7 @@ def test_snake_case_from_outside_is_refused_with_the_right_name(surface: Surface
 
 @pytest.mark.requirement("core:wire:snake-case-inside")
 def test_the_record_is_kept_in_snake_case() -> None:
-    assert as_dict(FULL) == SNAKE
+    assert FULL.as_dict() == SNAKE
     assert wire.to_snake(FULL) == SNAKE
     assert reminder_event(FULL, event_id="e1").as_dict()["reminder"] == SNAKE
     written = msgspec.json.decode(msgspec.json.encode(Injected(reminder=FULL, provenance=IN_PROCESS)))
@@ -142,10 +142,10 @@ def test_a_record_written_in_camel_case_is_read_back_as_it_was(record: Reminder)
 def test_a_field_without_a_value_is_left_out() -> None:
     bare = a_reminder()
     optional = {"dedupe_key", "ttl_turns", "originating_agent_id"}
-    assert SNAKE.keys() - as_dict(bare).keys() == optional
+    assert SNAKE.keys() - bare.as_dict().keys() == optional
     assert SNAKE.keys() - wire.to_snake(bare).keys() == optional
     assert CAMEL.keys() - wire.to_camel(bare).keys() == {spelled(field, Case.CAMEL) for field in optional}
-    assert reminder_event(bare, event_id="e1").as_dict()["metadata"] == as_dict(bare)
+    assert reminder_event(bare, event_id="e1").as_dict()["metadata"] == bare.as_dict()
 
 
 @pytest.mark.requirement("core:wire:null-reads-as-absent")

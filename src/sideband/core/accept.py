@@ -49,6 +49,7 @@ from sideband.core.limits import Limits
 from sideband.core.live import LiveIndex, LiveItem
 from sideband.core.reminder import Draft, Reminder, ReminderId, Source, fingerprint, mint
 from sideband.core.seams import InjectMode, Mode
+from sideband.core.serialize import JsonRecord
 from sideband.core.state import Decided, SessionState
 from sideband.core.trust import UNLIMITED, Grant, Provenance, Trust, TrustPolicy, ceiling_for, clamp, may_touch
 
@@ -75,7 +76,7 @@ def refuse_closed(state: SessionState) -> None:
 # Reminders.
 
 
-class Accepted(msgspec.Struct, frozen=True, gc=False):
+class Accepted(JsonRecord, msgspec.Struct, frozen=True, gc=False):
     """The reply to an accepted reminder.
 
     `requested` and `effective` hold the fields that the sender's ceiling lowered, before and after. `accepted_at` is in

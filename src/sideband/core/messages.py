@@ -1,8 +1,7 @@
 """The messages of a conversation: tool calls, replies, tool results, and user content."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -11,6 +10,7 @@ import msgspec
 from sideband.core.errors import BodyTooLarge, InvalidOption, shown
 from sideband.core.events import InboxItem, Usage
 from sideband.core.limits import Limits
+from sideband.core.serialize import non_finite
 
 Message: TypeAlias = dict[str, Any]
 
@@ -104,19 +104,6 @@ def _has_content(block: Mapping[str, Any]) -> bool:
     if block.get("type", "text") != "text" or block.keys() - {"type", "text"}:
         return True
     return bool(block.get("text", "").strip())
-
-
-def non_finite(value: object) -> Iterator[float]:
-    """Every NaN and infinity in a value."""
-    if isinstance(value, float):
-        if not isfinite(value):
-            yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from non_finite(inner)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for inner in value:
-            yield from non_finite(inner)
 
 
 def text_of(message: Mapping[str, Any]) -> str:

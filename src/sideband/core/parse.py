@@ -14,9 +14,9 @@ import msgspec
 
 from sideband.core.errors import InvalidOption, InvalidReminder, UnknownOption, UnknownPropagate, UnsupportedMode, shown
 from sideband.core.limits import DEFAULT_LIMITS, Limits
-from sideband.core.messages import non_finite
 from sideband.core.reminder import MAX_TTL_TURNS, Draft, Propagate, Reminder, ReminderId, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode
+from sideband.core.serialize import non_finite
 from sideband.core.surfaces import CLAIMS, RULES, Case, Rules, Surface, spelled
 
 CALLER_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")

@@ -8,7 +8,9 @@ from typing import Any, Final, Literal, NewType, Required, TypeAlias, TypedDict
 
 import msgspec
 
+from sideband.core.errors import InvalidOption, shown
 from sideband.core.seams import Mode, ModeWord
+from sideband.core.serialize import JsonRecord
 
 ReminderId = NewType("ReminderId", str)
 
@@ -51,7 +53,7 @@ class Source(StrEnum):
     INHERITED = "inherited"
 
 
-class Reminder(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class Reminder(JsonRecord, msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A typed, short-lived fact that no user typed. It is never a user message.
 
     A reminder with `ttl_turns=None` lives until it is cleared or a compaction ends it. With `dedupe_key=None` it
@@ -70,12 +72,23 @@ class Reminder(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     fired_at_turn: int = 0
     originating_agent_id: str | None = None
 
+    def as_dict(self) -> dict[str, Any]:
+        """The record under its snake_case field names, as transcripts show it; fields that are None are left out."""
+        fields: dict[str, Any] = msgspec.structs.asdict(self)
+        fields["tags"] = list(self.tags)
+        return {name: value for name, value in fields.items() if value is not None}
 
-def as_dict(reminder: Reminder) -> dict[str, Any]:
-    """The record under its snake_case field names, as transcripts show it; fields that are None are left out."""
-    fields = msgspec.structs.asdict(reminder)
-    fields["tags"] = list(reminder.tags)
-    return {name: value for name, value in fields.items() if value is not None}
+    @classmethod
+    def _prepared(cls, given: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        present = {name: value for name, value in given.items() if value is not None}
+        ttl = present.get("ttl_turns", 1)
+        if isinstance(ttl, int) and not 1 <= ttl <= MAX_TTL_TURNS:
+            raise InvalidOption(
+                f"{where}ttl_turns must be a whole number from 1 to {MAX_TTL_TURNS:,}, not {shown(ttl)}",
+                field=f"{where}ttl_turns",
+                value=ttl,
+            )
+        return present
 
 
 class ReminderOptions(TypedDict, total=False):

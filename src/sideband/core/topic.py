@@ -31,6 +31,7 @@ from sideband.core.events import (
 )
 from sideband.core.masking import mask
 from sideband.core.reminder import Reminder
+from sideband.core.serialize import JsonRecord
 from sideband.core.trust import Provenance
 
 TOPIC: Final = "transcript.reminder.lifecycle"
@@ -97,7 +98,7 @@ def correlated(before: Correlation, event: Event) -> Correlation:
             return before
 
 
-class TopicRecord(msgspec.Struct, frozen=True, kw_only=True):
+class TopicRecord(JsonRecord, msgspec.Struct, frozen=True, kw_only=True):
     """One record of the topic; `seq` counts the events of its store or log.
 
     `time` is in RFC 3339, in UTC with milliseconds (None: an earlier version of Sideband wrote the event). `session_id` is

@@ -4,7 +4,7 @@ The functions apply the decisions of the lifecycle to a copy. None changes its i
 and each returns the events that a journal would record.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -20,10 +20,11 @@ from sideband.core.live import LiveIndex
 from sideband.core.messages import Message
 from sideband.core.parse import parse, read_leniently
 from sideband.core.propagation import Handoff, propagate
-from sideband.core.reminder import Reminder, ReminderId, Source, as_dict, mint
+from sideband.core.reminder import Reminder, ReminderId, Source, mint
+from sideband.core.serialize import JsonRecord
 from sideband.core.state import Decided, OpenRequest, SessionState
 from sideband.core.surfaces import Surface
-from sideband.core.trust import IN_PROCESS, Trust
+from sideband.core.trust import IN_PROCESS, Provenance, Trust
 from sideband.core.turn import close_turn
 
 NewId: TypeAlias = Callable[[], str]
@@ -39,8 +40,11 @@ class Visibility(StrEnum):
     INTERNAL = "internal"
 
 
-class TranscriptEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a transcript. With `reminder=None` it is of another kind and is kept unchanged."""
+class TranscriptEvent(JsonRecord, msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a transcript. With `reminder=None` it is of another kind and is kept unchanged.
+
+    `provenance` is where the reminder came from (None: this program); its trust level decides how it is rendered.
+    """
 
     id: str
     kind: str
@@ -48,6 +52,7 @@ class TranscriptEvent(msgspec.Struct, frozen=True, kw_only=True):
     visibility: Visibility = Visibility.PUBLIC
     text: str = ""
     reminder: Reminder | None = None
+    provenance: Provenance | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The event as observers read it; `metadata` repeats `reminder` for readers that know no reminders."""
@@ -57,15 +62,38 @@ class TranscriptEvent(msgspec.Struct, frozen=True, kw_only=True):
             "role": self.role,
             "visibility": self.visibility.value,
             "text": self.text,
-            "blocks": [{"type": "text", "text": self.text, "visibility": self.visibility.value}],
+            "blocks": _blocks(self.text, self.visibility.value),
         }
         if self.reminder is not None:
-            shape["reminder"] = as_dict(self.reminder)
-            shape["metadata"] = as_dict(self.reminder)
+            shape["reminder"] = self.reminder.as_dict()
+            shape["metadata"] = self.reminder.as_dict()
+        if self.provenance is not None:
+            shape["provenance"] = msgspec.to_builtins(self.provenance)
         return shape
 
+    @classmethod
+    def _prepared(cls, given: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        fields = dict(given)
+        own = fields.get("reminder")
+        repeated = {"blocks": _blocks(fields.get("text", ""), fields.get("visibility", "public")), "metadata": own}
+        for name, expected in repeated.items():
+            value = fields.pop(name, None)
+            if value is not None and value != expected:
+                raise InvalidOption(
+                    f"{where}{name} must repeat {'text' if name == 'blocks' else 'reminder'}, not {shown(value)}",
+                    field=f"{where}{name}",
+                    value=value,
+                )
+        if isinstance(own, dict):
+            fields["reminder"] = Reminder._prepared(own, f"{where}reminder.")  # noqa: SLF001 - a record like this one
+        return fields
 
-class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+
+def _blocks(text: object, visibility: object) -> list[dict[str, object]]:
+    return [{"type": "text", "text": text, "visibility": visibility}]
+
+
+class Transcript(JsonRecord, msgspec.Struct, frozen=True, kw_only=True):
     """A conversation: its durable messages and its events."""
 
     messages: tuple[Message, ...] = ()
@@ -76,12 +104,34 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
         """The live reminders, in transcript order."""
         return tuple(event.reminder for event in self.events if event.reminder is not None and _is_live(event))
 
+    def as_dict(self) -> dict[str, Any]:
+        messages: list[Any] = msgspec.to_builtins(self.messages)
+        return {"messages": messages, "events": [event.as_dict() for event in self.events]}
+
+    @classmethod
+    def _prepared(cls, given: Mapping[str, Any], _where: str) -> Mapping[str, Any]:
+        events = given.get("events")
+        if not isinstance(events, list):
+            return given
+        prepare = TranscriptEvent._prepared  # noqa: SLF001 - a record like this one
+        read = [
+            prepare(event, f"events[{place}].") if isinstance(event, dict) else event
+            for place, event in enumerate(events)
+        ]
+        return {**given, "events": read}
+
 
 def _is_live(event: TranscriptEvent) -> bool:
     return event.kind == REMINDER_KIND and event.visibility is Visibility.PUBLIC
 
 
-def reminder_event(reminder: Reminder, *, event_id: str, visibility: Visibility = Visibility.PUBLIC) -> TranscriptEvent:
+def reminder_event(
+    reminder: Reminder,
+    *,
+    event_id: str,
+    visibility: Visibility = Visibility.PUBLIC,
+    provenance: Provenance | None = None,
+) -> TranscriptEvent:
     """The transcript event of a reminder, with an id of its own."""
     return TranscriptEvent(
         id=event_id,
@@ -90,6 +140,7 @@ def reminder_event(reminder: Reminder, *, event_id: str, visibility: Visibility 
         visibility=visibility,
         text=reminder.body,
         reminder=reminder,
+        provenance=provenance,
     )
 
 
@@ -105,15 +156,27 @@ def _load(transcript: Transcript, *, turn: int = 0, ages: Callable[[Reminder], b
     """A session state with the transcript's reminders; those for which `ages` is true count as shown."""
     state = SessionState()
     state.live = LiveIndex(turn=turn)
-    for reminder in transcript.reminders:
-        if reminder.id in state.live:
-            raise InvalidOption(
-                f"the transcript has two reminders with id {shown(reminder.id)}", field="id", value=reminder.id
-            )
-        item = state.live.add(reminder, IN_PROCESS)
+    for reminder, provenance in _live_reminders(transcript):
+        item = state.live.add(reminder, provenance)
         if ages(reminder):
             state.live.show(item, turn + 1)
     return state
+
+
+def _live_reminders(transcript: Transcript) -> Iterator[tuple[Reminder, Provenance]]:
+    """The live reminders with their provenance, in transcript order; `InvalidOption` if two have the same id."""
+    seen: set[str] = set()
+    for event in transcript.events:
+        if event.reminder is None or not _is_live(event):
+            continue
+        if event.reminder.id in seen:
+            raise InvalidOption(
+                f"the transcript has two reminders with id {shown(event.reminder.id)}",
+                field="id",
+                value=event.reminder.id,
+            )
+        seen.add(event.reminder.id)
+        yield event.reminder, event.provenance or IN_PROCESS
 
 
 def _never(_reminder: Reminder) -> bool:
@@ -138,7 +201,7 @@ def _unload(
         if current is event.reminder:
             events.append(event)
         elif current is not None:
-            events.append(reminder_event(current, event_id=event.id))
+            events.append(reminder_event(current, event_id=event.id, provenance=event.provenance))
     if new_id is not None:
         events.extend(reminder_event(reminder, event_id=new_id()) for reminder in live.values())
     kept = transcript.messages if messages is None else tuple(messages)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
+from sideband.core.errors import InvalidOption, shown
 from sideband.core.events import (
     AuditRecorded,
     Begun,
@@ -53,6 +54,7 @@ from sideband.core.events import (
 )
 from sideband.core.reminder import Reminder
 from sideband.core.seams import Mode, Seam
+from sideband.core.serialize import JsonRecord
 from sideband.core.state import Pending, SessionState, pending
 from sideband.core.trust import IN_PROCESS, Provenance, Trust, may_touch
 
@@ -148,19 +150,30 @@ PHASES: Final[Mapping[ExpiryReason, Phase]] = MappingProxyType(
 )
 
 
-class _Update(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class Update(JsonRecord, msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The base of all updates. They share their records with the journal, so they are for reading only.
 
     `cursor` is the position after this update: the updates after it continue here. `time` is when the event was
-    committed, in milliseconds since the epoch (None: an earlier version of Sideband wrote it).
+    committed, in milliseconds since the epoch (None: an earlier version of Sideband wrote it). `Update.from_json` reads
+    an update of any kind.
     """
 
     cursor: int
     time: int | None
     kind: UpdateKind
 
+    @classmethod
+    def _kind_of(cls, given: Mapping[str, Any]) -> type[Self]:
+        shapes = {str(row.kind): row.shape for row in PROJECTED.values() if issubclass(row.shape, cls)}
+        kind = given.get("kind")
+        if not isinstance(kind, str) or kind not in shapes:
+            raise InvalidOption(
+                f"kind must be a word of UpdateKind for {cls.__name__}, not {shown(kind)}", field="kind", value=kind
+            )
+        return shapes[kind]
 
-class ReminderUpdate(_Update, frozen=True, kw_only=True):
+
+class ReminderUpdate(Update, frozen=True, kw_only=True):
     """Something happened to a reminder; the fields that do not apply to `kind` have their defaults.
 
     `reminder` is the whole record, with the TTL that it had left. When one reminder replaces others, `reminder_id` is the
@@ -184,7 +197,7 @@ class ReminderUpdate(_Update, frozen=True, kw_only=True):
     count: int = 1
 
 
-class ProviderUpdate(_Update, frozen=True, kw_only=True):
+class ProviderUpdate(Update, frozen=True, kw_only=True):
     """A provider ran; see `ProviderEvaluated`."""
 
     provider_id: str
@@ -194,7 +207,7 @@ class ProviderUpdate(_Update, frozen=True, kw_only=True):
     skipped: str | None = None
 
 
-class MessageUpdate(_Update, frozen=True, kw_only=True):
+class MessageUpdate(Update, frozen=True, kw_only=True):
     """Something happened to a user message. `item` is the whole record of an accepted one.
 
     `content` and `revision` are those of the event, `reason` says why the session withdrew it (None: its sender or a
@@ -210,7 +223,7 @@ class MessageUpdate(_Update, frozen=True, kw_only=True):
     provenance: Provenance | None = None
 
 
-class TurnUpdate(_Update, frozen=True, kw_only=True):
+class TurnUpdate(Update, frozen=True, kw_only=True):
     """A turn was opened, got its reply, or was voided.
 
     `reply_id` will be the id of the reply; None if this is another attempt, which keeps the id, or if the journal does not
@@ -224,7 +237,7 @@ class TurnUpdate(_Update, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
-class ResultUpdate(_Update, frozen=True, kw_only=True):
+class ResultUpdate(Update, frozen=True, kw_only=True):
     """A tool call ended; `message` is the result that the model gets."""
 
     call_id: str
@@ -232,7 +245,7 @@ class ResultUpdate(_Update, frozen=True, kw_only=True):
     message: dict[str, Any]
 
 
-class CompactionUpdate(_Update, frozen=True, kw_only=True):
+class CompactionUpdate(Update, frozen=True, kw_only=True):
     """The conversation was compacted; `messages` is the new one (None: the conversation is not tracked)."""
 
     turn: int
@@ -240,7 +253,7 @@ class CompactionUpdate(_Update, frozen=True, kw_only=True):
     messages: tuple[dict[str, Any], ...] | None = None
 
 
-class CheckpointUpdate(_Update, frozen=True, kw_only=True):
+class CheckpointUpdate(Update, frozen=True, kw_only=True):
     """A drain took these items or skipped a tool batch."""
 
     turn: int
@@ -249,7 +262,7 @@ class CheckpointUpdate(_Update, frozen=True, kw_only=True):
     dispatch_skipped: bool = False
 
 
-class RunUpdate(_Update, frozen=True, kw_only=True):
+class RunUpdate(Update, frozen=True, kw_only=True):
     """A run started, became idle or was cancelled.
 
     `message_id` is the message that started it (None: no message did, or an earlier version of Sideband wrote the event).
@@ -260,13 +273,13 @@ class RunUpdate(_Update, frozen=True, kw_only=True):
     status: str | None = None
 
 
-class PermissionUpdate(_Update, frozen=True, kw_only=True):
+class PermissionUpdate(Update, frozen=True, kw_only=True):
     """A permission was asked for, or the question was answered."""
 
     request_id: str
 
 
-class SessionUpdate(_Update, frozen=True, kw_only=True):
+class SessionUpdate(Update, frozen=True, kw_only=True):
     """The session was begun with `records` and `messages`, got a record, was closed, or was deleted.
 
     A record is in `records` by its name; the value None removes it.
@@ -275,20 +288,6 @@ class SessionUpdate(_Update, frozen=True, kw_only=True):
     records: dict[str, Any] = {}
     messages: tuple[dict[str, Any], ...] = ()
     reason: DropReason | None = None
-
-
-Update: TypeAlias = (
-    ReminderUpdate
-    | ProviderUpdate
-    | MessageUpdate
-    | TurnUpdate
-    | ResultUpdate
-    | CompactionUpdate
-    | CheckpointUpdate
-    | RunUpdate
-    | PermissionUpdate
-    | SessionUpdate
-)
 
 
 # The projection.

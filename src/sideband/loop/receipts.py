@@ -9,6 +9,7 @@ import msgspec
 
 from sideband.core.masking import mask, mask_text
 from sideband.core.reminder import Reminder
+from sideband.core.serialize import JsonRecord
 
 
 class ReminderReceipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class Audit(msgspec.Struct, kw_only=True):
     reminders: list[ReminderReceipt] = []
 
 
-class ToolCallReceipt(msgspec.Struct, kw_only=True):
+class ToolCallReceipt(JsonRecord, msgspec.Struct, kw_only=True):
     """One tool call, with masked arguments; `status` is None while it runs."""
 
     session_id: str

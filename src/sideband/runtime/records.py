@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from sideband.core.errors import InvalidOption, NotStorable, shown
-from sideband.core.messages import Message, non_finite
+from sideband.core.messages import Message
+from sideband.core.serialize import non_finite
 from sideband.store.codec import check_record_name
 
 

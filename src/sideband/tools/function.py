@@ -30,7 +30,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sideband.core.errors import InvalidOption, shown
-from sideband.core.messages import non_finite
+from sideband.core.serialize import non_finite
 from sideband.ports import FileChange, Tool, ToolContext, ToolOutput, Watcher
 from sideband.threads import run_in_thread
 from sideband.tools.tool import Arguments, Refused, decode, outlast

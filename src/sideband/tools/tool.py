@@ -4,7 +4,6 @@ File access blocks, so tools run it in a thread; a cancelled caller waits until 
 """
 
 import asyncio
-import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sideband.core.errors import shown
+from sideband.core.serialize import explained as explained_error
 from sideband.ports import ToolContext, ToolOutput, Watcher
 
 
@@ -119,54 +118,14 @@ def decode(
     try:
         decoded = msgspec.convert(given, type=kind, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
-        raise Refused(f"{tool}: {_explained(str(error), given, schema)}. {_usage(kind, given)}") from None
+        what, where, _ = explained_error(str(error), given, schema)
+        raise Refused(f"{tool}: {f'{where}: ' if where else ''}{what}. {_usage(kind, given)}") from None
     for name, text in _texts(decoded):
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
             raise Refused(f"{tool}: {name} contains an unpaired surrogate, which cannot be encoded as UTF-8.") from None
     return decoded
-
-
-# A step of a path in msgspec's messages: a field, an index, or [...] for a value of a mapping, which is not named.
-_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
-
-
-def _explained(error: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """The message of msgspec, with the value that does not fit and, for a closed vocabulary, what is allowed instead."""
-    what, found, where = error.rpartition(" - at `$")
-    what, where = (what, where.rstrip("`")) if found else (error, "")
-    what = what.replace("`", "").replace("Object ", "").replace("Expected", "expected").replace("Invalid", "invalid")
-    if not where:
-        return what
-    value: Any = given
-    for name, index in _STEP.findall(where):
-        if value is not UNSET:
-            value = value[name] if name else value[int(index)] if index else UNSET
-        schema = _below(schema, name, is_item=bool(index))
-    if "enum value" in what:
-        words = [word for branch in _branches(schema) for word in branch.get("enum", ())]
-        what += f"; allowed: {', '.join(map(shown, words))}"
-    elif value is not UNSET and "field" not in what:
-        what += f" {shown(value)}" if "got" in what else f", got {shown(value)}"
-    return f"{where.removeprefix('.')}: {what}"
-
-
-def _branches(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    return (schema, *schema.get("anyOf", ()))
-
-
-def _below(schema: Mapping[str, Any], name: str, *, is_item: bool) -> Mapping[str, Any]:
-    """The schema of a field, of the items of a list, or of the values of a mapping; empty if there is none."""
-    for branch in _branches(schema):
-        found = (
-            branch.get("properties", {}).get(name)
-            if name
-            else branch.get("items" if is_item else "additionalProperties")
-        )
-        if isinstance(found, Mapping):
-            return found
-    return {}
 
 
 def _usage(kind: type[Arguments], present: Mapping[str, object]) -> str:

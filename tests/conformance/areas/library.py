@@ -45,3 +45,14 @@ CHAT: Final[Rules] = rules(
         "library:chat:misuse": "A chat on a closed session, a second entry and a prompt outside of the block are refused with what to do.",
     },
 )
+
+JSON: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "library:json:round-trip": "A transcript, an event, a reminder, a receipt, a topic record and an update are the same after `to_json` and `from_json`.",
+        "library:json:shape": "The JSON of a transcript event is the event as observers read it, and the parts that repeat others must agree with them.",
+        "library:json:refusal": "`from_json` refuses text that is not JSON, a missing, unknown or repeated field and a wrong value, with a code, the path of the field and the value.",
+        "library:json:null-is-absent": "Null for an optional field of a reminder reads as absent.",
+        "library:json:not-json": "`to_json` refuses a record that holds something that JSON does not have.",
+    },
+)

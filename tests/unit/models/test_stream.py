@@ -140,4 +140,4 @@ def test_no_text_raises_and_every_result_survives_json(text: str) -> None:
 @pytest.mark.parametrize("kind", [ReadFile, WriteFile, EditFile, ListDir, Search, Run])
 def test_every_built_in_tool_refuses_unreadable_arguments(kind: type[Arguments]) -> None:
     with pytest.raises(Refused, match=UNREADABLE):
-        decode("tool", kind, read_arguments("{oops"))
+        decode("tool", kind, read_arguments("{oops"), schema={})
