@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sideband.core.events import Fired, InjectDelivered, Injected, Queued, TurnCommitted, TurnVoided
 from sideband.core.messages import Reply, ToolCall
 from sideband.core.reminder import Source
-from sideband.core.seams import InjectMode, Mode, Seam
+from sideband.core.seams import InjectMode, Mode, ModeWord, Seam
 from sideband.core.state import PendingState
 from sideband.core.trust import Provenance
 from sideband.loop.run import LoopResult, LoopStatus
@@ -152,7 +152,7 @@ async def test_a_run_with_nothing_to_answer_makes_no_request(task: str | None) -
 @pytest.mark.requirement("loop:begin:new-reminders-are-answered")
 @pytest.mark.parametrize("mode", ["interrupt_immediate", "finish_step", None], ids=["interrupt", "finish-step", "live"])
 @awaited
-async def test_a_run_without_a_task_answers_a_reminder_that_is_new(mode: str | None) -> None:
+async def test_a_run_without_a_task_answers_a_reminder_that_is_new(mode: ModeWord | None) -> None:
     agent = AnAgent("Done.", "The build is green again.")
     await agent.play()
     if mode is None:

@@ -32,8 +32,7 @@ def transcript(*, to: ToOption = None, store: StoreOption = None, json: JsonOpti
         return refuse(error)
     found = session_transcript(content)
     if json:
-        document = {"messages": found.messages, "events": [event.as_dict() for event in found.events]}
-        print(msgspec.json.encode(document).decode())
+        print(found.to_json())
         return OK
     console = Console(highlight=False)
     turn = content.state.live.turn

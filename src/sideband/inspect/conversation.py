@@ -8,7 +8,7 @@ import msgspec
 from sideband.core.errors import StoreDamaged, shown
 from sideband.core.events import QueuedReminder
 from sideband.core.messages import is_content, text_of
-from sideband.core.reminder import Reminder, as_dict
+from sideband.core.reminder import Reminder
 from sideband.core.state import PendingState, SessionState, pending, waiting
 from sideband.core.transcript import Transcript
 from sideband.core.trust import Provenance
@@ -83,7 +83,7 @@ class PendingItem(NamedTuple):
             "principal": sender.principal,
             "provider_id": sender.provider_id,
             "via": sender.via,
-            "reminder": None if self.reminder is None else as_dict(self.reminder),
+            "reminder": None if self.reminder is None else self.reminder.as_dict(),
             "text": self.text if self.reminder is None else None,
         }
         return {name: value for name, value in known.items() if value is not None}
