@@ -13,6 +13,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from sideband.core.accept import Selector
+from sideband.core.errors import NothingToAnswer
 from sideband.core.events import Compacted, InjectAccepted, InjectDelivered, QueuedMessage, ResultRecorded
 from sideband.core.ledger import Fragment
 from sideband.core.lifecycle import plan_compaction
@@ -332,7 +333,10 @@ def take(session: RenderedSession, step: Step) -> None:
         case Compact():
             session.compact_to(step.keep, step.summary, parting=step.parting)
         case Ask():
-            session.ask()
+            try:
+                session.ask()
+            except NothingToAnswer:
+                return
             if step.end is End.VOIDED:
                 session.void()
                 return

@@ -84,6 +84,7 @@ BUILT: Final[Rules] = (
     *lifecycle.COMPACTION,
     *lifecycle.COMPACTION_IN_THE_LOOP,
     *rendering.ESCAPER,
+    *rendering.SUMMARY,
     *rendering.LLM_CALL,
     *rendering.REQUEST,
     *rendering.SHAPE,

@@ -638,6 +638,7 @@ export interface ErrorData {
     | "already_delivered"
     | "already_revoked"
     | "no_running_turn"
+    | "nothing_to_answer"
     | "replace_not_supported"
     | "session_busy"
     | "task_finished"

@@ -306,6 +306,30 @@ _REQUESTS: Final = (
             await asyncio.sleep(error.retry_after_ms / 1000)
         """,
     ),
+    _raised(
+        "SIDEBAND-217",
+        "NothingToAnswer",
+        "nothing_to_answer",
+        title="Request that says nothing new",
+        cause="The model has answered everything in the conversation, and no reminder adds text to the request. Sideband writes no message in the name of the user, so there is no request to send.",
+        remedy="Send a message, or a reminder that the route can show.",
+        wrong="model.plan(view_of_an_answered_conversation)",
+        right='await llm_call("Go on.", session=session, model=model)',
+    ),
+    _raised(
+        "SIDEBAND-218",
+        "WrongEventLoop",
+        "wrong_event_loop",
+        title="Store that is used from another event loop",
+        cause="A store and its sessions belong to the event loop in which the store was opened. Its wake-ups and locks work in no other one.",
+        remedy="Call it in its own event loop with asyncio.run_coroutine_threadsafe(), or open the store in each event loop.",
+        wrong="""
+        asyncio.run(session.remind("The build is red.", ttl_turns=1))  # in another thread
+        """,
+        right="""
+        asyncio.run_coroutine_threadsafe(session.remind("The build is red.", ttl_turns=1), loop)
+        """,
+    ),
 )
 
 # Failures of the store, after which the request may be repeated.

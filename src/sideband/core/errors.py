@@ -277,6 +277,24 @@ class NoRunningTurn(ReminderError):
         )
 
 
+class NothingToAnswer(ReminderError):
+    """A request would say nothing that the model has not answered.
+
+    `unusable` are the live reminders that the route can never show, each with the reason.
+    """
+
+    code = "SIDEBAND-217"
+    reason = "nothing_to_answer"
+
+    def __init__(self, unusable: tuple[tuple[str, str], ...] = ()) -> None:
+        left = f"; {len(unusable)} cannot be shown on this route ({unusable[0][1]})" if unusable else ""
+        super().__init__(
+            "the conversation has no message that the model has not answered, and no reminder adds text to the request"
+            f"{left}; send a message or a reminder first"
+        )
+        self.unusable = unusable
+
+
 class ReplaceNotSupported(ReminderError):
     code = "SIDEBAND-211"
     reason = "replace_not_supported"
@@ -290,6 +308,7 @@ class SessionBusy(ReminderError):
 class WrongEventLoop(ReminderError):
     """A store or one of its sessions was used in another event loop than the one in which the store was opened."""
 
+    code = "SIDEBAND-218"
     reason = "wrong_event_loop"
 
     def __init__(self, *, closed: bool) -> None:

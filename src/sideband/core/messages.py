@@ -160,7 +160,8 @@ def interrupted_message(call: ToolCall, taken: Sequence[InboxItem]) -> Message:
 
 
 def _sender(item: InboxItem) -> str:
-    return item.provenance.principal or item.provenance.provider_id or "the operator"
+    name = item.provenance.principal or item.provenance.provider_id
+    return escaped_name(name) if name else "the operator"
 
 
 _UNFINISHED: Final[Mapping[ToolStatus, str]] = MappingProxyType(
@@ -198,6 +199,16 @@ def are_calls(calls: object) -> bool:
         and isinstance(call.get("args"), dict)
         for call in calls
     )
+
+
+# Text from elsewhere.
+
+_MARKUP: Final = frozenset("&<>\"'")
+
+
+def escaped_name(name: str) -> str:
+    """A name on one line and without markup, so that it cannot imitate the text around it."""
+    return "".join(f"&#{ord(letter)};" if letter in _MARKUP or not letter.isprintable() else letter for letter in name)
 
 
 # Text that the journal can hold.

@@ -8,7 +8,7 @@ import msgspec
 
 from sideband.core.apply import fold
 from sideband.core.drain import drain, start_queued
-from sideband.core.errors import InvalidOption, StoreDamaged, shown
+from sideband.core.errors import InvalidOption, NothingToAnswer, StoreDamaged, shown
 from sideband.core.events import (
     Compacted,
     Deferred,
@@ -171,12 +171,19 @@ class _Course:
                     return
                 self._sent += 1
                 if self._other is not None:
-                    self._open = self._making.renderer.render(self.view(event, event.head or self.state.head))
+                    self._open = self._planned(event)
                     self._messages = len(self.state.messages)
             elif isinstance(event, TurnCommitted):
                 self._answer()
             elif isinstance(event, Compacted) and self._other is not None:
                 self._other.clear()
+
+    def _planned(self, sent: RequestCommitted) -> Plan | None:
+        """This request as the other way builds it; None if it would say nothing, so that none would have been sent."""
+        try:
+            return self._making.renderer.render(self.view(sent, sent.head or self.state.head))
+        except NothingToAnswer:
+            return None
 
     def _answer(self) -> None:
         if self._other is None:
@@ -211,7 +218,8 @@ class _Course:
     def subject(self, view: RequestView, sent: _Sent | None = None) -> Subject:
         """The request at this point of the replay, and the same request without reminders."""
         silent = msgspec.structs.replace(view.ledger, fragments=[], standing={})
-        bare = msgspec.structs.replace(view, live=LiveIndex(turn=view.turn - 1), ledger=silent, again=None)
+        # Without its reminders there may be nothing to answer, so this is no new request.
+        bare = msgspec.structs.replace(view, live=LiveIndex(turn=view.turn - 1), ledger=silent, again=())
         return Subject(
             view,
             bare,

@@ -89,7 +89,8 @@ class Scene(NamedTuple):
         with_them, without = self.view(), self.view(reminders=False)
         return Subject(
             msgspec.structs.replace(with_them, ledger=ledger),
-            msgspec.structs.replace(without, ledger=ledger),
+            # Without its reminders there may be nothing to answer, so this is no new request.
+            msgspec.structs.replace(without, ledger=ledger, again=()),
             self.told,
         )
 

@@ -38,7 +38,7 @@ from sideband.lint.found import (
 from sideband.lint.literals import STAND_IN, Array, Position, Scalar, Table, TableEntry, Unknown, Value, plain
 from sideband.providers.registry import CANONICAL
 from sideband.providers.settings import check_id, check_settings, read_options
-from sideband.render.shapes import neutralise
+from sideband.render.escape import neutralise
 
 UNKEPT_HINT: Final = "HARN-RMD-003"
 UNENDING: Final = "HARN-RMD-004"

@@ -39,6 +39,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = MappingProxyType(
         "already_delivered": _TOO_LATE,
         "already_revoked": _TOO_LATE,
         "no_running_turn": _TOO_LATE,
+        "nothing_to_answer": _TOO_LATE,
         "replace_not_supported": _TOO_LATE,
         "session_busy": _TOO_LATE,
         "task_finished": _TOO_LATE,

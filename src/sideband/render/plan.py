@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from sideband.core.errors import NothingToAnswer
 from sideband.core.events import DropReason
 from sideband.core.ledger import Form, Fragment, Ledger, Lifetime
 from sideband.core.live import LiveIndex, LiveItem
@@ -16,24 +17,10 @@ from sideband.core.trust import Trust
 from sideband.core.turn import PlannedRequest, Shown, Unusable
 from sideband.render.budget import Candidate, admitted, allowance, estimate
 from sideband.render.profiles import Cache, Placement, Profile, Wire
-from sideband.render.shapes import (
-    NOTICES,
-    TAGGED,
-    Escape,
-    ReminderShape,
-    neutralise,
-    neutralise_plain,
-    plain,
-    shape_of,
-    tagged,
-    withdrawal,
-)
+from sideband.render.shapes import NOTICES, TAGGED, ReminderShape, plain, shape_of, tagged, withdrawal
 from sideband.render.view import RequestView
 
 HINT_NOT_KEPT: Final = "HARN-RMD-003"
-
-CONTINUE: Final = "Continue."
-"""The user turn that is added where the provider requires one and there is nothing else to say."""
 
 USER_AND_MODEL: Final = (Wire.ANTHROPIC, Wire.GEMINI)
 """Wires with only two roles: tool results are part of the user's turn, and a request must end with the user."""
@@ -86,7 +73,7 @@ def default_placement(profile: Profile) -> Placement:
 
 
 class Tail(StrEnum):
-    """What a conversation ends with; a leading summary alone counts as empty."""
+    """What a conversation ends with; a summary is text in a user turn."""
 
     EMPTY = "empty"
     USER = "user"
@@ -95,22 +82,25 @@ class Tail(StrEnum):
 
 
 TAILS: Final[Mapping[str, Tail]] = MappingProxyType(
-    {"user": Tail.USER, "tool": Tail.RESULTS, "assistant": Tail.ASSISTANT, "system": Tail.EMPTY}
+    {"user": Tail.USER, "tool": Tail.RESULTS, "assistant": Tail.ASSISTANT, "system": Tail.USER}
 )
 """The tail for each role of the last message."""
 
 
 def tail_of(messages: Sequence[Mapping[str, Any]]) -> Tail:
-    return TAILS[messages[-1]["role"]] if messages else Tail.EMPTY
+    if not messages:
+        return Tail.EMPTY
+    # The wires write a result for each call that has none.
+    return Tail.RESULTS if messages[-1].get("tool_calls") else TAILS[messages[-1]["role"]]
 
 
-def continuation(profile: Profile, tail: Tail, anchor: int) -> tuple[Fragment, ...]:
-    """A user turn saying "Continue.", where the request would otherwise be empty or end with the assistant."""
-    user_speaks_last = profile.wire in USER_AND_MODEL or not profile.consecutive_assistant
-    # Every wire refuses an empty conversation.
-    if tail in (Tail.USER, Tail.RESULTS) or (anchor and not user_speaks_last):
-        return ()
-    return (Fragment(anchor=anchor, form=Form.MESSAGE, role=_USER, scope=Lifetime.KEPT, text=CONTINUE),)
+OPEN: Final = frozenset({Tail.USER, Tail.RESULTS})
+"""The tails that the model has not answered."""
+
+
+def user_speaks_last(profile: Profile) -> bool:
+    """Whether a request must not end with the assistant."""
+    return profile.wire in USER_AND_MODEL or not profile.consecutive_assistant
 
 
 # Reminders on one route.
@@ -257,19 +247,9 @@ class Planner:
         self._reader = Reader(profile, always=ReminderShape.DEVELOPER_MESSAGE if self._own_items else None)
         self._ends = {tail: self._end(tail) for tail in Tail}
 
-    @property
-    def shield(self) -> Escape | None:
-        """The escaper for text of tools, so that it cannot imitate a reminder.
-
-        None if reminders have the developer role, which tool output never gets.
-        """
-        if self._as_developer:
-            return None
-        return neutralise if self._tags else neutralise_plain
-
     def _end(self, tail: Tail) -> _RequestEnd:
         profile = self._profile
-        is_open = tail in (Tail.USER, Tail.RESULTS)
+        is_open = tail in OPEN
         # A developer message after the results would close the result that text is folded into.
         folds = profile.fold_into_tool_result and not self._as_developer
         if tail is Tail.RESULTS and folds and (profile.user_text_resets_reasoning or not profile.user_after_tool):
@@ -307,7 +287,7 @@ class Planner:
         """The plan for this view, without its route and request.
 
         `ledger` is that of the route. `tail` is what the conversation ends with on the wire (None: the role of the last
-        message decides).
+        message decides). Raises `NothingToAnswer` if the request would say nothing new.
         """
         messages, live = view.messages, view.live
         anchor = len(messages)
@@ -315,8 +295,8 @@ class Planner:
             return Plan(fragments=view.again, shown=_shown_again(view.again, live, ledger))
         end = self._ends[tail_of(messages) if tail is None else tail]
         standing = ledger.standing
-        if not (standing or live):
-            return Plan(fragments=continuation(self._profile, end.tail, anchor))
+        if end.is_open and not (standing or live):
+            return Plan()
         read = self._read(live, ledger, end)
         pieces = read.kept + read.passing
         left_out: tuple[str, ...] = ()
@@ -324,8 +304,10 @@ class Planner:
             left_out = self._reader.left_out(pieces)
             pieces = [piece for piece in pieces if piece.item.id not in left_out]
         fragments = self._fragments(pieces, _ended(live, standing), end, anchor)
+        if not (fragments or end.is_open):
+            raise NothingToAnswer(tuple(read.unusable))
         return Plan(
-            fragments=fragments or continuation(self._profile, end.tail, anchor),
+            fragments=fragments,
             shown=(*read.carried, *[piece.shown for piece in pieces]),
             left_out=left_out,
             unusable=tuple(read.unusable),
@@ -434,11 +416,8 @@ def _clearing_entry(pieces: Sequence[Piece], anchor: int) -> Fragment:
 
 def _text(item: LiveItem, look: Look, handle: int | None = None, turns: int | None = None) -> str:
     stated = turns if turns is not None and turns > 1 else None
-    if look.is_tagged:
-        # Inside a notice, also quote what looks like a reminder in the plain shape: the route may use that one.
-        escape = neutralise_plain if look.is_notice else neutralise
-        return tagged(item.reminder, item.provenance, escape=escape, handle=handle, turns=stated)
-    return plain(item.reminder, handle=handle, turns=stated)
+    shape = tagged if look.is_tagged else plain
+    return shape(item.reminder, item.provenance, handle=handle, turns=stated)
 
 
 def _ended(live: LiveIndex, standing: Mapping[str, Fragment]) -> list[int]:

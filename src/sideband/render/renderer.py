@@ -9,6 +9,7 @@ import msgspec
 from sideband.core.errors import InvalidOption
 from sideband.core.ledger import Fragment, Ledger, Lifetime
 from sideband.core.turn import Shown
+from sideband.render.escape import neutralise_all
 from sideband.render.layout import Layout, Part, PartKind, spliced
 from sideband.render.plan import Advice, Plan, Planner, Tail, default_placement
 from sideband.render.profiles import Placement, Profile
@@ -79,7 +80,7 @@ class Renderer:
         self.placement = default_placement(profile) if placement is None else placement
         self._settings = Settings(model, max_output_tokens, stream, dict(parameters or {}))
         self._planner = Planner(profile, self.placement)
-        self._dialect = dialect_for(profile, None if self.placement is Placement.SEED else self._planner.shield)
+        self._dialect = dialect_for(profile, None if self.placement is Placement.SEED else neutralise_all)
         self._signed = encode([self._settings, profile, self.placement])
         self._betas = () if profile.self_clearing is None else (profile.self_clearing,)
         self._histories: dict[str, _History] = {}

@@ -546,8 +546,10 @@ async def _end_when_idle(talk: Conversation, scope: CancelScope) -> None:
 
 
 async def _summary(messages: Sequence[Message], model: Model) -> str:
-    # Without a session: the request shows no reminder and is not a turn.
-    view = RequestView(turn=1, system=SUMMARY_INSTRUCTION, messages=messages, tools=[], live=LiveIndex())
+    # Without a session: the request shows no reminder and is not a turn. The instruction is its prompt as well, because
+    # the part that is summarised may end with a reply.
+    prompt: Message = {"role": "user", "content": SUMMARY_INSTRUCTION}
+    view = RequestView(turn=1, system=SUMMARY_INSTRUCTION, messages=[*messages, prompt], tools=[], live=LiveIndex())
     sender = RequestSender(
         model, SystemClock(), CancelScope(), _log, seconds=MODEL_SECONDS, listener_seconds=HOOK_SECONDS
     )

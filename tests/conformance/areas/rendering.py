@@ -7,11 +7,29 @@ from tests.conformance.entry import Rules, Source, divergence, rules
 ESCAPER: Final[Rules] = rules(
     Source.OURS,
     {
-        "render:escape:framing-tags-are-neutralised": "In a tagged shape, a framing tag in the body cannot open or close the frame, in any case, with spaces, attributes or a slash, or cut off at the end.",
-        "render:escape:a-notice-begins-no-reminder": "In the text of a peer or a server a line that reads like the start of a plain reminder is quoted, on every route and in every placement.",
-        "render:escape:results-are-no-reminders": "Outside the `seed` preset, on routes where reminders have no role of their own, tool output in a request holds no framing tag and no line that begins like a plain reminder; the transcript keeps the original.",
-        "render:escape:the-rest-is-verbatim": "Outside the `seed` preset, a tagged shape keeps every byte of a body of the operator or a controller that holds no framing tag.",
+        "render:escape:framing-tags-are-neutralised": "In a tagged shape, a framing tag in the body cannot open or close the frame: in any case, with spaces, attributes or a slash, cut off at the end, with invisible characters, or with letters, brackets, hyphens and slashes that look alike.",
+        "render:escape:lines-like-ours-are-quoted": "Outside the `seed` preset, a line that reads like one that the renderer writes itself is quoted in every body that is not the operator's, in any spelling and as any Markdown; a body of the operator keeps it in a tagged shape.",
+        "render:escape:leads-are-one-table": "Every line that the renderer adds to a conversation is a framing tag, begins with a lead of one table, or stands inside a frame.",
+        "render:escape:a-notice-reads-like-nothing-of-ours": "In the text of a peer or a server a line that reads like one that the renderer writes itself is quoted, on every route and in every placement.",
+        "render:escape:results-are-no-reminders": "Outside the `seed` preset, tool output in a request holds no framing tag and no line that reads like one that the renderer writes itself; the transcript keeps the original.",
+        "render:escape:names-of-senders": "The name of a sender stands on one line and holds no markup, in the frame of a notice and in the result of a skipped call.",
+        "render:escape:the-rest-is-verbatim": "Outside the `seed` preset, a tagged shape keeps every byte of a body that holds no framing tag and, unless it is the operator's, no line like ours.",
     },
+)
+
+SUMMARY: Final[Rules] = (
+    *divergence(
+        Source.GUIDE_COMPACTION,
+        "render:summary:has-no-privilege",
+        "What a compactor returns as `system` is user text between `<conversation-summary>` tags, on every wire and in every placement.",
+        reason="A summary repeats what users, tools and pages have said. In the role of the system or the developer, a sentence that a page got into the summary would have the authority of the operator.",
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "render:summary:stays-in-its-frame": "A summary holds no framing tag, its own included, and no line that reads like one that the renderer writes itself, in every placement.",
+        },
+    ),
 )
 
 REQUEST: Final[Rules] = (
@@ -36,6 +54,9 @@ REQUEST: Final[Rules] = (
         Source.OURS,
         {
             "render:request:ids-of-messages-are-not-sent": "A request is the same with and without the ids of messages and replies, on every wire.",
+            "render:request:no-user-text-that-nobody-wrote": "All user text of a request was written by a user or a sender, or stands in a frame of ours; after a reply the reminders are the next user turn.",
+            "render:request:nothing-to-answer": "A request that would say nothing new is refused as `nothing_to_answer`, and is not sent.",
+            "render:request:a-reply-to-nothing": "Where a wire requires a user turn before a reply and the conversation has none, a sentence in a `<conversation-summary>` frame says that the reply answers no message that is shown.",
         },
     ),
 )
@@ -91,6 +112,12 @@ PLACEMENT: Final[Rules] = (
             "render:seed:user-blocks-follow-tool-results": "The preset `seed` puts user blocks after tool results that stand in the same message.",
             "render:seed:developer-messages-come-first": "The preset `seed` puts developer messages before the conversation.",
         },
+    ),
+    *divergence(
+        Source.GUIDE_RENDERING,
+        "render:seed:last-turn-after-a-reply",
+        "Where a request would end with a reply and the provider requires a user turn after it, the preset `seed` puts the reminders into a user turn at the end.",
+        reason="The guide's places all lie before the reply. Providers refuse such a request, and the turn that they require may not be invented.",
     ),
     *divergence(
         Source.GUIDE_RENDERING,

@@ -154,6 +154,7 @@ SAMPLES: Final[dict[type[ReminderError], Callable[[], ReminderError]]] = {
     errors.UnknownMessage: lambda: errors.UnknownMessage("a"),
     errors.AlreadyDelivered: lambda: errors.AlreadyDelivered("a"),
     errors.AlreadyRevoked: lambda: errors.AlreadyRevoked("a"),
+    errors.NothingToAnswer: lambda: errors.NothingToAnswer((("r1", "too_large"),)),
     errors.NoRunningTurn: lambda: errors.NoRunningTurn("steer"),
     errors.ReplaceNotSupported: lambda: errors.ReplaceNotSupported("no"),
     errors.SessionBusy: lambda: errors.SessionBusy("no"),

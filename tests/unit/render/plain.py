@@ -7,14 +7,14 @@ from hashlib import blake2b
 from typing import Any, ClassVar
 
 from sideband.core.ledger import Form, Fragment, Lifetime
+from sideband.render.escape import neutralise_all
 from sideband.render.profiles import Cache, LeadingRole, Placement, Profile, Wire
-from sideband.render.shapes import neutralise, neutralise_plain, quote_user_line
 from sideband.render.tape import EMPTY, texts
 from tests.rendering_sessions import SYSTEM, SYSTEM_AFTER, TOOLS, Route, Sent
 
 Json = dict[str, Any]
 
-GO_ON = "Continue."
+UNPROMPTED = "The next reply answers no message that is shown here."
 WORDS = f"{SYSTEM}\n\n{SYSTEM_AFTER}"
 
 
@@ -68,7 +68,7 @@ class Plain:
         role = message["role"]
         if role == "tool" and message["tool_call_id"] in self.open:
             del self.open[message["tool_call_id"]]
-            said = self.harmless(texts(message))
+            said = [neutralise_all(text) for text in texts(message)]
             self.result(message["tool_call_id"], message["name"], said, ok=message["status"] == "ok")
             self.last = "user"
             return
@@ -76,21 +76,11 @@ class Plain:
         if role == "assistant":
             self.answer(message)
         elif role == "system":
-            said = self.harmless([message["content"]])
-            self.summary(f"<conversation-summary>\n{said[0]}\n</conversation-summary>")
+            self.summary([message["content"]])
         elif role == "tool":
-            self.user([f"Result of {message['name']}:", *self.harmless(texts(message))], joins=True)
+            self.summary([f"Result of {message['name']}:", *texts(message)])
         else:
             self.user(texts(message), joins=False)
-
-    def harmless(self, said: Sequence[str]) -> Sequence[str]:
-        """Tool results, where reminders stand in user messages."""
-        profile = self.profile
-        native = self.placement is Placement.NATIVE and profile.inline_verified and profile.developer_role
-        if profile.prefers_role_developer or (native and profile.wire in (Wire.OPENAI_CHAT, Wire.OPENAI_RESPONSES)):
-            return said
-        tags = profile.prefers_xml_scaffolding or profile.wire is Wire.ANTHROPIC
-        return [neutralise(text) if tags else neutralise_plain(text) for text in said]
 
     def close_calls(self) -> None:
         for call_id, name in self.open.items():
@@ -105,7 +95,7 @@ class Plain:
             isinstance(self, StringsPlain) and self.profile.strict_alternation
         )
         if (self.last == "assistant" and not self.profile.consecutive_assistant) or (starts and not self.last):
-            self.user([GO_ON], joins=False)
+            self.summary([UNPROMPTED])
         calls = message.get("tool_calls", [])
         said = [] if calls and texts(message) == [EMPTY] else texts(message)
         native = message.get("native", {}).get(self.native_name)
@@ -165,8 +155,9 @@ class Plain:
     def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
         raise NotImplementedError
 
-    def summary(self, text: str) -> None:
-        self.user([text], joins=True)
+    def summary(self, said: Sequence[str]) -> None:
+        text = neutralise_all("\n\n".join(said))
+        self.user([f"<conversation-summary>\n{text}\n</conversation-summary>"], joins=True)
 
     def entry(self, role: str, text: str) -> None:
         raise NotImplementedError
@@ -282,9 +273,6 @@ class ChatPlain(Plain):
                 for call in calls
             ]
         self.out += native or [message]
-
-    def summary(self, text: str) -> None:
-        self.entry(self.profile.leading_role.value, text)
 
     def entry(self, role: str, text: str) -> None:
         self.out.append(self.new(role))
@@ -409,10 +397,6 @@ class StringsPlain(ChatPlain):
     def native_name(self) -> str:
         return Wire.GENERIC.value
 
-    def harmless(self, said: Sequence[str]) -> Sequence[str]:
-        said = super().harmless(said)
-        return said if self.profile.user_after_tool else [quote_user_line(text) for text in said]
-
     def user(self, said: Sequence[str], *, joins: bool) -> None:
         text = "\n\n".join(said)
         if self.out[-1]["role"] == "tool" and not self.profile.user_after_tool:
@@ -438,13 +422,6 @@ class StringsPlain(ChatPlain):
         super().assistant(said, calls, deepcopy(native))
         for call in self.out[-1].get("tool_calls", []):
             call["id"] = self.short(call["id"])
-
-    def summary(self, text: str) -> None:
-        second = self.profile.multiple_leading_system and self.profile.leading_role is not LeadingRole.USER
-        if second:
-            self.out.append({"role": self.profile.leading_role.value, "content": text})
-        else:
-            self.fold(text)
 
     def entry(self, role: str, text: str) -> None:
         self.out.append({"role": role, "content": text})

@@ -4,12 +4,13 @@ from typing import Any, Final
 
 import pytest
 
+from sideband.core.errors import NothingToAnswer
 from sideband.core.events import DropReason
 from sideband.core.ledger import Form, Fragment, Lifetime
 from sideband.core.live import LiveItem
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
-from sideband.core.turn import Shown
+from sideband.core.turn import Shown, Unusable
 from sideband.render.plan import (
     TAILS,
     Advice,
@@ -18,7 +19,6 @@ from sideband.render.plan import (
     Planner,
     Reader,
     Tail,
-    continuation,
     default_placement,
     tail_of,
 )
@@ -143,11 +143,12 @@ def test_text_after_a_developer_message_begins_another_turn() -> None:
         ),
         pytest.param(
             a_profile(CLAUDE, consecutive_assistant=True),
-            "system",
+            "",
             IN_PROCESS,
             Lifetime.KEPT,
             id="the-first-turn-there-is",
         ),
+        pytest.param(CLAUDE, "system", IN_PROCESS, Lifetime.VOLATILE, id="after-a-summary"),
         pytest.param(BOUND, "user", IN_PROCESS, Lifetime.KEPT, id="prefix-bound"),
         pytest.param(CLEARING, "user", IN_PROCESS, Lifetime.KEPT, id="clearing-slot-not-used"),
         pytest.param(a_profile(server_side_history=True), "user", IN_PROCESS, Lifetime.KEPT, id="server-side-history"),
@@ -188,7 +189,7 @@ def test_a_finite_reminder_is_volatile_unless_the_route_demands_otherwise(
     profile: Profile, end: str, sender: Provenance, scope: Lifetime
 ) -> None:
     session = PlannedSession(profile, Placement.TAIL, asks="")
-    session.messages.append({"role": end, "content": "x"})
+    session.messages.extend({"role": role, "content": "x"} for role in (end,) if role)
     session.remind("a", sender=sender, ttl_turns=2)
     session.remind("b", sender=sender)
     planned = session.plan()
@@ -439,36 +440,30 @@ def test_the_same_advice_is_given_once() -> None:
     ("messages", "tail"),
     [
         pytest.param([], Tail.EMPTY, id="nothing"),
-        pytest.param([{"role": "system", "content": "Summary."}], Tail.EMPTY, id="a-summary-alone"),
+        pytest.param([{"role": "system", "content": "Summary."}], Tail.USER, id="a-summary-alone"),
         pytest.param([{"role": "assistant"}, {"role": "user"}], Tail.USER, id="user"),
         pytest.param([{"role": "assistant"}, {"role": "tool"}], Tail.RESULTS, id="tool-results"),
         pytest.param([{"role": "user"}, {"role": "assistant"}], Tail.ASSISTANT, id="assistant"),
+        pytest.param([{"role": "assistant", "tool_calls": [{}]}], Tail.RESULTS, id="calls-that-get-a-result"),
     ],
 )
 def test_the_tail_follows_from_the_last_message(messages: list[dict[str, Any]], tail: Tail) -> None:
     assert tail_of(messages) is tail
 
 
-def test_every_tail_has_a_role() -> None:
-    assert set(TAILS.values()) == set(Tail)
+def test_every_tail_of_a_conversation_has_a_role() -> None:
+    assert set(TAILS.values()) == set(Tail) - {Tail.EMPTY}
 
 
-@pytest.mark.parametrize(
-    ("profile", "tails"),
-    [
-        pytest.param(CLAUDE, {Tail.EMPTY, Tail.ASSISTANT}, id="anthropic"),
-        pytest.param(
-            a_profile(CLAUDE, consecutive_assistant=True),
-            {Tail.EMPTY, Tail.ASSISTANT},
-            id="anthropic-that-joins-answers",
-        ),
-        pytest.param(a_profile(GEMINI, consecutive_assistant=True), {Tail.EMPTY, Tail.ASSISTANT}, id="gemini"),
-        pytest.param(UNKNOWN, {Tail.EMPTY, Tail.ASSISTANT}, id="strict-template"),
-        pytest.param(GPT, set(), id="model-that-may-speak-twice"),
-    ],
-)
-def test_a_user_message_is_added_where_a_request_has_to_end_with_one(profile: Profile, tails: set[Tail]) -> None:
-    said = Fragment(anchor=3, form=Form.MESSAGE, role="user", scope=Lifetime.KEPT, text="Continue.")
-    assert {tail: continuation(profile, tail, 3) for tail in Tail} == {
-        tail: (said,) if tail in tails else () for tail in Tail
-    }
+@pytest.mark.parametrize("profile", [CLAUDE, GEMINI, GPT, UNKNOWN], ids=lambda profile: profile.transport)
+@pytest.mark.parametrize("messages", [[], [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]])
+def test_a_request_that_says_nothing_new_is_refused(profile: Profile, messages: list[dict[str, Any]]) -> None:
+    session = PlannedSession(profile, asks="")
+    session.messages.extend(messages)
+    session.remind("blank", " ")
+    for plan in (session.plan, session.plan_seed):
+        with pytest.raises(
+            NothingToAnswer, match=r"1 cannot be shown on this route \(invalid\); send a message"
+        ) as told:
+            plan()
+        assert told.value.unusable == (Unusable("blank", DropReason.INVALID),)

@@ -2,9 +2,11 @@
 
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sideband.core.errors import NothingToAnswer
 from sideband.core.ledger import Lifetime
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import IN_PROCESS, Provenance
@@ -56,9 +58,11 @@ def played(route: tuple[Profile, Placement], history: list[tuple[str, object]]) 
             case "forget", int(index):
                 for reminder_id in session.live_ids[index : index + 1]:
                     session.forget(reminder_id)
-            case _:
-                requests.append((session, _checked(session)))
+            case _ if (planned := _checked(session)) is not None:
+                requests.append((session, planned))
                 _end(session, what, str(how))
+            case _:
+                session.user()
     return requests
 
 
@@ -73,10 +77,15 @@ def _end(session: PlannedSession, what: str, then: str) -> None:
         session.user()
 
 
-def _checked(session: PlannedSession) -> Plan:
-    """Check every law on one request."""
+def _checked(session: PlannedSession) -> Plan | None:
+    """Check every law on one request; None if it would say nothing."""
     live = list(session.live_ids)
     standing = dict(session.state.ledger.standing)
+    usable = {item.id for item in session.state.live if item.reminder.body}
+    if session.messages[-1]["role"] == "assistant" and usable == set(standing):
+        with pytest.raises(NothingToAnswer):
+            session.ask()
+        return None
     fresh = Planner(session.profile, session.placement).plan(session.view(), session.state.ledger.on(ROUTE))
     planned = session.ask()
     assert planned == fresh, "what is remembered shows"
@@ -107,7 +116,8 @@ def test_the_requests_of_any_conversation_are_sound(
 def test_a_reminder_that_has_ended_is_not_kept_after_the_next_answer(
     route: tuple[Profile, Placement], history: list[tuple[str, object]]
 ) -> None:
-    for session, planned in played(route, [*history, ("turn", "user")])[-1:]:
+    # The second turn follows a user message, so that there is something to answer.
+    for session, planned in played(route, [*history, ("turn", "user"), ("turn", "user")])[-1:]:
         ended = {key for key in session.state.ledger.standing if key not in session.state.live}
         expired_with_the_answer = {entry.reminder_id for entry in planned.shown} - set(session.live_ids)
         assert ended <= expired_with_the_answer

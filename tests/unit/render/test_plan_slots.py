@@ -2,11 +2,12 @@
 
 import pytest
 
+from sideband.core.errors import NothingToAnswer
 from sideband.core.events import DropReason
-from sideband.core.ledger import Form, Fragment, Lifetime
+from sideband.core.ledger import Form, Lifetime
 from sideband.core.reminder import RoleHint
 from sideband.core.turn import Shown, Unusable
-from sideband.render.plan import CONTINUE, Plan, Planner
+from sideband.render.plan import Plan, Planner
 from sideband.render.profiles import InlineSystem, Placement, Profile, Wire
 from tests.planned_sessions import (
     CLAUDE,
@@ -65,11 +66,10 @@ def test_a_clearing_entry_is_said_again_while_its_reminder_lives() -> None:
     assert third.fragments == ()
 
 
-@pytest.mark.parametrize("end", ["assistant", "system"])
-def test_a_clearing_slot_is_not_used_where_no_user_speaks_before_it(end: str) -> None:
+def test_a_clearing_slot_is_not_used_where_no_user_speaks_before_it() -> None:
     for bound in (True, False):
         session = PlannedSession(a_profile(CLEARING, prefix_bound_thinking=bound), Placement.NATIVE, asks="")
-        session.messages.append({"role": end, "content": "x"})
+        session.messages.append({"role": "assistant", "content": "x"})
         session.remind("a", ttl_turns=1)
         planned = session.plan()
         assert (scopes(planned), carriers(planned)) == ([Lifetime.KEPT], [(Form.MESSAGE, "user")])
@@ -145,30 +145,14 @@ def test_a_request_without_reminders_has_no_fragments() -> None:
     assert PlannedSession(CLAUDE).plan() == Plan()
 
 
-def test_a_user_message_is_added_if_a_request_would_end_with_the_model() -> None:
-    session = PlannedSession(CLAUDE)
-    session.asked_and_answered(then="")
-    (said,) = session.plan().fragments
-    assert said == Fragment(anchor=2, form=Form.MESSAGE, role="user", scope=Lifetime.KEPT, text=CONTINUE)
-    session.remind("blank", " ")
-    planned = session.plan()
-    assert planned.fragments == (said,)
-    assert planned.unusable == (Unusable("blank", DropReason.INVALID),)
-
-
 def test_a_carried_reminder_alone_adds_no_text_after_the_model() -> None:
     session = PlannedSession(CLAUDE)
     session.remind("a")
     session.asked_and_answered(then="")
-    planned = session.plan()
-    assert texts(planned) == [CONTINUE]
-    assert planned.shown == (Shown("a", "user", carried=True),)
-
-
-def test_a_model_that_allows_consecutive_replies_needs_no_user_message() -> None:
-    session = PlannedSession(GPT)
-    session.asked_and_answered(then="")
-    assert session.plan().fragments == ()
+    with pytest.raises(NothingToAnswer, match="no reminder adds text"):
+        session.plan()
+    session.forget("a")
+    assert texts(session.plan()) == ["<system-reminder>\nWithdrawn: 1.\n</system-reminder>"]
 
 
 # The same request once more.

@@ -3,13 +3,23 @@
 import pytest
 
 from sideband.core.events import DropReason
+from sideband.core.ledger import Form
 from sideband.core.reminder import RoleHint
 from sideband.core.turn import Shown, Unusable
-from sideband.render.plan import CONTINUE
 from sideband.render.profiles import Cache, LeadingRole, Profile
 from sideband.render.seed import SLOTS, Placed, SeedSlot
 from sideband.render.shapes import ReminderShape
-from tests.planned_sessions import CLAUDE, GEMINI, GPT, UNKNOWN, PlannedSession, a_profile, shown_ids
+from tests.planned_sessions import (
+    CLAUDE,
+    GEMINI,
+    GPT,
+    UNKNOWN,
+    PlannedSession,
+    a_profile,
+    carriers,
+    shown_ids,
+    texts,
+)
 from tests.sessions import PEER
 
 
@@ -85,10 +95,23 @@ def test_what_cannot_be_shown_and_what_does_not_fit_is_told() -> None:
     assert [told.code for told in planned.advice] == ["HARN-RMD-003"]
 
 
-def test_reminders_at_the_front_do_not_end_a_request_that_ends_with_the_model() -> None:
-    session = PlannedSession(CLAUDE)
+@pytest.mark.parametrize("profile", [CLAUDE, GEMINI, UNKNOWN], ids=lambda profile: profile.transport)
+def test_reminders_are_the_last_turn_where_a_request_would_end_with_the_model(profile: Profile) -> None:
+    session = PlannedSession(profile)
     session.remind("a")
+    session.remind("b", sender=PEER)
     assert session.plan_seed().fragments == ()
+    at_the_front = [placed.text for placed in session.placed()]
     session.messages.append({"role": "assistant", "content": "Done."})
-    (said,) = session.plan_seed().fragments
-    assert (said.text, said.anchor) == (CONTINUE, 2)
+    planned = session.plan_seed()
+    assert session.placed() == ()
+    assert texts(planned) == at_the_front
+    assert carriers(planned) == [(Form.MESSAGE, "user"), (Form.TEXT, "user")]
+    assert planned.shown == (Shown("a", "user"), Shown("b", "user"))
+
+
+def test_reminders_stay_at_the_front_where_a_request_may_end_with_the_model() -> None:
+    session = PlannedSession(GPT)
+    session.remind("a")
+    session.messages.append({"role": "assistant", "content": "Done."})
+    assert [placed.slot for placed in session.placed()] == [SeedSlot.FRONT_DEVELOPER]

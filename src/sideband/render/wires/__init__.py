@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from sideband.render.escape import Escape
 from sideband.render.profiles import Profile, Wire
-from sideband.render.shapes import Escape
 from sideband.render.wires.anthropic import Anthropic
 from sideband.render.wires.dialect import Dialect
 from sideband.render.wires.gemini import Gemini

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from sideband.render.escape import Escape
 from sideband.render.profiles import Profile, Wire
-from sideband.render.shapes import Escape
 from sideband.render.tape import Tape, TextPart, encode
 from sideband.render.wires.dialect import MESSAGE, Dialect, Opening, Preamble
 

@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
 from sideband.core.ledger import Form, Fragment
-from sideband.render.plan import CONTINUE
+from sideband.core.messages import escaped_name
+from sideband.render.escape import Escape
 from sideband.render.profiles import MOST_MARKERS, Cache, Profile, Wire
-from sideband.render.shapes import Escape
+from sideband.render.shapes import summary
 from sideband.render.tape import EMPTY, ROOT, Container, Nesting, Tape, texts
 
 # Depths on the tape: inside the array of messages, and inside a message.
@@ -27,6 +28,10 @@ RESULT: Final = "result"
 CONVERSATION_MARKS: Final = 2
 
 NO_RESULT: Final = "No result was recorded."
+
+# Where a wire requires a user turn before a reply and there is none: the reply to a message that was compacted away, to
+# a reminder that another model was shown, or to nothing.
+UNPROMPTED: Final = summary(["The next reply answers no message that is shown here."])
 
 _ID_AND_NAME: Final = itemgetter("id", "name")
 
@@ -70,8 +75,8 @@ class Dialect(ABC):
     A tool result is a message, or with `results_in_user` a block in a user message. With `merges`, consecutive user
     messages are written as one. `starts_with_user`: a conversation must not start with the assistant. `binds`: thinking
     is only valid after the exact prefix that it was produced with. `automatic`: a marker at the start of the body asks
-    the provider to place a breakpoint itself. `shield` escapes tool output and summaries, so that they cannot imitate a
-    reminder (None: no escaping is needed).
+    the provider to place a breakpoint itself. `shield` escapes tool output, so that it cannot imitate a reminder or the
+    user (None: it is not escaped).
     """
 
     wire: ClassVar[Wire]
@@ -138,10 +143,11 @@ class Dialect(ABC):
         if role == ASSISTANT:
             self._answer(tape, message)
         elif role == "system":
-            said = "\n\n".join(self._shielded(message))
-            self.summary(tape, f"<conversation-summary>\n{said}\n</conversation-summary>")
+            # A compactor may quote anyone, so what it writes has no more authority than a user's text.
+            self.say(tape, [summary(texts(message))], join=True)
         elif role == "tool":
-            self.say(tape, [f"Result of {message.get('name') or 'a tool'}:", *self._shielded(message)], join=True)
+            tool = escaped_name(message.get("name") or "a tool")
+            self.say(tape, [summary([f"Result of {tool}:", *texts(message)])], join=True)
         else:
             self.say(tape, texts(message))
 
@@ -208,14 +214,10 @@ class Dialect(ABC):
         # Before the conversation there is no last speaker.
         tape.last_role = tape.last_role and role
 
-    def summary(self, tape: Tape, text: str) -> None:
-        """Write the summary of compacted messages."""
-        self.say(tape, [text], join=True)
-
     def _answer(self, tape: Tape, message: Mapping[str, Any]) -> None:
         tape.answer()
         if tape.last_role != USER and self._needs_user(tape):
-            self.say(tape, [CONTINUE])
+            self.say(tape, [UNPROMPTED], join=True)
         said, calls, native = texts(message), message.get("tool_calls") or (), message.get("native")
         pending = tape.pending = dict(map(_ID_AND_NAME, calls))
         if len(pending) != len(calls):

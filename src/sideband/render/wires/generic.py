@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
-from sideband.render.profiles import LeadingRole, Profile, Wire
-from sideband.render.shapes import USER_LEAD, Escape, quote_user_line
+from sideband.render.escape import Escape, Lead, quote_user_line
+from sideband.render.profiles import Profile, Wire
 from sideband.render.tape import Container, Tape, encode, quoted_inside
-from sideband.render.wires.dialect import CONTENT, RESULT, USER
+from sideband.render.wires.dialect import RESULT, USER
 from sideband.render.wires.openai_chat import OpenAiChat
 
 _PARAGRAPH: Final = b"\\n\\n"
@@ -51,22 +51,13 @@ class GenericChat(OpenAiChat):
     def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
         if self._folds(tape):
             # The lead line keeps user text from being read as tool output.
-            self.fold(tape, "\n\n".join(said if join else [f"{USER_LEAD}:", *said]))
+            self.fold(tape, "\n\n".join(said if join else [f"{Lead.USER}:", *said]))
         else:
             # A system text with the user role is in the same message as the first user text.
             super().say(tape, said, join=join or not tape.end)
 
     def _shielded(self, message: Mapping[str, Any]) -> list[str]:
         said = super()._shielded(message)
-        # If user text is folded into results, tool output must not imitate it.
-        return said if self.profile.user_after_tool else [quote_user_line(text) for text in said]
-
-    def summary(self, tape: Tape, text: str) -> None:
-        """Append the summary to the system message if the template ignores or refuses a second one."""
-        several = self.profile.multiple_leading_system and self.profile.leading_role is not LeadingRole.USER
-        if tape.end:
-            self.say(tape, [text], join=True)
-        elif tape.top.turn and not several:
-            tape.add(CONTENT, self.piece(text))
-        else:
-            self.lead(tape, text)
+        # If user text is folded into results, tool output must not imitate it in any placement.
+        needless = self._shield is not None or self.profile.user_after_tool
+        return said if needless else [*map(quote_user_line, said)]

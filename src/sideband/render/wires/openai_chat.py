@@ -69,9 +69,6 @@ class OpenAiChat(Dialect):
             return item
         return {**item, "tool_calls": [{**call, "id": self.call_id(call["id"])} for call in calls]}
 
-    def summary(self, tape: Tape, text: str) -> None:
-        self.lead(tape, text)
-
 
 def shortened(name: str, longest: int) -> str:
     """The name, or a hash of it if it is longer than the provider allows."""
