@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sideband.core.events import DropReason
-from sideband.core.ledger import Lifetime
 from sideband.core.reminder import Reminder
 from sideband.core.trust import Provenance
 from sideband.render.budget import allowance
@@ -170,17 +169,7 @@ def explain_request(subject: Subject, renderer: Renderer) -> ExplainedRequest:
     beside = share(profile, bare.request.parts, broken=subject.broken)
     relative = used.plain / beside.plain if profile.kv_prefix else used.cost / beside.cost
     outcomes = tuple(_outcomes(subject, profile, plan))
-    return ExplainedRequest(
-        view.turn, profile, renderer.placement, plan, _labelled(parts, plan), outcomes, used, relative
-    )
-
-
-def _labelled(parts: tuple[Part, ...], plan: Plan) -> tuple[Part, ...]:
-    """Label filler text in an otherwise empty user turn as new: it belongs to no reminder."""
-    kept = [fragment for fragment in plan.fragments if fragment.scope is Lifetime.KEPT]
-    if any(fragment.reminders or fragment.withdraws for fragment in kept):
-        return parts
-    return tuple(part._replace(kind=PartKind.NEW) if part.kind is PartKind.KEPT else part for part in parts)
+    return ExplainedRequest(view.turn, profile, renderer.placement, plan, parts, outcomes, used, relative)
 
 
 def _spans(profile: Profile, view: RequestView, plan: Plan) -> list[tuple[int, int]]:

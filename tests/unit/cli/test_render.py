@@ -182,11 +182,16 @@ def test_a_hint_that_the_route_cannot_keep_is_told(tmp_path: Path, capsys: Captu
 
 
 @pytest.mark.parametrize("wire", MODELS)
-def test_words_that_only_fill_the_users_turn_are_no_reminder(wire: str, tmp_path: Path, capsys: Captured) -> None:
+def test_a_conversation_that_ends_with_a_reply_is_shown_only_with_reminders(
+    wire: str, tmp_path: Path, capsys: Captured
+) -> None:
     talk = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Done."}]
-    text = told(capsys, a_file(tmp_path, messages=talk, model=MODELS[wire]))
-    assert "No reminders" in text
-    assert "kept" not in {kind for kind, _ in named_parts(text)}
+    assert render(str(a_file(tmp_path, messages=talk, model=MODELS[wire]))) == 2
+    assert "send a message or a reminder first" in capsys.readouterr().err
+    reminders = [{"body": "Red.", "ttl_turns": 1}]
+    path = a_file(tmp_path, messages=talk, model=MODELS[wire], reminders=reminders)
+    for placement in ("tail", "seed"):
+        assert "Red." in told(capsys, path, placement=placement)
 
 
 def test_a_request_may_have_none(tmp_path: Path, capsys: Captured) -> None:

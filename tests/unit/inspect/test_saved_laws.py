@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sideband.core.errors import InvalidOption, NothingToAnswer
 from sideband.core.events import Event, RequestCommitted
 from sideband.core.ledger import RequestHead
 from sideband.inspect.saved import Making, RequestOutcome, Saved, recorded_making, saved_request
@@ -116,9 +118,12 @@ def test_every_request_on_record_is_built_again_to_the_byte(route: Route, steps:
 @given(route=ANY_ROUTE, other=ANY_ROUTE, steps=STEPS)
 def test_any_session_can_be_shown_for_any_other_route(route: Route, other: Route, steps: list[Step]) -> None:
     store = OneJournal([*journal(played(route, steps))])
-    saved = saved_request(
-        store, lambda _head: Making("x:model-1", other.renderer()), session=SESSION, turn=None, coming=False
-    )
+    making = Making("x:model-1", other.renderer())
+    try:
+        saved = saved_request(store, lambda _head: making, session=SESSION, turn=None, coming=False)
+    except NothingToAnswer:
+        # The request only had reminders that this route has said already, or cannot show.
+        return
     rendered = saved.making.renderer.render(saved.subject.view)
     assert violations(other.profile, json.loads(rendered.request.body), rendered.request.betas) == []
 
@@ -126,5 +131,11 @@ def test_any_session_can_be_shown_for_any_other_route(route: Route, other: Route
 @given(route=ANY_ROUTE, steps=STEPS)
 def test_what_would_come_next_is_what_comes(route: Route, steps: list[Step]) -> None:
     talk = played(route, steps)
-    saved = saved_request(OneJournal([*journal(talk)]), own, session=SESSION, turn=None, coming=True)
-    assert body_of(saved) == talk.ask().rendered.request.body
+    store = OneJournal([*journal(talk)])
+    try:
+        coming = talk.ask().rendered.request.body
+    except NothingToAnswer:
+        with pytest.raises((NothingToAnswer, InvalidOption), match="no message"):
+            saved_request(store, own, session=SESSION, turn=None, coming=True)
+        return
+    assert body_of(saved_request(store, own, session=SESSION, turn=None, coming=True)) == coming
