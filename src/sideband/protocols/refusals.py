@@ -50,6 +50,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = MappingProxyType(
         "malformed_provider_result": _OUR_FAULT,
         "too_many_providers": _OUR_FAULT,
         "unsupported_hook_event": _OUR_FAULT,
+        "wrong_event_loop": _OUR_FAULT,
     }
 )
 

@@ -155,6 +155,7 @@ SAMPLES: Final[dict[type[ReminderError], Callable[[], ReminderError]]] = {
     errors.AlreadyDelivered: lambda: errors.AlreadyDelivered("a"),
     errors.AlreadyRevoked: lambda: errors.AlreadyRevoked("a"),
     errors.NothingToAnswer: lambda: errors.NothingToAnswer((("r1", "too_large"),)),
+    errors.WrongEventLoop: lambda: errors.WrongEventLoop(closed=False),
     errors.NoRunningTurn: lambda: errors.NoRunningTurn("steer"),
     errors.ReplaceNotSupported: lambda: errors.ReplaceNotSupported("no"),
     errors.SessionBusy: lambda: errors.SessionBusy("no"),
