@@ -23,7 +23,6 @@ from tests.loopback import a_loopback
 from tests.model_kinds import ANTHROPIC
 from tests.programs import ROOT, run_python, run_sideband
 from tests.stored_agents import TASK, a_session, address, run
-from tests.unit.cli.stores import code_of
 from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin, played, told
 
 
@@ -423,7 +422,7 @@ def test_a_repeat_with_the_same_id_gets_the_same_answer(tmp_path: Path) -> None:
     assert answered("remind", "x", "--id", "deploy-7", "--store", url) == first
     answer = run_sideband("remind", "y", "--id", "deploy-7", "--store", url)
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert f"sideband explain {code_of(IdempotencyConflict)}" in answer.stderr
+    assert f"sideband explain {IdempotencyConflict.code}" in answer.stderr
     assert len(answered("pending", "--store", url)["pending"]) == 1
 
 
@@ -542,9 +541,9 @@ def test_a_refusal_prints_its_code_and_how_to_have_it_explained(tmp_path: Path) 
     for arguments, status, code in (
         (("remind", "x", "--ttl", "0"), 2, "HARN-RMD-001"),
         (("remind", "x", "--propagate", "everywhere"), 2, "HARN-RMD-005"),
-        (("inject", "x", "--mode", "later"), 2, code_of(UnsupportedMode)),
-        (("inject", "x", "--mode", "steer"), 1, code_of(NoRunningTurn)),
-        (("revoke", "unknown"), 1, code_of(UnknownReminder)),
+        (("inject", "x", "--mode", "later"), 2, UnsupportedMode.code),
+        (("inject", "x", "--mode", "steer"), 1, NoRunningTurn.code),
+        (("revoke", "unknown"), 1, UnknownReminder.code),
     ):
         answer = run_sideband(*arguments, "--store", url)
         assert (answer.returncode, answer.stdout) == (status, "")

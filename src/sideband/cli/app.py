@@ -81,7 +81,7 @@ def refuse_request(error: Exception) -> int:
         return refuse(error)
     field = getattr(error, "field", None)
     option = _OPTIONS.get((field or "").partition("[")[0])
-    refuse_coded(str(error), getattr(error, "code", None) or error.reason, option=option)
+    refuse_coded(str(error), error.code, option=option)
     return REFUSED if isinstance(error, ReminderError) and not isinstance(error, _MISTAKES) else FAILED
 
 

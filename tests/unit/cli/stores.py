@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from sideband.core.errors import ReminderError, StoreError
 from sideband.core.events import Idled, Started
 from sideband.core.trust import Provenance, Trust
 from sideband.runtime.system import new_id
@@ -14,11 +13,6 @@ from tests.unit.store.twins import PostgresTwin, Sender, SqliteTwin, Twin
 SECRET: Final = "ghp_" + "a1B2" * 8
 BODY: Final = f"The deploy token is {SECRET}."
 OPERATOR: Final = Provenance(trust=Trust.OPERATOR)
-
-
-def code_of(kind: type[ReminderError | StoreError]) -> str:
-    """What a command prints as the code of an error; `sideband explain` knows it."""
-    return getattr(kind, "code", None) or kind.reason
 
 
 def address(twin: Twin) -> str:

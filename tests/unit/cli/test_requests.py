@@ -26,7 +26,6 @@ from sideband.core.errors import (
     UnknownSession,
     UnsupportedMode,
 )
-from tests.unit.cli.stores import code_of
 
 Captured = pytest.CaptureFixture[str]
 
@@ -134,7 +133,7 @@ def test_clearing_needs_to_be_told_what(url: str, capsys: Captured) -> None:
         ({"tag": ("a", " ")}, "--tag: tags[1] must not be blank", "HARN-RMD-001"),
         ({"role_hint": "boss"}, "--hint: role_hint must be one of", "HARN-RMD-001"),
         ({"propagate": "x"}, "--propagate: propagate must be", "HARN-RMD-005"),
-        ({"mode": "steer"}, "--mode: mode must be one of", code_of(UnsupportedMode)),
+        ({"mode": "steer"}, "--mode: mode must be one of", UnsupportedMode.code),
         ({"id": "a b"}, "--id: id must", "HARN-RMD-001"),
     ],
 )
@@ -150,20 +149,20 @@ def test_a_wrong_option_is_named_as_it_was_written_with_its_code(
 
 def test_what_the_session_refuses_has_another_status(url: str, capsys: Captured) -> None:
     assert inject("x", store=url) == 1
-    assert f"code: {code_of(NoRunningTurn)};" in capsys.readouterr().err
+    assert f"code: {NoRunningTurn.code};" in capsys.readouterr().err
     assert revoke("unknown", store=url) == 1
-    assert f"code: {code_of(UnknownReminder)};" in capsys.readouterr().err
+    assert f"code: {UnknownReminder.code};" in capsys.readouterr().err
     assert remind("x", store=url, id="r1") == 0
     assert remind("y", store=url, id="r1") == 1
-    assert f"code: {code_of(IdempotencyConflict)};" in capsys.readouterr().err
+    assert f"code: {IdempotencyConflict.code};" in capsys.readouterr().err
     in_session(url, lambda session: session.close())
     assert remind("x", store=url, to="s") == 1
-    assert f"code: {code_of(UnknownSession)};" in capsys.readouterr().err
+    assert f"code: {UnknownSession.code};" in capsys.readouterr().err
 
 
 def test_a_store_that_fails_is_reported_with_its_code(tmp_path: Path, capsys: Captured) -> None:
     assert remind("x", store=f"sqlite:///{tmp_path / 'nothing.db'}") == 2
-    assert f"code: {code_of(StoreRefused)};" in capsys.readouterr().err
+    assert f"code: {StoreRefused.code};" in capsys.readouterr().err
 
 
 def test_a_session_that_is_deleted_in_the_meantime_is_not_begun_again(
