@@ -174,3 +174,77 @@ def test_the_key_of_grounded_review_is_its_name_the_event_and_a_digest_of_the_fi
     ]
     assert keys[0] == keys[1]
     assert len({*keys}) == 3
+
+
+# One finding is counted once.
+
+RUSTC: str = "error[E0308]: mismatched types\n --> src/lib.rs:7:5\nerror: could not compile `cart` (lib)"
+E0308: dict[str, Any] = {"level": "error", "message": "mismatched types", "code": {"code": "E0308"}}
+
+
+@pytest.mark.requirement("providers:grounded_review:counted-once")
+@pytest.mark.parametrize(
+    ("text", "data", "lines"),
+    [
+        pytest.param(
+            RUSTC,
+            {"diagnostics": [{**E0308, "file": "/repo/src/lib.rs", "line": 7}]},
+            ["diagnostic, in data.diagnostics: error: mismatched types [E0308] (/repo/src/lib.rs:7)"],
+            id="a-diagnostic-and-its-line",
+        ),
+        pytest.param(
+            RUSTC,
+            {"diagnostics": [E0308]},
+            ["diagnostic, in data.diagnostics: error: mismatched types [E0308]"],
+            id="a-diagnostic-without-a-place",
+        ),
+        pytest.param(
+            RUSTC,
+            {"diagnostics": [{**E0308, "file": "src/lib.rs", "line": 9}]},
+            [
+                "diagnostic, in data.diagnostics: error: mismatched types [E0308] (src/lib.rs:9)",
+                "cargo, in run result.text: error[E0308]: mismatched types (src/lib.rs:7:5)",
+            ],
+            id="two-diagnostics-of-the-same-words",
+        ),
+        pytest.param(
+            "cart.ts(2,3): error TS2304: Cannot find name 'totl'.",
+            {"diagnostics": [{"severity": 1, "message": "Cannot find name 'totl'.", "file": "cart.ts", "line": 2}]},
+            ["diagnostic, in data.diagnostics: error: Cannot find name 'totl'. (cart.ts:2)"],
+            id="a-diagnostic-of-tsc",
+        ),
+        pytest.param(
+            "src/app.ts\n  3:1  error  'a' is not defined  no-undef\n\n✖ 1 problem (1 error, 0 warnings)",
+            {"undefined_names": ["'a' is not defined"]},
+            ["undefined name, in data.undefined_names: 'a' is not defined"],
+            id="an-undefined-name-of-eslint",
+        ),
+    ],
+)
+@awaited
+async def test_a_failure_that_is_stated_and_printed_is_counted_once(
+    text: str, data: dict[str, Any], lines: list[str]
+) -> None:
+    output = sb.ToolOutput(text=text, data=data)
+    (reminder,) = await with_output(output, "grounded_review")
+    quoted = [line.removeprefix("> ") for line in reminder.body.split("\n") if line.startswith("> ")]
+    assert [line.replace("run data.", "data.").replace("result.data.", "data.") for line in quoted] == lines
+    count = "1 failure was" if len(lines) == 1 else f"{len(lines)} failures were"
+    assert reminder.body.startswith(f"{count} reported at post_tool_use.")
+
+
+@pytest.mark.requirement("providers:grounded_review:counted-once")
+@awaited
+async def test_the_failures_in_the_output_of_a_failed_call_are_not_counted_with_the_call() -> None:
+    output = sb.ToolOutput(text=f"collected 2 items\n{FAILURE}\n=== 1 failed, 1 passed in 0.1s ===", is_error=True)
+    (reminder,) = await with_output(output, "grounded_review")
+    assert reminder.body.startswith("1 failure was reported at post_tool_use.")
+    (other,) = await with_output(sb.ToolOutput(text="no such file", is_error=True), "grounded_review")
+    assert other.body.endswith("> runtime, in run error: no such file")
+
+
+@pytest.mark.requirement("providers:grounded_review:counted-once")
+@awaited
+async def test_a_line_that_only_counts_failures_is_not_called_one_failure() -> None:
+    (reminder,) = await with_output(sb.ToolOutput(text="=== 2 failed, 1 passed in 0.1s ==="), "grounded_review")
+    assert reminder.body.startswith("Failures were reported at post_tool_use.")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,20 +17,53 @@ SUMMARY_CHARACTERS: Final = 220
 PLACE_CHARACTERS: Final = 120
 
 
-class ReviewFinding(msgspec.Struct, frozen=True, order=True):
-    """A failure: who reports it, where in the payload, and what failed."""
+class ReviewFinding(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """A failure: who reports it, where in the payload, and what failed; `is_count` if it stands for a number of them."""
 
     source: str
     provenance: str
     summary: str
+    is_count: bool = False
 
 
-def finding(source: str, provenance: str, summary: str) -> ReviewFinding:
+class CallFailure(NamedTuple):
+    """The failure of a tool call. `report` is the call if the finding quotes its output, and None if it was stated."""
+
+    finding: ReviewFinding
+    report: ToolReport | None = None
+
+
+class StatedDiagnostic(NamedTuple):
+    """A diagnostic, with the words and the place by which the same one is recognised in an output."""
+
+    finding: ReviewFinding
+    message: str
+    place: str = ""
+
+    def is_told_by(self, summary: str) -> bool:
+        """Whether a line of an output reports this diagnostic: the same words, at the same line of the same file."""
+        if not self.message or _words(self.message) not in _words(summary):
+            return False
+        places = set(re.findall(_LINE_OF_FILE, summary))
+        mine = set(re.findall(_LINE_OF_FILE, self.place))
+        return not places or not mine or bool(places & mine)
+
+
+# The name of a file and a line, as in `src/cart.rs:7:5` and `cart.ts(2,3)`.
+_LINE_OF_FILE: Final = r"([^/\\\s():]+)[:(](\d+)"
+
+
+def _words(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def finding(source: str, provenance: str, summary: str, *, is_count: bool = False) -> ReviewFinding:
     """A finding whose parts are one line each, of bounded length."""
     return ReviewFinding(
         one_line(source, most=PLACE_CHARACTERS),
         one_line(provenance, most=PLACE_CHARACTERS),
         one_line(summary, most=SUMMARY_CHARACTERS),
+        is_count,
     )
 
 
@@ -42,22 +75,21 @@ _EXIT_CODES: Final = ("exit_code", "exitCode", "returncode")
 _SAID: Final = ("message", "stderr", "text", "output", "stdout", "content", "result")
 
 
-def runtime_errors(payload: Mapping[str, object], reports: Sequence[ToolReport]) -> Iterator[ReviewFinding]:
+def runtime_errors(payload: Mapping[str, object], reports: Sequence[ToolReport]) -> Iterator[CallFailure]:
     """The tool calls that the event marks as failed, with their error messages."""
     for report in reports:
-        said = _error_in(report.fields)
-        if said is None and not report.shows_files:
-            said = _error_in(fields_of(report.fields.get("result")))
-        if said is not None:
-            yield finding("runtime", report.at("error"), said)
+        told = (report.fields, *(() if report.shows_files else (fields_of(report.fields.get("result")),)))
+        stated = next((said for fields in told if (said := _stated_error(fields))), None)
+        if stated is not None:
+            yield CallFailure(finding("runtime", report.at("error"), stated))
+        elif quoted := next((said for fields in told if (said := _failed_output(fields))), None):
+            yield CallFailure(finding("runtime", report.at("error"), quoted), report)
     if all(report.path for report in reports) and (said := _stated_error(payload)):
-        yield finding("runtime", "error", said)
+        yield CallFailure(finding("runtime", "error", said))
 
 
-def _error_in(fields: Mapping[str, object]) -> str | None:
-    stated = _stated_error(fields)
-    if stated is not None:
-        return stated
+def _failed_output(fields: Mapping[str, object]) -> str | None:
+    """The line of the output that says how a call failed; None if it did not fail, or the output says nothing."""
     status = fields.get("status")
     has_failed = isinstance(status, str) and status.strip().lower() in FAILED_STATUS
     if not (has_failed or fields.get("is_error") is True or fields.get("isError") is True):
@@ -219,15 +251,18 @@ _ESLINT: Final[Mapping[object, DiagnosticSeverity]] = MappingProxyType(
 )
 
 
-def diagnostics(found: Iterable[PayloadEntry], *, include_warnings: bool) -> Iterator[ReviewFinding]:
+_MESSAGE: Final = ("message", "text", "name")
+
+
+def diagnostics(found: Iterable[PayloadEntry], *, include_warnings: bool) -> Iterator[StatedDiagnostic]:
     """Every diagnostic that is an error; warnings only with `include_warnings`."""
     for entry in found:
         items = entry.value if isinstance(entry.value, list | tuple) else (entry.value,)
         if entry.name in ALWAYS:
             for item in items:
-                message = item if isinstance(item, str) else _message(fields_of(item))
-                if message.strip():
-                    yield finding(ALWAYS[entry.name], entry.path, message)
+                fields = {"message": item} if isinstance(item, str) else fields_of(item)
+                if _message(fields):
+                    yield _stated(fields, finding(ALWAYS[entry.name], entry.path, _message(fields)))
         elif entry.name in DIAGNOSTICS:
             for item in items:
                 fields = fields_of(item)
@@ -238,11 +273,15 @@ def diagnostics(found: Iterable[PayloadEntry], *, include_warnings: bool) -> Ite
                     yield from _diagnostic(fields, entry.path, severity)
 
 
-def _diagnostic(fields: Mapping[str, object], path: str, severity: DiagnosticSeverity) -> Iterator[ReviewFinding]:
+def _diagnostic(fields: Mapping[str, object], path: str, severity: DiagnosticSeverity) -> Iterator[StatedDiagnostic]:
     source = _text(fields, ("source", "tool", "linter"))
     message = _message(fields)
     if message and not re.search(_OPINION, source):
-        yield finding(source or "diagnostic", path, f"{severity.value}: {message}")
+        yield _stated(fields, finding(source or "diagnostic", path, f"{severity.value}: {message}"))
+
+
+def _stated(fields: Mapping[str, object], found: ReviewFinding) -> StatedDiagnostic:
+    return StatedDiagnostic(found, _text(fields, _MESSAGE), _place(fields))
 
 
 def _severity(fields: Mapping[str, object]) -> DiagnosticSeverity | None:
@@ -259,7 +298,7 @@ def _severity(fields: Mapping[str, object]) -> DiagnosticSeverity | None:
 
 
 def _message(fields: Mapping[str, object]) -> str:
-    message, code, place = _text(fields, ("message", "text", "name")), _code(fields), _place(fields)
+    message, code, place = _text(fields, _MESSAGE), _code(fields), _place(fields)
     return f"{message}{f' [{code}]' if code else ''}{f' ({place})' if place else ''}" if message else ""
 
 

@@ -1,6 +1,6 @@
 """`grounded_review`: repeats the failures that verifiers and the runtime report; opinions do not count."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from types import MappingProxyType
@@ -10,8 +10,15 @@ import msgspec
 
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.evidence import entries, tool_reports
-from sideband.providers.findings import ReviewFinding, diagnostics, finding, runtime_errors, verifier_signals
+from sideband.providers.evidence import ToolReport, entries, tool_reports
+from sideband.providers.findings import (
+    ReviewFinding,
+    StatedDiagnostic,
+    diagnostics,
+    finding,
+    runtime_errors,
+    verifier_signals,
+)
 from sideband.providers.quote import packed
 from sideband.providers.settings import A_FLAG, A_WHOLE_NUMBER, read_flag, read_number
 from sideband.providers.verifiers import may_report, scan
@@ -42,29 +49,52 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
 
 
 def _findings(ctx: ProviderContext) -> Iterator[ReviewFinding]:
-    """The findings, the most reliable first."""
+    """The findings, the most reliable first, each once: an event may state a failure that the output reports, too."""
     include_warnings = read_flag(ctx.config, "include_warnings", default=False)
     reports = tool_reports(ctx.event, ctx.payload)
-    yield from runtime_errors(ctx.payload, reports)
     stated = tuple(entries(ctx.payload))
-    yield from verifier_signals(stated)
-    yield from diagnostics(stated, include_warnings=include_warnings)
-    if not read_flag(ctx.config, "text_scan", default=True):
-        return
-    told = ((text, report.at(name)) for report in reports for name, text in report.texts())
-    places: dict[str, str] = {}
-    for text, place in islice(told, MOST_TEXTS):
+    known = {item.finding: item for item in diagnostics(stated, include_warnings=include_warnings)}
+    scans = read_flag(ctx.config, "text_scan", default=True)
+    scanned = dict(_scanned(reports, include_warnings=include_warnings)) if scans else {}
+    told = {finding: report for finding, report in scanned.items() if not _is_stated(finding, known.values())}
+    recognised = {id(report) for report in scanned.values()}
+    for failure in runtime_errors(ctx.payload, reports):
+        # The first line of an output says less than the failures that were recognised in it.
+        if failure.report is None or id(failure.report) not in recognised:
+            yield failure.finding
+    yield from _once((*verifier_signals(stated), *known, *told))
+
+
+def _scanned(reports: Sequence[ToolReport], *, include_warnings: bool) -> Iterator[tuple[ReviewFinding, ToolReport]]:
+    """The failures in the outputs of tools, with the reports that they come from."""
+    told = ((text, name, report) for report in reports for name, text in report.texts())
+    places: dict[str, tuple[str, ToolReport]] = {}
+    for text, name, report in islice(told, MOST_TEXTS):
         # An event may contain the same output twice, under two names.
-        places.setdefault(text, place)
-    for text, place in places.items():
-        for source, summary in scan(text, include_warnings=include_warnings):
-            yield finding(source, place, summary)
+        places.setdefault(text, (report.at(name), report))
+    for text, (place, report) in places.items():
+        for source, summary, is_count in scan(text, include_warnings=include_warnings):
+            yield finding(source, place, summary, is_count=is_count), report
+
+
+def _is_stated(found: ReviewFinding, known: Iterable[StatedDiagnostic]) -> bool:
+    return any(item.is_told_by(found.summary) for item in known)
+
+
+def _once(found: Iterable[ReviewFinding]) -> Iterator[ReviewFinding]:
+    """Each finding with its first place; a payload has the data of a result in two places."""
+    places: dict[tuple[str, str], ReviewFinding] = {}
+    for item in found:
+        places.setdefault((item.source, item.summary), item)
+    yield from places.values()
 
 
 def _body(event: str, found: tuple[ReviewFinding, ...], most: int) -> str:
     lines, did_not_fit = packed(f"{item.source}, in {item.provenance}: {item.summary}" for item in found[:most])
     left_out = did_not_fit + max(0, len(found) - most)
     count = "1 failure was" if len(found) == 1 else f"{len(found)} failures were"
+    if any(item.is_count for item in found):
+        count = "Failures were"
     body = f"{count} reported at {event}. The quoted lines are what was reported, shortened:\n{lines}"
     return f"{body}\nLeft out here: {left_out} more." if left_out else body
 

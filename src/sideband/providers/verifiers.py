@@ -48,20 +48,31 @@ _FAR: Final = 100
 
 
 class Weight(StrEnum):
-    """How a line counts beside other lines of the same tool."""
+    """How a line counts beside other lines of the same tool, so that a failure which is reported twice counts once."""
 
     DETAIL = "detail"
-    # A summary, which is left out if there are details.
+    # Names a failure that a detail may name again; left out if there are details.
     OUTLINE = "outline"
-    # An addition, which counts only if the same tool reports a failure in another line.
+    # Names a file of tests; left out if the tests that failed in it are listed below.
+    HEADING = "heading"
+    # Says how many failed, or that something did; left out if the tool names a failure.
+    COUNT = "count"
+    # Names a failed test; counts only if the same tool reports a failure in another line.
     COMPANION = "companion"
+    # Says why something failed. It is added to the line that names the failure, and does not count by itself.
+    REASON = "reason"
+
+
+# Lines of these weights are no failures without others.
+_SECONDARY: Final = frozenset({Weight.COMPANION, Weight.REASON})
 
 
 class Reported(NamedTuple):
-    """A failure as a tool reported it."""
+    """A failure as a tool reported it; `is_count` if the line only says that there are some, or how many."""
 
     source: str
     summary: str
+    is_count: bool = False
 
 
 Surroundings = Callable[[Sequence[str], int], str | None]
@@ -85,10 +96,18 @@ class LineShape(NamedTuple):
 
 
 class _Match(NamedTuple):
+    """A line that has a shape, with its number, and the place that was found near it."""
+
+    line: int
+    shape: LineShape
     source: str
     summary: str
-    weight: Weight
+    place: str
     wanted: bool
+
+    @property
+    def weight(self) -> Weight:
+        return self.shape.weight
 
 
 # Compiled on first use: most processes never scan the output of a verifier, and all would pay at import.
@@ -102,6 +121,9 @@ _FRAME: Final = r'\s+File "(.+)", line (\d+)'
 _STACK: Final = r"\s+at \S"
 _GOROUTINE: Final = r"goroutine \d+ \["
 _FILE: Final = r"\S.*\.\w{1,5}$"
+_COLLECTED: Final = r"_+ ERROR collecting (\S+) _+$"
+_GO_FAIL: Final = r"\s*--- FAIL: (\S+)"
+_GO_SAID: Final = r"\s+\S+\.go:\d+: "
 
 
 def _arrow_below(lines: Sequence[str], index: int) -> str | None:
@@ -124,6 +146,25 @@ def _stack_below(lines: Sequence[str], index: int) -> str | None:
 
 def _goroutine_below(lines: Sequence[str], index: int) -> str | None:
     return "" if any(map(_compiled(_GOROUTINE).match, lines[index + 1 : index + _NEAR])) else None
+
+
+def _collected_above(lines: Sequence[str], index: int) -> str | None:
+    """The file that pytest could not collect; empty if the exception is that of a test."""
+    above = reversed(lines[max(0, index - _FAR) : index])
+    heading = next((line for line in above if line.startswith("____")), "")
+    found = _compiled(_COLLECTED).match(heading)
+    return found[1] if found else ""
+
+
+def _own_failure(lines: Sequence[str], index: int) -> str | None:
+    """Empty if a test of go failed by itself; None if it failed only because a subtest did."""
+    name = _compiled(_GO_FAIL).match(lines[index])
+    below = lines[index + 1] if index + 1 < len(lines) else ""
+    if name is None or not below.lstrip().startswith(f"--- FAIL: {name[1]}/"):
+        return ""
+    ran = rf"=== (?:RUN|CONT|NAME) +{re.escape(name[1])}$"
+    said = (lines[at + 1] for at, line in enumerate(lines[:index]) if re.match(ran, line))
+    return "" if any(map(_compiled(_GO_SAID).match, said)) else None
 
 
 def _file_above(lines: Sequence[str], index: int) -> str | None:
@@ -158,74 +199,76 @@ _AT: Final = r"(?P<at>(?:[A-Za-z]:)?[^\s:][^:]*+:\d++(?::\d++)?+)"
 _CODE: Final = r"(?:\[[\w:.-]++\])?+"
 _RULE: Final = r"(?:[A-Z]{1,7}\d{1,4}|invalid-syntax:) "
 _BY_PLACE: Final = ""
+_ANY_RUNNER: Final = "test run"
 
 
 SHAPES: Final = (
     # rustc, cargo and harn name the place below the message; the short form of cargo, and mypy, before it.
-    LineShape("cargo", r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)", Weight.OUTLINE),
+    LineShape("cargo", r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)", Weight.COUNT),
     LineShape(_BY_PLACE, rf"(?P<what>error{_CODE}: .+)", near=_arrow_below),
     LineShape(_BY_PLACE, rf"(?P<what>warning{_CODE}: .+)", near=_arrow_below, warning=True),
     LineShape(_BY_PLACE, rf"{_AT}: (?P<what>error{_CODE}: .+)"),
     LineShape(_BY_PLACE, rf"{_AT}: (?P<what>warning{_CODE}: .+)", warning=True),
     LineShape("cargo", r"(?P<what>test \S.* \.\.\. FAILED)"),
-    LineShape("cargo", r"(?P<what>test result: FAILED\. [^;]+; [^;]+)", Weight.OUTLINE, holds=_counts_failures),
+    LineShape("cargo", r"(?P<what>test result: FAILED\. [^;]+; [^;]+)", Weight.COUNT, holds=_counts_failures),
     # pytest
     LineShape("pytest", r"(?P<what>(?:FAILED|ERROR) \S*\.(?:\w+::\S.*|py(?: - .*)?$))"),
     LineShape("pytest", r"(?P<what>\S+\.py::\S.*? (?:FAILED|ERROR))\s*(?:\[ *\d+%\])?$", Weight.OUTLINE),
     LineShape("pytest", r"\[gw\d+\] \[ *\d+%\] (?P<what>(?:FAILED|ERROR) \S.*)", Weight.OUTLINE),
-    LineShape(
-        "pytest", r"=* ?(?P<what>\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", Weight.OUTLINE, holds=_counts_failures
-    ),
+    LineShape("pytest", r"=* ?(?P<what>\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", Weight.COUNT, holds=_counts_failures),
     LineShape(
         "pytest",
         r"E\s{2,}(?P<what>(?:Syntax|Indentation|Tab|Name|Import|ModuleNotFound)Error\b.*)",
-        Weight.COMPANION,
+        Weight.REASON,
+        near=_collected_above,
     ),
     # unittest
     LineShape("unittest", r"(?P<what>(?:FAIL|ERROR): \S+ \(\S+\))", near=_rule_above),
-    LineShape("unittest", r"(?P<what>FAILED \((?:failures|errors)=\d.*\))", Weight.OUTLINE),
+    LineShape("unittest", r"(?P<what>FAILED \((?:failures|errors)=\d.*\))", Weight.COUNT),
     # The interpreters themselves.
     LineShape("python", r"(?P<what>(?:Syntax|Indentation|Tab|Name|UnboundLocal)Error: .+)", near=_frame_above),
     LineShape("node", r"(?P<what>(?:Reference|Syntax)Error: .+)", near=_stack_below),
     # go
-    LineShape("go", r"\s*--- (?P<what>FAIL: \S+)"),
-    LineShape("go", r"(?P<what>FAIL\t\S+(?: \[.+\])?)", Weight.OUTLINE),
+    LineShape("go", r"\s*--- (?P<what>FAIL: \S+)", near=_own_failure),
+    LineShape("go", r"(?P<what>FAIL\t\S+(?: \[.+\])?)", Weight.COUNT),
     LineShape("go", r"(?:vet: )?(?P<at>[^\s:][^:]*+(?<=\.go):\d+:\d+): (?P<what>\S.*)"),
     LineShape("go", r"(?P<what>panic: .+)", near=_goroutine_below),
     # tsc
     LineShape("tsc", r"(?P<at>\S.*?\(\d+,\d+\)): (?P<what>error TS\d+: .+)"),
     LineShape("tsc", rf"{_AT} - (?P<what>error TS\d+: .+)"),
     LineShape("tsc", r"(?P<what>error TS\d+: .+)"),
-    LineShape("tsc", r"(?P<what>Found [1-9]\d* errors? in (?:the same file|\d+ files\b))", Weight.OUTLINE),
+    LineShape("tsc", r"(?P<what>Found [1-9]\d* errors? in (?:the same file|\d+ files\b))", Weight.COUNT),
     # ruff
     LineShape("ruff", rf"(?P<what>{_RULE}.+)", near=_arrow_below, warning=_is_style),
     LineShape("ruff", rf"{_AT}: (?P<what>{_RULE}.+)", warning=_is_style),
     LineShape("ruff", r"\d+\t(?P<what>[A-Z]{1,7}\d{1,4}\t.+)", warning=_is_style),
-    LineShape("ruff", r"(?P<what>Found [1-9]\d* errors?)(?:\.| \(\d+ fixed)", Weight.OUTLINE),
+    LineShape("ruff", r"(?P<what>Found [1-9]\d* errors?)(?:\.| \(\d+ fixed)", Weight.COUNT),
     # mypy
-    LineShape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", Weight.OUTLINE),
+    LineShape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", Weight.COUNT),
     # eslint
     LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)", near=_file_above),
     LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True),
-    LineShape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", Weight.OUTLINE),
+    LineShape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", Weight.COUNT),
     # What `npm test` usually runs: jest, vitest, mocha, node, or anything that writes TAP.
-    LineShape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx?(?:\s.*)?)$"),
+    LineShape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx? > \S.*)$"),
+    LineShape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx?(?:\s.*)?)$", Weight.HEADING),
     LineShape("npm test", r"\s*(?P<what>not ok \d+\b.*)", holds=_is_meant),
-    LineShape("npm test", r"\s*(?P<what>Test(?:s| Suites| Files):?\s+\d.*)", Weight.OUTLINE, holds=_counts_failures),
-    LineShape("npm test", r"\s+(?P<what>[1-9]\d* failing)\b", Weight.OUTLINE),
-    LineShape("npm test", r"[#\u2139] (?P<what>fail [1-9]\d*)$", Weight.OUTLINE),
+    LineShape("npm test", r"\s*(?P<what>Tests:?\s+\d.*)", Weight.COUNT, holds=_counts_failures),
+    LineShape("npm test", r"\s*(?P<what>Test (?:Suites|Files):?\s+\d.*)", Weight.COUNT, holds=_counts_failures),
+    LineShape("npm test", r"\s+(?P<what>[1-9]\d* failing)\b", Weight.COUNT),
+    LineShape("npm test", r"[#\u2139] (?P<what>fail [1-9]\d*)$", Weight.COUNT),
     LineShape(
         "npm test",
         r"npm (?:ERR!|error) (?P<what>(?:Test failed|Lifecycle script `test` failed)\b.*)",
-        Weight.OUTLINE,
+        Weight.COUNT,
     ),
     LineShape("npm test", r"\s*[✕\xd7✗✖] (?P<what>\S.*(?<!:))$", Weight.COMPANION),
     LineShape("npm test", r"\s{4,}\d+\) (?P<what>\S.*)", Weight.COMPANION),
     # The bare count of any test runner.
     LineShape(
-        "test run",
+        _ANY_RUNNER,
         r"\s*(?P<what>\d+ (?:pass|fail)(?:ed|ing)(?:\s*[,;|] ?\d+ [a-z]+)*)[\s.;]*$",
-        Weight.OUTLINE,
+        Weight.COUNT,
         holds=_counts_failures,
     ),
 )
@@ -258,18 +301,76 @@ def may_report(text: str) -> bool:
 
 
 def scan(text: str, *, include_warnings: bool = False) -> tuple[Reported, ...]:
-    """The failures that a text reports, in order."""
+    """The failures that a text reports, in order, each once."""
     lines = [line[:LINE_CHARACTERS].rstrip() for line in plain(text).split("\n")]
     matches = list(_matches(lines, include_warnings=include_warnings))
-    detailed = {match.source for match in matches if match.weight is Weight.DETAIL}
-    failing = {match.source for match in matches if match.weight is not Weight.COMPANION and match.wanted}
+    failing = {match.source for match in matches if match.wanted and match.weight not in _SECONDARY}
+    known = _joined([match for match in matches if match.weight is not Weight.COMPANION or match.source in failing])
+    by_tool: dict[str, list[_Match]] = {}
+    for match in known:
+        by_tool.setdefault(match.source, []).append(match)
+    counted = {tool: set(_counted(found)) for tool, found in by_tool.items()}
+    if any(found for tool, found in counted.items() if tool != _ANY_RUNNER):
+        counted.pop(_ANY_RUNNER, None)
     return tuple(
-        Reported(match.source, match.summary)
-        for match in matches
-        if match.wanted
-        and not (match.weight is Weight.OUTLINE and match.source in detailed)
-        and not (match.weight is Weight.COMPANION and match.source not in failing)
+        dict.fromkeys(
+            Reported(match.source, match.summary, match.weight is Weight.COUNT)
+            for match in known
+            if match.wanted and match in counted.get(match.source, ())
+        )
     )
+
+
+def _joined(matches: Sequence[_Match]) -> list[_Match]:
+    """The lines that name failures, together with what other lines say about the same failure."""
+    reasons = {f"ERROR {line.place}": line.summary for line in matches if line.weight is Weight.REASON and line.place}
+    headings: dict[str, str] = {}
+    joined: list[_Match] = []
+    for line in matches:
+        summary = line.summary
+        match line.weight:
+            case Weight.REASON:
+                continue
+            case Weight.HEADING:
+                headings[line.source] = summary
+            case Weight.COMPANION if line.source in headings:
+                summary = f"{headings[line.source]} > {summary}"
+            case Weight.DETAIL if summary in reasons:
+                summary = f"{summary} - {reasons[summary]}"
+            case Weight.DETAIL if joined and _has_panicked(joined[-1], line):
+                line = joined.pop()  # noqa: PLW2901 - the test takes the place of its panic
+                summary = f"{line.summary} - {summary}"
+        joined.append(line._replace(summary=summary))
+    return joined
+
+
+def _has_panicked(test: _Match, match: _Match) -> bool:
+    """Whether this line is the panic that ended the test of go in the line above."""
+    return test.source == match.source and test.line + 1 == match.line and match.summary.startswith("panic: ")
+
+
+def _counted(found: Sequence[_Match]) -> Iterator[_Match]:
+    """The lines of one tool that report a failure which no better line reports."""
+    weights = {line.weight for line in found}
+    names = [line.summary for line in found if line.weight in (Weight.DETAIL, Weight.COMPANION)]
+    # vitest and jest write the tests of a file as `file > test`.
+    files = {name.partition(" > ")[0] for name in names if " > " in name}
+    tests = {" > ".join(name.split(" > ")[start:]) for name in names for start in range(1, name.count(" > ") + 1)}
+    first = next((line.shape for line in found if line.weight is Weight.COUNT), None)
+    for line in found:
+        match line.weight:
+            case Weight.OUTLINE:
+                counts = Weight.DETAIL not in weights
+            case Weight.HEADING:
+                counts = line.summary not in files
+            case Weight.COMPANION:
+                counts = line.summary not in tests
+            case Weight.COUNT:
+                counts = weights == {Weight.COUNT} and line.shape is first
+            case _:
+                counts = True
+        if counts:
+            yield line
 
 
 def _matches(lines: Sequence[str], *, include_warnings: bool) -> Iterator[_Match]:
@@ -283,13 +384,15 @@ def _matched(shape: LineShape, lines: Sequence[str], index: int, *, include_warn
     found = _compiled(shape.line).match(lines[index])
     if found is None or (shape.holds is not None and not shape.holds(found)):
         return None
-    place = found.groupdict().get("at") or "" if shape.near is None else shape.near(lines, index)
+    place: str | None = found.groupdict().get("at") or "" if shape.near is None else shape.near(lines, index)
     source = None if place is None else shape.source or _source(place)
-    if source is None:
+    if place is None or source is None:
         return None
     is_warning = shape.warning if isinstance(shape.warning, bool) else shape.warning(found)
     what = _compiled(_ADDRESS).sub("0x…", _compiled(_DURATION).sub("", found["what"]))
-    return _Match(source, f"{what} ({place})" if place else what, shape.weight, include_warnings or not is_warning)
+    is_reason = shape.weight is Weight.REASON
+    summary = f"{what} ({place})" if place and not is_reason else what
+    return _Match(index, shape, source, summary, place, include_warnings or not is_warning)
 
 
 def _source(place: str) -> str | None:

@@ -124,6 +124,7 @@ CANONICAL: Final[Rules] = (
             "providers:grounded_review:never-from-file-display": "`grounded_review` ignores the output of tools that display files.",
             "providers:grounded_review:passing-lines": "`grounded_review` does not read passing lines and `0 failed` as failures.",
             "providers:grounded_review:ansi": "`grounded_review` removes ANSI sequences from the text before it reads it.",
+            "providers:grounded_review:counted-once": "`grounded_review` counts a failure once, however often an event states it: as data and as text, in several lines of one tool, or in the summary of a run.",
             "providers:grounded_review:max-findings": "`grounded_review` lists `max_findings` findings, or its alias `limit`, from 1 to 20 and by default 6.",
             "providers:grounded_review:text-scan": "With `text_scan` off, `grounded_review` scans no text.",
             "providers:grounded_review:key": "The key of `grounded_review` is its name, the event and 16 hex digits of the findings.",

@@ -15,7 +15,7 @@ class Output(msgspec.Struct):
 
 
 def errors(payload: dict[str, Any], event: str = "post_tool_use") -> list[str]:
-    return [item.summary for item in runtime_errors(payload, tool_reports(event, payload))]
+    return [item.finding.summary for item in runtime_errors(payload, tool_reports(event, payload))]
 
 
 def signals(payload: dict[str, Any]) -> list[str]:
@@ -24,7 +24,8 @@ def signals(payload: dict[str, Any]) -> list[str]:
 
 def diagnosed(payload: dict[str, Any], *, include_warnings: bool = False) -> list[str]:
     return [
-        f"{item.source}: {item.summary}" for item in diagnostics(entries(payload), include_warnings=include_warnings)
+        f"{item.finding.source}: {item.finding.summary}"
+        for item in diagnostics(entries(payload), include_warnings=include_warnings)
     ]
 
 
@@ -110,7 +111,7 @@ class TestRuntimeErrors:
 
     def test_each_report_of_a_step_is_looked_at(self) -> None:
         payload = {"results": [{"status": "error"}, {"name": "run", "error": "gone"}], "error": "the step failed"}
-        found = list(runtime_errors(payload, tool_reports("post_step", payload)))
+        found = [failure.finding for failure in runtime_errors(payload, tool_reports("post_step", payload))]
         assert [(item.provenance, item.summary) for item in found] == [
             ("run results[1].error", "gone"),
             ("error", "the step failed"),

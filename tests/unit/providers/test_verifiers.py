@@ -24,7 +24,7 @@ ESLINT: Final = [
     "eslint: 3:10 error 'sum' is not defined no-undef (/repo/es/cart.js)",
 ]
 GO_TEST: Final = ["go: FAIL: TestTotal", "go: FAIL: TestTotal/an_empty_cart"]
-JEST: Final = ["npm test: FAIL ./cart.test.js", "npm test: the total is the sum"]
+JEST: Final = ["npm test: FAIL ./cart.test.js > the total is the sum"]
 RUFF: Final = [
     "ruff: F401 [*] `os` imported but unused (app.py:1:8)",
     "ruff: F821 Undefined name `widht` (app.py:5:12)",
@@ -53,10 +53,7 @@ FAILING: Final[dict[str, list[str]]] = {
     ],
     "go_test_failing": GO_TEST,
     "go_test_failing_verbose": GO_TEST,
-    "go_test_panic": [
-        "go: FAIL: TestTotal",
-        "go: panic: runtime error: index out of range [3] with length 0 [recovered]",
-    ],
+    "go_test_panic": ["go: FAIL: TestTotal - panic: runtime error: index out of range [3] with length 0 [recovered]"],
     "go_vet_failing": ["go: undeclared name: sum (./cart.go:6:9)"],
     "mypy_failing": [
         'mypy: error: Returning Any from function declared to return "int" [no-any-return] (app.py:5)',
@@ -75,23 +72,14 @@ FAILING: Final[dict[str, list[str]]] = {
     "node_undefined_name": ["node: ReferenceError: widht is not defined"],
     "npm_test_jest_failing": JEST,
     "npm_test_jest_failing_coloured": JEST,
-    "npm_test_mocha_failing": ["npm test: sums", "npm test: 1 failing"],
+    "npm_test_mocha_failing": ["npm test: sums"],
     "npm_test_node_failing": ["npm test: not ok 1 - the total is the sum"],
-    "npm_test_node_spec_failing": [
-        "npm test: the total is the sum",
-        "npm test: fail 1",
-        "npm test: the total is the sum",
-    ],
-    "npm_test_vitest_failing": ["npm test: the total is the sum", "npm test: FAIL cart.test.js > the total is the sum"],
-    "npm_test_workspaces_failing": [
-        "npm test: the total is the sum",
-        "npm test: Lifecycle script `test` failed with error:",
-    ],
+    "npm_test_node_spec_failing": ["npm test: the total is the sum"],
+    "npm_test_vitest_failing": ["npm test: FAIL cart.test.js > the total is the sum"],
+    "npm_test_workspaces_failing": ["npm test: the total is the sum"],
     "pytest_collection_errors": [
-        "pytest: ModuleNotFoundError: No module named 'cart'",
-        "pytest: SyntaxError: invalid syntax",
-        "pytest: ERROR test_import.py",
-        "pytest: ERROR test_syntax.py",
+        "pytest: ERROR test_import.py - ModuleNotFoundError: No module named 'cart'",
+        "pytest: ERROR test_syntax.py - SyntaxError: invalid syntax",
     ],
     "pytest_failing": [
         "pytest: FAILED test_cart.py::test_a_discount_lowers_the_total - assert 35 == 25",
@@ -104,13 +92,11 @@ FAILING: Final[dict[str, list[str]]] = {
         "pytest: ERROR test_cart.py::test_stored - RuntimeError: no database",
     ],
     "pytest_failing_parallel": [
-        *(f"pytest: {word} {name}" for word, name in zip(("FAILED", "FAILED", "ERROR"), PYTEST_NAMES, strict=True)),
-        PYTEST_COUNT,
+        f"pytest: {word} {name}" for word, name in zip(("FAILED", "FAILED", "ERROR"), PYTEST_NAMES, strict=True)
     ],
     "pytest_failing_quiet": [PYTEST_COUNT],
     "pytest_failing_verbose": [
-        *(f"pytest: {name} {word}" for word, name in zip(("FAILED", "FAILED", "ERROR"), PYTEST_NAMES, strict=True)),
-        PYTEST_COUNT,
+        f"pytest: {name} {word}" for word, name in zip(("FAILED", "FAILED", "ERROR"), PYTEST_NAMES, strict=True)
     ],
     "python_name_error": [
         "python: NameError: name 'widht' is not defined. Did you mean: 'width'? (/repo/lint/undefined.py:2)"
@@ -165,7 +151,7 @@ NOT_FAILING: Final = (
 def found(text: str, *, include_warnings: bool = False) -> list[str]:
     """What is reported, with the white space between the columns of a tool collapsed."""
     reports = scan(text, include_warnings=include_warnings)
-    return [f"{source}: {' '.join(summary.split())}" for source, summary in reports]
+    return [f"{report.source}: {' '.join(report.summary.split())}" for report in reports]
 
 
 @pytest.mark.parametrize("name", FAILING)
@@ -262,6 +248,67 @@ def test_warnings_and_matters_of_style_are_reported_on_demand(name: str, expecte
     ],
 )
 def test_a_failure_line_alone_is_enough(text: str, expected: list[str]) -> None:
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "error[E0308]: mismatched types\n --> src/lib.rs:7:5\nerror: aborting due to 1 previous error\n"
+            "error: could not compile `cart` (lib) due to 1 previous error",
+            ["cargo: error[E0308]: mismatched types (src/lib.rs:7:5)"],
+            id="cargo-error-and-its-summary",
+        ),
+        pytest.param(
+            "test result: FAILED. 0 passed; 1 failed\nerror: test failed, to rerun pass `--lib`",
+            ["cargo: test result: FAILED. 0 passed; 1 failed"],
+            id="cargo-two-summaries",
+        ),
+        pytest.param(
+            "E   NameError: name 'x' is not defined\nFAILED test_x.py::test_y - NameError: name 'x' is not d...",
+            ["pytest: FAILED test_x.py::test_y - NameError: name 'x' is not d..."],
+            id="pytest-failure-and-its-exception",
+        ),
+        pytest.param(
+            "test_x.py::test_y FAILED [100%]\nFAILED test_x.py::test_y - assert 1 == 2\n==== 1 failed in 0.1s ====",
+            ["pytest: FAILED test_x.py::test_y - assert 1 == 2"],
+            id="pytest-progress-failure-and-count",
+        ),
+        pytest.param(
+            "--- FAIL: TestTotal (0.00s)\n    --- FAIL: TestTotal/empty (0.00s)\n        cart_test.go:9: 4\nFAIL",
+            ["go: FAIL: TestTotal/empty"],
+            id="go-test-that-fails-by-its-subtest",
+        ),
+        pytest.param(
+            "FAIL ./a.test.js\n  ✕ sums\nFAIL ./b.test.js\n  ✕ sums\nFAIL ./broken.test.js\n"
+            "  ● Test suite failed to run\nSummary of all failing tests\nFAIL ./a.test.js\n"
+            "Test Suites: 3 failed, 3 total\nTests:       2 failed, 2 total",
+            [
+                "npm test: FAIL ./a.test.js > sums",
+                "npm test: FAIL ./b.test.js > sums",
+                "npm test: FAIL ./broken.test.js",
+            ],
+            id="jest-files-and-tests",
+        ),
+        pytest.param(
+            "Test Suites: 1 failed, 1 total\nTests:       1 failed, 2 total",
+            ["npm test: Test Suites: 1 failed, 1 total"],
+            id="jest-two-counts",
+        ),
+        pytest.param(
+            "FAILED test_x.py::test_y\n1 failed, 2 passed",
+            ["pytest: FAILED test_x.py::test_y"],
+            id="a-failure-and-the-bare-count-of-its-runner",
+        ),
+        pytest.param(
+            "src/app.ts(2,3): error TS2322: x\nFound 1 error in src/app.ts:2\nFound 1 error in the same file",
+            ["tsc: error TS2322: x (src/app.ts(2,3))"],
+            id="tsc-error-and-its-count",
+        ),
+    ],
+)
+def test_a_failure_that_is_reported_in_several_lines_is_found_once(text: str, expected: list[str]) -> None:
     assert found(text) == expected
 
 
