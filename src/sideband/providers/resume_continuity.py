@@ -31,7 +31,7 @@ _EVENT: Final = ("resume.trigger.event_id", "trigger.event_id", "resume.event_id
 def evaluate(ctx: ProviderContext) -> dict[str, Any]:
     """Fire whenever a worker is resumed."""
     told = ctx.payload
-    parts = [f"This session was suspended{_when(told)} and has been resumed by {_cause(told)}."]
+    parts = [f"This session was suspended{_when(told)} and has been resumed{_cause(told)}."]
     parts += _quote("Reason given for the suspension:", _text(told, _REASON), REASON_CHARACTERS) or [
         "No reason for the suspension was given."
     ]
@@ -57,16 +57,20 @@ def _when(told: Mapping[str, object]) -> str:
 
 
 def _cause(told: Mapping[str, object]) -> str:
+    """Who or what resumed the worker, as far as the event says so."""
     match _first(told, _INITIATOR):
         case "parent":
-            return "its parent agent"
+            return " by its parent agent"
         case "timeout":
-            return "a timeout that elapsed"
+            return " by a timeout that elapsed"
+        case "operator":
+            return " by the operator"
         case "trigger" | "triggered":
             trigger, event = _text(told, _TRIGGER), _text(told, _EVENT)
-            return f"the trigger {named(trigger or 'unknown')} on the event {named(event or 'unknown')}"
+            by = f" by the trigger {named(trigger)}" if trigger else " by a trigger"
+            return f"{by} on the event {named(event)}" if event else by
         case _:
-            return "the operator"
+            return "; who or what resumed it is not known"
 
 
 def _quote(heading: str, text: str, most: int) -> list[str]:

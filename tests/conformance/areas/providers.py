@@ -109,7 +109,7 @@ CANONICAL: Final[Rules] = (
             "providers:tool_output_truncated:original-size": "`tool_output_truncated` states the size before truncation.",
             "providers:post_compact_recap:summary-or-count": "`post_compact_recap` gives the summary, or the number of archived messages if there is no summary.",
             "providers:post_compact_recap:ttl-may-be-raised": "`ttl_turns` in the config may raise the TTL of `post_compact_recap` above 2.",
-            "providers:resume_continuity:causes": "The causes of a resumption are the parent, a timeout, a trigger with its ids, and else the operator.",
+            "providers:resume_continuity:causes": "The causes of a resumption are the parent, a timeout, a trigger with its ids, and the operator; an event without a cause is told as such.",
             "providers:resume_continuity:input": "`resume_continuity` quotes the input given on resumption or says that there was none.",
             "providers:project_facts:from-the-store": "Without `facts`, `project_facts` recalls the facts that the session's store has at that moment, at the start of a session and at each refresh.",
             "providers:project_facts:book-wins": "A `FactBook` that is passed as `facts` is recalled instead of the facts of the store.",

@@ -28,17 +28,15 @@ def body_of(**payload: object) -> str:
             "by the trigger `t-1` on the event `e-9`",
             id="a-trigger-with-nested-ids",
         ),
-        pytest.param(
-            {"cause": "trigger"}, "by the trigger `unknown` on the event `unknown`", id="a-trigger-without-ids"
-        ),
+        pytest.param({"cause": "trigger"}, "by a trigger.", id="a-trigger-without-ids"),
         pytest.param({"cause": "operator"}, "by the operator", id="the-operator"),
-        pytest.param({"cause": "fate"}, "by the operator", id="any-other-word"),
-        pytest.param({"cause": ["parent"]}, "by the operator", id="no-word-at-all"),
-        pytest.param({}, "by the operator", id="nothing"),
+        pytest.param({"cause": "fate"}, "; who or what resumed it is not known.", id="any-other-word"),
+        pytest.param({"cause": ["parent"]}, "; who or what resumed it is not known.", id="no-word-at-all"),
+        pytest.param({}, "; who or what resumed it is not known.", id="nothing"),
     ],
 )
 def test_it_names_who_resumed_the_worker(payload: dict[str, Any], cause: str) -> None:
-    assert f"resumed {cause}" in body_of(**payload)
+    assert f"resumed {cause}".replace(" ;", ";") in body_of(**payload)
 
 
 @pytest.mark.parametrize(
