@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from sideband.runtime.registries import register_session_hook as register_session_hook
     from sideband.runtime.registries import register_step_hook as register_step_hook
     from sideband.runtime.registries import register_tool_hook as register_tool_hook
+    from sideband.runtime.requests import render_request as render_request
     from sideband.runtime.runner import Outcome as Outcome
     from sideband.runtime.runner import Runner as Runner
     from sideband.runtime.session import Session as Session
@@ -161,6 +162,7 @@ _HOMES = {
     "register_session_hook": "sideband.runtime.registries",
     "register_step_hook": "sideband.runtime.registries",
     "register_tool_hook": "sideband.runtime.registries",
+    "render_request": "sideband.runtime.requests",
     "spawn": "sideband.runtime.agents",
     "store_fact": "sideband.runtime.facts",
     "tool": "sideband.tools.function",

@@ -106,6 +106,7 @@ BUILT: Final[Rules] = (
     *library.TOOLS,
     *library.CHAT,
     *library.JSON,
+    *library.TRANSCRIPT,
     *hooks.EFFECTS,
     *hooks.IN_THE_LOOP,
     *providers.LIMIT,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import sideband as sb
 from sideband.core.errors import InvalidOption, StoreClosed, UnknownSession
 from sideband.core.events import Usage
 from sideband.models.scripted import Line
@@ -385,7 +384,3 @@ async def test_a_chat_that_is_misused_says_what_to_do() -> None:
     with pytest.raises(UnknownSession, match="session 'main' is closed"):
         async with a_chat(scene):
             pytest.fail("entered")
-
-
-def test_the_names_are_public() -> None:
-    assert (sb.Chat, sb.ChatReply) == (Chat, ChatReply)

@@ -339,6 +339,7 @@ def test_what_json_does_not_have_is_refused(value: object, why: str) -> None:
     assert why in str(caught.value)
 
 
+@pytest.mark.requirement("library:json:shape")
 def test_a_copy_can_be_changed() -> None:
     record = TopicRecord(seq=1, time=None, kind="k", session_id=None, payload={"tags": ["a"]})
     record.as_dict()["payload"]["tags"].append("b")

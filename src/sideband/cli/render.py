@@ -20,9 +20,10 @@ from sideband.inspect.saved import Making, RequestOutcome, Saved, recorded_makin
 from sideband.inspect.scene import SceneError, read_scene
 from sideband.inspect.sessions import inspect_store
 from sideband.render.layout import Part
-from sideband.render.profiles import Placement, ProfileError, split_model
+from sideband.render.profiles import Placement, ProfileError
 from sideband.render.renderer import Renderer
-from sideband.runtime.profiles import full_name, load_profiles
+from sideband.runtime.profiles import full_name
+from sideband.runtime.requests import renderer_of
 
 # The model that stands for a wire if no model is given.
 MODELS: Final[Mapping[str, str]] = {
@@ -131,8 +132,7 @@ class _ModelChoice(NamedTuple):
         return None if self.placement is None else Placement(self.placement)
 
     def renderer(self, named: str) -> Renderer:
-        profile = load_profiles(self.profiles).of(named)
-        return Renderer(profile, model=split_model(named)[1], placement=self.placed())
+        return renderer_of(named, placement=self.placed(), profiles=self.profiles)
 
 
 class _RequestChoice(NamedTuple):

@@ -104,7 +104,7 @@ def _revoke(state: SessionState, event: Revoked) -> None:
 
 
 def _record_audit(state: SessionState, event: AuditRecorded) -> None:
-    state.inbox.remove(event.reminder.id, Fate.DELIVERED)
+    state.inbox.deliver(event.reminder.id, event.provenance)
     state.audit.append(AuditRecord(reminder=event.reminder, provenance=event.provenance))
 
 

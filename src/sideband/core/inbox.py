@@ -188,7 +188,7 @@ class Inbox:
             del self._tombstones[next(iter(self._tombstones))]
 
     def deliver(self, reminder_id: str, provenance: Provenance) -> None:
-        """A reminder goes live. One that was never queued gets a tombstone too, so that no caller can reuse its id."""
+        """A reminder goes live or on record. One that was never queued gets a tombstone too: its id cannot be used again."""
         if reminder_id in self._by_id:
             self.remove(reminder_id, Fate.DELIVERED)
         else:

@@ -4,7 +4,7 @@ The functions apply the decisions of the lifecycle to a copy. None changes its i
 and each returns the events that a journal would record.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -13,7 +13,7 @@ import msgspec
 from sideband.core.accept import Selector, check_body_size, clear
 from sideband.core.apply import fold
 from sideband.core.errors import InvalidOption, shown
-from sideband.core.events import Compacted
+from sideband.core.events import AuditRecorded, Compacted, Event, Injected
 from sideband.core.lifecycle import go_live, plan_compaction
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.live import LiveIndex
@@ -25,7 +25,7 @@ from sideband.core.serialize import JsonRecord
 from sideband.core.state import Decided, OpenRequest, SessionState
 from sideband.core.surfaces import Surface
 from sideband.core.trust import IN_PROCESS, Provenance, Trust
-from sideband.core.turn import close_turn
+from sideband.core.turn import begin, close_turn
 
 NewId: TypeAlias = Callable[[], str]
 
@@ -177,6 +177,72 @@ def _live_reminders(transcript: Transcript) -> Iterator[tuple[Reminder, Provenan
             )
         seen.add(event.reminder.id)
         yield event.reminder, event.provenance or IN_PROCESS
+
+
+def transcript_of(state: SessionState) -> Transcript:
+    """The conversation of a session, its live reminders and its audit records, as they stand now."""
+    live = [
+        reminder_event(
+            state.live.current(item),
+            event_id=f"{item.id}/live",
+            visibility=Visibility.PUBLIC,
+            provenance=_origin(item.provenance),
+        )
+        for item in state.live
+    ]
+    audit = [
+        reminder_event(
+            entry.reminder,
+            event_id=f"{entry.reminder.id}/audit",
+            visibility=Visibility.INTERNAL,
+            provenance=_origin(entry.provenance),
+        )
+        for entry in state.audit
+    ]
+    # Copies: the caller may change the messages.
+    return Transcript(messages=tuple(map(msgspec.to_builtins, state.messages)), events=(*live, *audit))
+
+
+def _origin(provenance: Provenance) -> Provenance | None:
+    """What a transcript says of the origin: not what the sender wrote about itself; None for this program."""
+    origin = msgspec.structs.replace(provenance, claims={}, requested={}, meta={})
+    return None if origin == IN_PROCESS else origin
+
+
+def live_index(transcript: Transcript) -> LiveIndex:
+    """The live reminders of a transcript, none of them shown yet."""
+    return _load(transcript, ages=_never).live
+
+
+def begin_with(
+    state: SessionState, transcript: Transcript, *, attributes: Mapping[str, Any], messages: tuple[Message, ...]
+) -> Decided[bool]:
+    """Begin a session with the live reminders and the audit records of a transcript; return False if it exists.
+
+    `messages` are those of the transcript. Ids, flags and provenance stay the same, and the TTLs are those that are left.
+    """
+    begun = begin(state, attributes=attributes, messages=messages)
+    if not begun.value:
+        return begun
+    live: dict[Hashable, Event] = {}
+    for reminder, provenance in _live_reminders(transcript):
+        # A transcript built by hand may hold a key twice, which a session never does; the newest wins.
+        slot = reminder.id if reminder.dedupe_key is None else (provenance.namespace, reminder.dedupe_key)
+        live.pop(slot, None)
+        live[slot] = Injected(reminder=reminder, provenance=provenance)
+    audit: list[Event] = []
+    for event in transcript.events:
+        if event.reminder is None or event.kind != REMINDER_KIND:
+            raise InvalidOption(
+                f"a session keeps messages and reminders, and has no place for event {shown(event.id)} of the kind "
+                f"{shown(event.kind)}; leave it out of the transcript",
+                field="transcript",
+                value=event.kind,
+            )
+        if not _is_live(event):
+            provenance = event.provenance or IN_PROCESS
+            audit.append(AuditRecorded(reminder=event.reminder, provenance=provenance, turn=0))
+    return Decided((*begun.events, *live.values(), *audit), value=True)
 
 
 def _never(_reminder: Reminder) -> bool:

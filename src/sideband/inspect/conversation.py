@@ -10,10 +10,9 @@ from sideband.core.events import QueuedReminder
 from sideband.core.messages import is_content, text_of
 from sideband.core.reminder import Reminder
 from sideband.core.state import PendingState, SessionState, pending, waiting
-from sideband.core.transcript import Transcript
+from sideband.core.transcript import Transcript, transcript_of
 from sideband.core.trust import Provenance
 from sideband.inspect.sessions import inspect_store, state_word, stored_session
-from sideband.runtime.session import transcript_of
 from sideband.store.inspector import UnreadableSession, restored
 
 

@@ -27,7 +27,7 @@ from sideband.loop.guard import Problem, Problems, file_changes
 from sideband.loop.hooks import HookRunner
 from sideband.loop.lease import HeldLease
 from sideband.loop.run import Begins, DrivenRun, LoopEvent, LoopResult, LoopStatus, Meter, RunOptions, Step
-from sideband.loop.turn import RequestSender, TurnRunner
+from sideband.loop.turn import RequestSender, TurnRunner, described
 from sideband.ports import ModelError
 
 
@@ -101,10 +101,7 @@ class AgentRun(DrivenRun):
             on_text=options.on_text,
             on_restart=options.on_restart,
         )
-        schemas = [
-            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-            for tool in options.tools
-        ]
+        schemas = described(options.tools)
         self._turns = TurnRunner(talk, options.model, sender, report, system=options.system, tools=schemas, lease=lease)
         self._idle = DaemonIdle(talk, self.hooks, options.clock, wake_seconds=options.wake_seconds)
         self._end = RunEnd(talk, self.hooks, lease)

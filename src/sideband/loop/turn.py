@@ -15,7 +15,7 @@ from sideband.loop.cancel import CancelScope, Ended, OutOfTime
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, describe, name_of
 from sideband.loop.lease import HeldLease
-from sideband.ports import Clock, Model, ModelError, OnText
+from sideband.ports import Clock, Model, ModelError, OnText, Tool
 from sideband.render.plan import Advice, Plan
 from sideband.render.view import RequestView, SystemText
 
@@ -119,6 +119,11 @@ class TurnRunner:
 
 
 # Planning.
+
+
+def described(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """The tools as a request describes them."""
+    return [{"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)} for tool in tools]
 
 
 def make_plan(model: Model, view: RequestView) -> Plan:

@@ -7,8 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, Unpack, cast
 
-import msgspec
-
 from sideband.core import accept, turn
 from sideband.core.accept import Accepted, RevokeStatus
 from sideband.core.errors import InvalidOption, SessionBusy, shown
@@ -17,10 +15,10 @@ from sideband.core.limits import Limits
 from sideband.core.parse import read_item_id
 from sideband.core.reminder import Propagate, PropagateWord, RoleHint, RoleHintWord, Source, Tags
 from sideband.core.seams import InjectMode, InjectModeWord, Mode, ModeWord
-from sideband.core.state import Pending, SessionState, Waiting
+from sideband.core.state import Pending, Waiting
 from sideband.core.surfaces import Surface
 from sideband.core.topic import TopicRecord
-from sideband.core.transcript import Transcript, Visibility, reminder_event
+from sideband.core.transcript import Transcript, transcript_of
 from sideband.core.trust import IN_PROCESS, Grant, GrantField, GrantFieldWord, Trust
 from sideband.core.updates import OPERATOR, Update, Viewer
 from sideband.loop.conversation import Conversation, HomeLoop
@@ -287,16 +285,3 @@ def _read_level(trust: object) -> Trust:
     if not isinstance(trust, str) or trust not in levels:
         raise InvalidOption(f"trust must be 'peer' or 'server', not {shown(trust)}", field="trust", value=trust)
     return levels[trust]
-
-
-def transcript_of(state: SessionState) -> Transcript:
-    """A copy of the conversation, its live reminders and its audit records."""
-    live = [
-        reminder_event(state.live.current(item), event_id=f"{item.id}/live", visibility=Visibility.PUBLIC)
-        for item in state.live
-    ]
-    audit = [
-        reminder_event(entry.reminder, event_id=f"{entry.reminder.id}/audit", visibility=Visibility.INTERNAL)
-        for entry in state.audit
-    ]
-    return Transcript(messages=tuple(map(msgspec.to_builtins, state.messages)), events=(*live, *audit))

@@ -11,7 +11,8 @@ from sideband.core.errors import InvalidOption, NotStorable, SessionBusy, StoreC
 from sideband.core.limits import DEFAULT_LIMITS, Bound, Limits
 from sideband.core.messages import Message
 from sideband.core.parse import read_item_id
-from sideband.core.state import Decided, SessionState
+from sideband.core.state import Decided, Decision, SessionState
+from sideband.core.transcript import Transcript, begin_with
 from sideband.loop.conversation import HomeLoop
 from sideband.ports import FACTS_SESSION, NO_RECORDS, Clock, Journal, SessionEntry
 from sideband.recall import kept
@@ -43,6 +44,9 @@ _MEMORY_OPTIONS: Final = ("snapshot_events", "kept_events", "lease_seconds", "su
 Opening: TypeAlias = Callable[[], Coroutine[Any, Any, Journal]]
 
 _LARGEST: Final = 2**62
+
+# The roles of tool results and of summaries, which have no ids in a session.
+_WITHOUT_ID: Final = ("tool", "system")
 
 NEEDS_PSYCOPG: Final = "a PostgreSQL store needs psycopg, which is not installed: pip install 'sideband[postgres]'"
 
@@ -130,16 +134,18 @@ class Store:
         *,
         attributes: Mapping[str, Any] = MappingProxyType({}),
         messages: Sequence[Mapping[str, Any]] = (),
+        transcript: Transcript | None = None,
     ) -> Session:
         """Begin a session with these named records and messages; `InvalidOption` if there is one of this name.
 
         The session is durable and listed when this returns. A record with the value None is left out, and a message
-        without an `id` gets one.
+        without an `id` gets one, unless it is a tool result or a summary.
+
+        With a `transcript`, the session has its messages, its live reminders and its audit records, each with its id, its
+        flags, what is left of its TTL, and the provenance that the transcript says.
         """
         _refuse_reserved(session_id)
-        begun = partial(
-            turn.begin, attributes=read_records(attributes, field="attributes"), messages=self._read_messages(messages)
-        )
+        begun = self._beginning(read_records(attributes, field="attributes"), messages, transcript)
         session = await self._hold(self.new_id() if session_id is None else session_id)
         await self._finish_deletion(session.id)
         if not await session.talk.write(begun):
@@ -249,14 +255,37 @@ class Store:
             self._sessions.add(name, session)
         return session
 
+    def _beginning(
+        self, attributes: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], transcript: object
+    ) -> Decision[bool]:
+        if transcript is None:
+            return partial(turn.begin, attributes=attributes, messages=self._read_messages(messages))
+        if not isinstance(transcript, Transcript):
+            raise InvalidOption(
+                f"transcript must be a Transcript, not {shown(transcript)}", field="transcript", value=transcript
+            )
+        if messages:
+            raise InvalidOption(
+                "give messages or a transcript, not both: a transcript has messages of its own", field="messages"
+            )
+        return partial(
+            begin_with,
+            transcript=transcript,
+            attributes=attributes,
+            messages=self._read_messages(transcript.messages),
+        )
+
     def _read_messages(self, messages: object) -> tuple[Message, ...]:
-        """The messages as the journal returns them, each with an id."""
+        """The messages as the journal returns them, with ids."""
         if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
             raise InvalidOption(
                 f"messages must be a list of messages, not {shown(messages)}", field="messages", value=messages
             )
         read = [read_message(place, message) for place, message in enumerate(messages)]
-        return tuple(message if "id" in message else {**message, "id": self.new_id()} for message in read)
+        return tuple(
+            message if "id" in message or message["role"] in _WITHOUT_ID else {**message, "id": self.new_id()}
+            for message in read
+        )
 
     async def _opened(self) -> Journal:
         if self._journal is not None:

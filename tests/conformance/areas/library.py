@@ -56,3 +56,16 @@ JSON: Final[Rules] = rules(
         "library:json:not-json": "`to_json` refuses a record that holds something that JSON does not have.",
     },
 )
+
+TRANSCRIPT: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "library:transcript:request": "`render_request` returns the body that the model would get for a transcript, as a session with this transcript would send it.",
+        "library:transcript:request-is-only-shown": "`render_request` needs no key, sends nothing and changes nothing.",
+        "library:transcript:session": "A session that begins with a transcript has its messages, its live reminders and its audit records, in one commit.",
+        "library:transcript:round-trip": "The transcript of a session, and of a session that begins with it, have the same messages and reminders.",
+        "library:transcript:trust": "The transcript of a session says where a reminder came from, and a session that begins with it trusts the reminder no more.",
+        "library:transcript:newest-of-a-key": "Of two reminders with the same key in a transcript, a session begins with the newer one.",
+        "library:transcript:refusal": "A transcript that cannot be a session or a request is refused with what is wrong, and nothing is written.",
+    },
+)
