@@ -336,7 +336,8 @@ def take(session: RenderedSession, step: Step) -> None:
             try:
                 session.ask()
             except NothingToAnswer:
-                return
+                session.user_says("Go on.")
+                session.ask()
             if step.end is End.VOIDED:
                 session.void()
                 return
