@@ -130,12 +130,16 @@ class End(StrEnum):
 
 
 class Ask(NamedTuple):
-    """A request; the answer says `text` and makes a call for each of `results`, which is what comes of it."""
+    """A request; the answer says `text` and makes a call for each of `results`, which is what comes of it.
+
+    With `counts_calls` the ids of the calls are the same in every answer, as many local models have it.
+    """
 
     end: End
     text: str
     results: tuple[tuple[str, ToolStatus], ...]
     native: bool
+    counts_calls: bool = False
 
 
 class Compact(NamedTuple):
@@ -187,6 +191,7 @@ ASKS: Final = st.builds(
     text=_TEXTS,
     results=_RESULTS,
     native=st.booleans(),
+    counts_calls=st.booleans(),
 )
 SAYS: Final = st.builds(Say, st.lists(_TEXTS, min_size=1, max_size=2).map(tuple))
 COMPACTS: Final = st.builds(
@@ -274,12 +279,21 @@ class RenderedSession(Session):
         return repeated
 
     def answer(
-        self, text: str = "", results: Sequence[tuple[str, ToolStatus]] = (), *, native: bool = False
+        self,
+        text: str = "",
+        results: Sequence[tuple[str, ToolStatus]] = (),
+        *,
+        native: bool = False,
+        counts_calls: bool = False,
     ) -> tuple[ToolCall, ...]:
         """The reply is in, and so are the results of its calls."""
         assert self.state.request is not None
         names = [TOOLS[place % len(TOOLS)]["name"] for place in range(len(results))]
-        calls = tuple(ToolCall(id=self.new_id(), name=name, args={"path": "src/a.py", "n": 1}) for name in names)
+        ids = [f"call_{number}" if counts_calls else self.new_id() for number in range(len(results))]
+        calls = tuple(
+            ToolCall(id=call_id, name=name, args={"path": "src/a.py", "n": 1})
+            for call_id, name in zip(ids, names, strict=True)
+        )
         wire = self.route.profile.wire
         own = {wire.value: a_native_reply(wire, text, calls, signature=signature_of(len(self.sent)))}
         reply = Reply(text=text, tool_calls=calls, native=own if native else None)
@@ -343,7 +357,7 @@ def take(session: RenderedSession, step: Step) -> None:
                 return
             if step.end is End.RETRIED:
                 session.ask_again()
-            session.answer(step.text, step.results, native=step.native)
+            session.answer(step.text, step.results, native=step.native, counts_calls=step.counts_calls)
 
 
 def signature_of(number: int) -> str:

@@ -47,13 +47,21 @@ FRESH: Final = Nesting(Container("root", b"]", b""))
 FRESH.left = ROOT.left
 
 
+class PendingCall(NamedTuple):
+    """A call without a result: the name of its tool, and its id on the wire."""
+
+    name: str
+    wire_id: str
+
+
 class Tape:
     """Bytes that are only appended to, and the containers that are open at their end (`top`).
 
     `marks` are the positions at which a cache marker may be inserted, each after the opening brace of a block; they are
     recorded only while `marking` is true. `blocks` counts the blocks. The `answered` attributes are the positions in
-    bytes, marks and blocks at which the last reply began. `pending` maps the ids of calls without a result to the names
-    of their tools. `base` is the position of the first byte: on a fork, the end of the tape that it continues.
+    bytes, marks and blocks at which the last reply began. `pending` has the calls without a result, by their ids in the
+    conversation. `called` has the ids of all calls on the tape, each with the number of calls that asked for it. `base` is
+    the position of the first byte: on a fork, the end of the tape that it continues.
     """
 
     __slots__ = (
@@ -62,6 +70,7 @@ class Tape:
         "answered_marks",
         "base",
         "blocks",
+        "called",
         "data",
         "last_role",
         "marking",
@@ -77,7 +86,8 @@ class Tape:
         self.marking = marking
         self.marks: list[int] = []
         self.blocks = self.answered = self.answered_marks = self.answered_blocks = 0
-        self.pending: dict[str, str] = {}
+        self.pending: dict[str, PendingCall] = {}
+        self.called: dict[str, int] = {}
         self.last_role = ""
 
     def fork(self) -> "Tape":

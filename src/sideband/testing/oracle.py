@@ -1,5 +1,6 @@
 """Rules of the providers that their types do not express: the order of messages, and where cache markers may stand."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -57,6 +58,13 @@ def _answered(calls: Sequence[str], results: Sequence[str]) -> Complaints:
         yield f"the calls {list(calls)} are followed by the results {list(results)}"
 
 
+def _repeated(calls: Sequence[str]) -> Complaints:
+    """No two calls of a conversation have the same id."""
+    for call_id, times in Counter(calls).items():
+        if times > 1:
+            yield f"{times} calls have the id {call_id!r}"
+
+
 # Anthropic.
 
 
@@ -75,6 +83,7 @@ def _anthropic(profile: Profile, body: Body) -> Complaints:
         calls = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
         results = [block["tool_use_id"] for block in following["content"] if block.get("type") == "tool_result"]
         yield from _answered(calls, results)
+    yield from _repeated([block["id"] for block in _objects(messages) if block.get("type") == "tool_use"])
     yield from _markers(profile, body, "cache_control")
 
 
@@ -118,7 +127,8 @@ def _openai_chat(profile: Profile, body: Body) -> Complaints:
 
 
 def _chat_calls(messages: Sequence[Entry]) -> Complaints:
-    """The message with the calls is directly followed by one result for each call."""
+    """The message with the calls is directly followed by one result for each call, and no two calls have one id."""
+    yield from _repeated([call["id"] for message in messages for call in message.get("tool_calls", ())])
     calls: list[str] = []
     results: list[str] = []
     for message in (*messages, {"role": ""}):
@@ -144,6 +154,7 @@ def _openai_responses(profile: Profile, body: Body) -> Complaints:
         if own and any("prompt_cache_breakpoint" in entry for entry in _objects(item)):
             yield "a cache marker in an assistant message"
         yield from _blank([entry["text"] for entry in _objects(item) if entry.get("type") == "input_text"])
+    yield from _repeated([item["call_id"] for item in body["input"] if item["type"] == "function_call"])
     if body["store"]:
         yield "the request stores state on the server"
     if profile.encrypted_reasoning is not ("reasoning.encrypted_content" in body.get("include", ())):
@@ -173,6 +184,8 @@ def _gemini(profile: Profile, body: Body) -> Complaints:
         kinds = ["functionResponse" in part for part in following["parts"]]
         if kinds != sorted(kinds, reverse=True):
             yield "a result after other parts"
+    parts = [part for content in contents for part in content["parts"]]
+    yield from _repeated([part["functionCall"]["id"] for part in parts if "functionCall" in part])
 
 
 # Chat templates.

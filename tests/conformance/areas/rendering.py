@@ -204,6 +204,7 @@ PROFILES: Final[Rules] = rules(
         "render:wire:anthropic": "Reminders can be rendered on the Anthropic Messages wire.",
         "render:wire:gemini": "Reminders can be rendered on the Gemini wire.",
         "render:wire:gemini-calls-are-signed": "From Gemini 3 on, the first call of a reply without a signature gets the placeholder that the provider's guide names.",
+        "render:wire:call-ids-are-unique": "If a model gives the same id to calls of several replies, the calls have different ids in a request, and each result has the id of its call; what was sent once does not change, and the journal keeps the ids of the model.",
         "render:wire:generic": "Reminders can be rendered for any server that speaks the OpenAI Chat format.",
         "render:escape:seed-escapes-markup": "The preset `seed` escapes ampersands and angle brackets in tagged shapes.",
         "render:escape:plain-shapes": "Plain shapes neutralise framing tags and a forged `System reminder:` line.",

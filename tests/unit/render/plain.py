@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -45,7 +44,8 @@ class Plain:
         self.answered: Json | None = None
         self.blocks = self.new_blocks = 0
         self.all_kept = True
-        self.open: dict[str, str] = {}
+        self.open: dict[str, tuple[str, str]] = {}
+        self.ids: list[str] = []
         self.last = ""
         self.marks = profile.cache is Cache.EXPLICIT and bool(self.marker)
 
@@ -67,9 +67,9 @@ class Plain:
     def message(self, message: Mapping[str, Any]) -> None:
         role = message["role"]
         if role == "tool" and message["tool_call_id"] in self.open:
-            del self.open[message["tool_call_id"]]
+            call_id, name = self.open.pop(message["tool_call_id"])
             said = [neutralise_all(text) for text in texts(message)]
-            self.result(message["tool_call_id"], message["name"], said, ok=message["status"] == "ok")
+            self.result(call_id, name, said, ok=message["status"] == "ok")
             self.last = "user"
             return
         self.close_calls()
@@ -83,7 +83,7 @@ class Plain:
             self.user(texts(message), joins=False)
 
     def close_calls(self) -> None:
-        for call_id, name in self.open.items():
+        for call_id, name in self.open.values():
             self.result(call_id, name, ["No result was recorded."], ok=False)
             self.last = "user"
         self.open = {}
@@ -99,9 +99,19 @@ class Plain:
         calls = message.get("tool_calls", [])
         said = [] if calls and texts(message) == [EMPTY] else texts(message)
         native = message.get("native", {}).get(self.native_name)
-        self.assistant(said, calls, native)
-        self.open = {call["id"]: call["name"] for call in calls}
+        ids = {call["id"]: self.new_call_id(call["id"]) for call in calls}
+        self.assistant(said, [{**call, "id": ids[call["id"]]} for call in calls], renamed(native, ids))
+        self.open = {call["id"]: (ids[call["id"]], call["name"]) for call in calls}
         self.last = "assistant"
+
+    def new_call_id(self, given: str) -> str:
+        """An id that no call before has."""
+        variants = (given, *(f"{given}_{number}" for number in range(2, len(self.ids) + 3)))
+        self.ids.append(next(fit for fit in map(self.fitting, variants) if fit not in self.ids))
+        return self.ids[-1]
+
+    def fitting(self, call_id: str) -> str:
+        return call_id
 
     @property
     def native_name(self) -> str:
@@ -412,16 +422,12 @@ class StringsPlain(ChatPlain):
 
     def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
         del name, ok
-        self.out.append({"role": "tool", "tool_call_id": self.short(call_id), "content": "\n\n".join(said)})
+        self.out.append({"role": "tool", "tool_call_id": call_id, "content": "\n\n".join(said)})
 
-    def short(self, call_id: str) -> str:
+    def fitting(self, call_id: str) -> str:
         length = self.profile.call_id_length
         return blake2b(call_id.encode()).hexdigest()[:length] if length and len(call_id) != length else call_id
 
-    def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
-        super().assistant(said, calls, deepcopy(native))
-        for call in self.out[-1].get("tool_calls", []):
-            call["id"] = self.short(call["id"])
 
     def entry(self, role: str, text: str) -> None:
         self.out.append({"role": role, "content": text})
@@ -451,6 +457,18 @@ PLAINS: Mapping[Wire, type[Plain]] = {
 
 def _dumped(call: Json) -> str:
     return json.dumps(call["args"], separators=(",", ":"), ensure_ascii=False)
+
+
+def renamed(value: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON
+    """A reply with other ids for its calls."""
+    match value:
+        case list():
+            return [renamed(item, ids) for item in value]
+        case dict():
+            inner = {name: renamed(item, ids) for name, item in value.items()}
+            return inner | {name: ids[inner[name]] for name in ("id", "call_id") if inner.get(name) in ids}
+        case _:
+            return value
 
 
 def strings_in(value: object) -> Iterator[str]:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.render.tape import EMPTY, ROOT, Container, Nesting, Tape, quoted_inside, texts
+from sideband.render.tape import EMPTY, ROOT, Container, Nesting, PendingCall, Tape, quoted_inside, texts
 
 LIST: Final = Nesting(Container("list", b"]"), ROOT)
 STRING: Final = Nesting(Container("string", b'"', b"\\n"), ROOT)
@@ -82,11 +82,11 @@ class TestAFork:
     def test_changes_nothing_of_the_tape(self) -> None:
         tape = Tape(marking=True)
         tape.open(1, b"[1", LIST)
-        tape.pending["call"] = "look"
+        call = tape.pending["call"] = PendingCall("look", "call")
         fork = tape.fork()
         fork.add(1, b"2")
         fork.pending.clear()
-        assert (bytes(tape.data), tape.top, tape.pending) == (b"[1", LIST, {"call": "look"})
+        assert (bytes(tape.data), tape.top, tape.pending) == (b"[1", LIST, {"call": call})
         assert len(tape.marks) == 1
 
 

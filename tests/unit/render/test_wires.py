@@ -185,6 +185,20 @@ class TestAnthropic:
         assert reply["content"][0] == thought
         assert reply["content"][1]["id"] == answered["content"][0]["tool_use_id"] == "functions_2elook_3a0"
 
+    def test_calls_of_one_reply_that_share_an_id_are_told_apart_in_the_reply_that_is_sent_back(self) -> None:
+        uses = [{"type": "tool_use", "id": "c1", "name": "look", "input": {"n": number}} for number in (1, 2)]
+        # The loop has given the second call an id of its own.
+        messages = [a_user(), an_answer("", "c1", "c1'", native={"anthropic": uses}), a_result("c1'"), a_result("c1")]
+        reply, answered = a_legal_body("anthropic", messages)["messages"][1:]
+        assert [(use["id"], use["input"]["n"]) for use in reply["content"]] == [("c1", 1), ("c1_27", 2)]
+        assert [result["tool_use_id"] for result in answered["content"]] == ["c1_27", "c1"]
+
+    def test_an_id_that_was_made_unique_is_not_given_to_another_call(self) -> None:
+        turns = [[an_answer("", call_id), a_result(call_id)] for call_id in ("c1_2", "c1", "c1", "c1_2", "c1")]
+        body = a_legal_body("anthropic", [a_user(), *(message for turn in turns for message in turn)])
+        ids = [message["content"][0]["id"] for message in body["messages"] if message["role"] == "assistant"]
+        assert ids == ["c1_2", "c1", "c1_3", "c1_2_2", "c1_4"]
+
     @pytest.mark.parametrize(
         ("most", "marked"),
         [

@@ -54,6 +54,11 @@ ANTHROPIC: Final = [
     pytest.param([user(), assistant(use()), user()], "are followed by the results []", id="a-lost-result"),
     pytest.param([user(), assistant(), user(result())], "the calls [] are followed", id="a-result-without-a-call"),
     pytest.param([user(), assistant(use()), user(text(), result())], "after other content", id="text-first"),
+    pytest.param(
+        [user(), assistant(use()), user(result()), assistant(use()), user(result())],
+        "2 calls have the id 'c1'",
+        id="the-same-id-twice",
+    ),
     pytest.param([user(text(" "))], "a text is blank", id="a-blank-text"),
     pytest.param([{"role": "user", "content": []}], "without content", id="no-content"),
     pytest.param([user(*[text(**CACHED)] * 5)], "5 cache markers", id="too-many-markers"),
@@ -94,6 +99,7 @@ CHAT: Final = [
     pytest.param([user(), called("c1"), user(), tool()], "the calls ['c1'] are followed", id="something-between"),
     pytest.param([user(), called("c1"), tool(), tool()], "the results ['c1', 'c1']", id="two-results"),
     pytest.param([user(), called("c1")], "the results []", id="a-lost-result"),
+    pytest.param([user(), *[called("c1"), tool()] * 2], "2 calls have the id 'c1'", id="the-same-id-twice"),
     pytest.param([{"role": "user", "content": "Hi"}], "not a list of parts", id="a-string"),
     pytest.param([{"role": "user", "content": []}], "not a list of parts", id="no-parts"),
     pytest.param([user(text(""))], "a text is blank", id="a-blank-text"),
@@ -148,6 +154,11 @@ RESPONSES: Final = [
         "the calls ['c2'] are followed by the results []",
         id="the-second-is-lost",
     ),
+    pytest.param(
+        [item("function_call", call_id="c1"), item("function_call_output", call_id="c1")] * 2,
+        "2 calls have the id 'c1'",
+        id="the-same-id-twice",
+    ),
     pytest.param([said({"type": "input_text", "text": " "})], "a text is blank", id="a-blank-text"),
     pytest.param([said({"type": "output_text", **POINT}, role="assistant")], "in an assistant message", id="a-mark"),
     pytest.param([said(*[{"type": "input_text", "text": "x", **POINT}] * 5)], "5 cache markers", id="markers"),
@@ -192,6 +203,11 @@ GEMINI: Final = [
     pytest.param([turn("model"), turn("user")], "the turns are", id="the-model-begins"),
     pytest.param([turn("user"), turn("model", CALL), turn("user")], "the results []", id="a-lost-result"),
     pytest.param([turn("user", RESPONSE)], "the calls []", id="a-result-without-a-call"),
+    pytest.param(
+        [turn("user"), *[turn("model", CALL), turn("user", RESPONSE)] * 2],
+        "2 calls have the id 'c1'",
+        id="the-same-id-twice",
+    ),
     pytest.param([turn("user", {"text": ""})], "a text is blank", id="a-blank-text"),
     pytest.param(
         [turn("user"), turn("model", CALL), turn("user", {"text": "x"}, RESPONSE)],

@@ -1,7 +1,7 @@
 """Anthropic Messages: content blocks, results inside the user's turn, and system entries that clear themselves."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -61,12 +61,12 @@ class Anthropic(Dialect):
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
         failed = b"" if message["status"] == "ok" else b'"is_error":true,'
         return b'{"type":"tool_result","tool_use_id":%b,%b"content":[' % (
-            encode(self.call_id(message["tool_call_id"])),
+            encode(message["tool_call_id"]),
             failed,
         )
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
-        uses = [_ToolUse(self.call_id(call["id"]), call["name"], call["args"]) for call in calls]
+        uses = [_ToolUse(call["id"], call["name"], call["args"]) for call in calls]
         self._write_reply(tape, [*map(encode, map(TextPart, said)), *map(encode, uses)])
 
     def unbound(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -78,8 +78,7 @@ class Anthropic(Dialect):
         return {**message, "native": {**native, self._name: said}}
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
-        pieces = [encode(self._fitting(block)) for block in native]
-        self._write_reply(tape, pieces, markable=native[-1]["type"] in _MARKABLE)
+        self._write_reply(tape, [*map(encode, native)], markable=native[-1]["type"] in _MARKABLE)
 
     @staticmethod
     def _write_reply(tape: Tape, pieces: Sequence[bytes], *, markable: bool = True) -> None:
@@ -87,18 +86,13 @@ class Anthropic(Dialect):
         mark = len(written) - len(pieces[-1]) - len(b"]}") if markable else None
         tape.add(MESSAGE, written, mark=mark, blocks=len(pieces))
 
-    @staticmethod
-    def call_id(call_id: str) -> str:
-        """The id with only the characters that this wire allows; ids from other wires may have others."""
+    def call_id(self, call_id: str) -> str:
         if call_id.isascii() and f"_{call_id.replace('-', '')}".isidentifier():
             return call_id or "_"
         return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}", call_id)
 
-    def _fitting(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A block of a reply, with the id that its result will refer to."""
-        if block["type"] != "tool_use" or block["id"] == (call_id := self.call_id(block["id"])):
-            return block
-        return {**block, "id": call_id}
+    def renamed(self, native: Sequence[Mapping[str, Any]], ids: Iterator[str]) -> Sequence[Mapping[str, Any]]:
+        return [{**block, "id": next(ids, block["id"])} if block["type"] == "tool_use" else block for block in native]
 
     def entry(self, tape: Tape, role: str, text: str) -> None:
         """Write a system entry that the provider clears by itself; it cannot carry a cache marker."""

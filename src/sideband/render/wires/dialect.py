@@ -1,8 +1,7 @@
 """What all wires share: encoding a conversation message by message onto a tape whose end stays open."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -11,7 +10,7 @@ from sideband.core.messages import escaped_name
 from sideband.render.escape import Escape
 from sideband.render.profiles import MOST_MARKERS, Cache, Profile, Wire
 from sideband.render.shapes import summary
-from sideband.render.tape import EMPTY, ROOT, Container, Nesting, Tape, texts
+from sideband.render.tape import EMPTY, ROOT, Container, Nesting, PendingCall, Tape, texts
 
 # Depths on the tape: inside the array of messages, and inside a message.
 MESSAGE: Final = 1
@@ -32,8 +31,6 @@ NO_RESULT: Final = "No result was recorded."
 # Where a wire requires a user turn before a reply and there is none: the reply to a message that was compacted away, to
 # a reminder that another model was shown, or to nothing.
 UNPROMPTED: Final = summary(["The next reply answers no message that is shown here."])
-
-_ID_AND_NAME: Final = itemgetter("id", "name")
 
 
 class Settings(NamedTuple):
@@ -135,9 +132,8 @@ class Dialect(ABC):
         """
         role, pending = message["role"], tape.pending
         if pending:
-            if role == "tool" and (name := pending.pop(message.get("tool_call_id", ""), None)) is not None:
-                is_whole = "name" in message and "status" in message
-                self.result(tape, message if is_whole else {"name": name, "status": "ok", **message})
+            if role == "tool" and (call := pending.pop(message.get("tool_call_id", ""), None)) is not None:
+                self.result(tape, {"name": call.name, "status": "ok", **message, "tool_call_id": call.wire_id})
                 return
             self.settle(tape)
         if role == ASSISTANT:
@@ -158,8 +154,8 @@ class Dialect(ABC):
     def settle(self, tape: Tape) -> None:
         """Write a result for each pending call: providers allow nothing else after a call."""
         while tape.pending:
-            call_id, name = next(iter(tape.pending.items()))
-            lost = {"role": "tool", "tool_call_id": call_id, "name": name, "status": "unknown", "content": NO_RESULT}
+            call_id = next(iter(tape.pending))
+            lost = {"role": "tool", "tool_call_id": call_id, "status": "unknown", "content": NO_RESULT}
             self.write(tape, lost)
 
     def put(self, tape: Tape, fragment: Fragment) -> None:
@@ -219,16 +215,42 @@ class Dialect(ABC):
         if tape.last_role != USER and self._needs_user(tape):
             self.say(tape, [UNPROMPTED], join=True)
         said, calls, native = texts(message), message.get("tool_calls") or (), message.get("native")
-        pending = tape.pending = dict(map(_ID_AND_NAME, calls))
-        if len(pending) != len(calls):
+        if len(calls) > 1 and len({call["id"] for call in calls}) != len(calls):
             # Only one of several calls with the same id can have a result; the other results become user text.
-            first = {call["id"]: call for call in reversed(calls)}
-            calls, native = [first[call_id] for call_id in pending], None
+            first: dict[str, Mapping[str, Any]] = {}
+            for call in calls:
+                first.setdefault(call["id"], call)
+            calls, native = list(first.values()), None
+        ids = [self._claim(tape, call["id"]) for call in calls]
+        tape.pending = {
+            call["id"]: PendingCall(call["name"], wire_id) for call, wire_id in zip(calls, ids, strict=True)
+        }
         if native and native.get(self._name):
-            self.repeat(tape, native[self._name])
+            self.repeat(tape, self.renamed(native[self._name], iter(ids)))
         else:
+            calls = [{**call, "id": wire_id} for call, wire_id in zip(calls, ids, strict=True)]
             self.reply(tape, [] if calls and said == [EMPTY] else said, calls)
         tape.last_role = ASSISTANT
+
+    def _claim(self, tape: Tape, call_id: str) -> str:
+        """The id of a call on the wire: in the form that the wire allows, and different from all before it on the tape.
+
+        Many local models number the calls of every reply from 1, and some providers refuse a conversation in which two
+        calls have the same id.
+        """
+        called = tape.called
+        wire_id = fitting = self.call_id(call_id)
+        number = called.get(fitting, 0)
+        while wire_id in called:
+            number += 1
+            wire_id = self.call_id(f"{call_id}_{number}")
+        called[wire_id] = 1
+        called[fitting] = max(number, 1)
+        return wire_id
+
+    def call_id(self, call_id: str) -> str:
+        """The id in the form that this wire allows; ids from other wires may be longer or have other characters."""
+        return call_id
 
     def _needs_user(self, tape: Tape) -> bool:
         """Whether the wire requires a user message before the next one of the assistant."""
@@ -260,6 +282,10 @@ class Dialect(ABC):
     @abstractmethod
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
         """Write a reply of the model from its texts and calls."""
+
+    @abstractmethod
+    def renamed(self, native: Sequence[Mapping[str, Any]], ids: Iterator[str]) -> Sequence[Mapping[str, Any]]:
+        """A reply as this wire returned it, with the next of `ids` for each of its calls."""
 
     @abstractmethod
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:

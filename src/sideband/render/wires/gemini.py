@@ -1,6 +1,6 @@
 """Gemini: user and model turns made of parts; tool results are parts of the user's turn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from sideband.render.profiles import LeadingRole, Wire
@@ -55,6 +55,14 @@ class Gemini(Dialect):
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
         made = [{"id": call["id"], "name": call["name"], "args": call["args"]} for call in calls]
         self.repeat(tape, [*({"text": text} for text in said), *({"functionCall": call} for call in made)])
+
+    def renamed(self, native: Sequence[Mapping[str, Any]], ids: Iterator[str]) -> Sequence[Mapping[str, Any]]:
+        return [
+            {**part, "functionCall": {**call, "id": next(ids, call.get("id"))}}
+            if (call := part.get("functionCall")) is not None
+            else part
+            for part in native
+        ]
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
         parts = native if self.profile.call_signature is None else _signed(native, self.profile.call_signature)

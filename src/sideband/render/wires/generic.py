@@ -34,7 +34,7 @@ class GenericChat(OpenAiChat):
         return quoted_inside(text)
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
-        return b'{"role":"tool","tool_call_id":%b,"content":"' % encode(self.call_id(message["tool_call_id"]))
+        return b'{"role":"tool","tool_call_id":%b,"content":"' % encode(message["tool_call_id"])
 
     def call_id(self, call_id: str) -> str:
         length = self.profile.call_id_length

@@ -1,6 +1,6 @@
 """OpenAI Chat Completions: each message is a list of parts, so that each can carry a cache breakpoint."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
@@ -46,10 +46,9 @@ class OpenAiChat(Dialect):
         return encode(TextPart(text))
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
-        return b'{"role":"tool","tool_call_id":%b,"content":[' % encode(self.call_id(message["tool_call_id"]))
+        return b'{"role":"tool","tool_call_id":%b,"content":[' % encode(message["tool_call_id"])
 
     def call_id(self, call_id: str) -> str:
-        """The id, shortened to what this wire allows; ids from other wires may be longer."""
         return shortened(call_id, self.longest_id) or _NO_ID
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
@@ -60,14 +59,15 @@ class OpenAiChat(Dialect):
 
     def repeat(self, tape: Tape, native: Sequence[Mapping[str, Any]]) -> None:
         for item in native:
-            tape.add(MESSAGE, encode(self.fitting(item)), mark=None)
+            tape.add(MESSAGE, encode(item), mark=None)
 
-    def fitting(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
-        """An item of a reply, with the call ids that the results will refer to."""
-        calls = item.get("tool_calls")
-        if not calls or all(call["id"] == self.call_id(call["id"]) for call in calls):
-            return item
-        return {**item, "tool_calls": [{**call, "id": self.call_id(call["id"])} for call in calls]}
+    def renamed(self, native: Sequence[Mapping[str, Any]], ids: Iterator[str]) -> Sequence[Mapping[str, Any]]:
+        return [
+            {**item, "tool_calls": [{**call, "id": next(ids, call["id"])} for call in calls]}
+            if (calls := item.get("tool_calls"))
+            else item
+            for item in native
+        ]
 
 
 def shortened(name: str, longest: int) -> str:

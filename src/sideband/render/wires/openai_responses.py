@@ -1,6 +1,6 @@
 """OpenAI Responses without server-side state: a list of items; those of the model are sent back unchanged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from sideband.render.profiles import Wire
@@ -30,14 +30,14 @@ class OpenAiResponses(OpenAiChat):
         return b'{"type":"input_text","text":%b}' % encode(text)
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
-        call_id = self.call_id(message["tool_call_id"])
-        return b'{"type":"function_call_output","call_id":%b,"output":[' % encode(call_id)
+        return b'{"type":"function_call_output","call_id":%b,"output":[' % encode(message["tool_call_id"])
 
     def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
         self.repeat(tape, [{"type": "message", "role": "assistant", "content": text} for text in said])
         self.repeat(tape, [{"type": "function_call", "call_id": call["id"], **called(call)} for call in calls])
 
-    def fitting(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
-        if "call_id" not in item or item["call_id"] == (call_id := self.call_id(item["call_id"])):
-            return item
-        return {**item, "call_id": call_id}
+    def renamed(self, native: Sequence[Mapping[str, Any]], ids: Iterator[str]) -> Sequence[Mapping[str, Any]]:
+        return [
+            {**item, "call_id": next(ids, item["call_id"])} if item.get("type") == "function_call" else item
+            for item in native
+        ]
