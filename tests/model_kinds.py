@@ -50,6 +50,10 @@ class ModelKind(NamedTuple):
         url = service.url + self.base
         return self.make(profile, model=chosen, api_key="a-key", base_url=url, **options)
 
+    def named(self) -> RenderedModel[Any]:
+        """The model that a model string makes: its key and its address are those of the environment."""
+        return self.make(load_profiles().of(f"{self.transport}:{self.models[0]}"), model=self.models[0])
+
     def says(self, text: str = "", calls: Sequence[ToolCall] = (), **about: Any) -> Stream:  # noqa: ANN401 - what else the reply has
         """A reply of its service."""
         return self.stream(*self.events(text, calls, **about))

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import anthropic
 import msgspec
@@ -33,6 +33,7 @@ class AnthropicModel(RenderedModel[AsyncAnthropic]):
 
     SERVICE = "Anthropic"
     KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+    ENVIRONMENT: ClassVar[tuple[str, ...]] = ("ANTHROPIC_",)
     FAILURES = (anthropic.APIError, *COMMON_FAILURES)
 
     @staticmethod

@@ -4,20 +4,33 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Hashable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
+from sideband.core.errors import InvalidOption
 from sideband.ports import ModelError
+
+_SCHEMES: Final = frozenset({"http", "https"})
 
 ClientT = TypeVar("ClientT")
 SettingsT = TypeVar("SettingsT", bound=Hashable)
 
 
 class Endpoint(NamedTuple):
-    """How to reach a service; None leaves the choice to the SDK client. `seconds` is its read time-out."""
+    """How to reach a service; None leaves the choice to the SDK client. `seconds` is its read time-out.
+
+    `environment` has the environment variables that the client reads when it is opened.
+    """
 
     api_key: str | None = None
     base_url: str | None = None
     seconds: float | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def environment(*prefixes: str) -> tuple[tuple[str, str], ...]:
+    """The environment variables whose names start with one of the prefixes, in the order of their names."""
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(prefixes)))
 
 
 class _OpenClient(Generic[ClientT]):
@@ -37,50 +50,68 @@ _OPEN: Final[dict[asyncio.AbstractEventLoop, dict[Hashable, _OpenClient[Any]]]] 
 
 
 class ClientPool(Generic[SettingsT, ClientT]):
-    """Opens a client on first use and keeps it open between requests, one per event loop.
+    """Opens a client on first use and keeps it open between requests, one per event loop and settings.
 
     `opened` is an asynchronous generator function: it yields the client for the given settings once, and closes the
     client when the generator is closed. It must not hold another generator open, because an ending event loop closes
-    all of them at the same time. Pools with the same `opened` and settings share one client.
+    all of them at the same time. Pools with the same `opened` share the clients for the same settings.
     """
 
-    def __init__(self, opened: Callable[[SettingsT], AsyncGenerator[ClientT, None]], settings: SettingsT) -> None:
+    def __init__(self, opened: Callable[[SettingsT], AsyncGenerator[ClientT, None]]) -> None:
         self._opened = opened
-        self._settings = settings
 
-    async def client(self) -> ClientT:
-        """The client of the running event loop."""
-        held = self._held()
+    async def client(self, settings: SettingsT) -> ClientT:
+        """The client of the running event loop for these settings."""
+        held: _OpenClient[ClientT] = _clients().setdefault((self._opened, settings), _OpenClient())
         held.users.add(self)
         async with held.opening:
             if held.client is None:
-                held.generator = self._opened(self._settings)
+                held.generator = self._opened(settings)
                 held.client = await anext(held.generator)
             return held.client
 
     async def aclose(self) -> None:
-        """Close the client of the running event loop, unless another pool uses it; the next request opens a new one."""
-        held = self._held()
-        held.users.discard(self)
-        if not held.users:
-            del _OPEN[asyncio.get_running_loop()][self._key]
-            if held.generator is not None:
-                await held.generator.aclose()
-
-    @property
-    def _key(self) -> Hashable:
-        return self._opened, self._settings
-
-    def _held(self) -> _OpenClient[ClientT]:
-        loop = asyncio.get_running_loop()
-        if loop not in _OPEN:
-            for other in [other for other in _OPEN if other.is_closed()]:
-                del _OPEN[other]
-        return _OPEN.setdefault(loop, {}).setdefault(self._key, _OpenClient())
+        """Close the clients of the running event loop that no other pool uses; the next request opens a new one."""
+        clients = _clients()
+        for key, held in [(key, held) for key, held in clients.items() if self in held.users]:
+            held.users.discard(self)
+            if not held.users:
+                del clients[key]
+                if held.generator is not None:
+                    await held.generator.aclose()
 
 
-def need_key(service: str, given: str | None, *variables: str) -> None:
+def _clients() -> dict[Hashable, _OpenClient[Any]]:
+    """The open clients of the running event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _OPEN:
+        for other in [other for other in _OPEN if other.is_closed()]:
+            del _OPEN[other]
+    return _OPEN.setdefault(loop, {})
+
+
+def read_base_url(base_url: object) -> str | None:
+    """The address of a service; `InvalidOption` if it is not one that a client can connect to (None: the default)."""
+    if base_url is None:
+        return None
+    try:
+        parts = urlsplit(base_url) if isinstance(base_url, str) else None
+        is_address = parts is not None and parts.scheme in _SCHEMES and parts.hostname and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not (isinstance(base_url, str) and is_address):
+        # The value is not quoted: an address may contain a password.
+        raise InvalidOption(
+            "base_url must be the address of a server, like 'https://gateway.example' or 'http://127.0.0.1:8080/v1'",
+            field="base_url",
+        )
+    return base_url
+
+
+def need_key(service: str, given: object, *variables: str) -> None:
     """Raise `ModelError` unless a usable key was given or is in one of the environment `variables` the client reads."""
+    if not isinstance(given, str | None):
+        raise InvalidOption(f"api_key must be a string or None, not {type(given).__name__}", field="api_key")
     if given is not None and given.strip():
         check_key(service, given)
         return

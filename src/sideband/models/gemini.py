@@ -7,7 +7,7 @@ address, key, streaming and error handling remain the SDK's.
 
 from collections.abc import AsyncGenerator, Mapping
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import httpx2
 from google import genai
@@ -40,6 +40,7 @@ class GeminiModel(RenderedModel[AsyncClient]):
 
     SERVICE = "Google"
     KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+    ENVIRONMENT: ClassVar[tuple[str, ...]] = ("GOOGLE_", "GEMINI_")
     # The SDK raises the last three for a reply, or an error body, of an unexpected shape.
     FAILURES = (
         errors.APIError,

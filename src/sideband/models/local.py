@@ -6,19 +6,23 @@ import re
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import msgspec
 from openai import AsyncOpenAI
 
+from sideband.core.errors import InvalidOption
 from sideband.models import llama_server
 from sideband.models.client import Endpoint
 from sideband.models.openai import NO_KEY, ChatModel, client_at
 from sideband.ports import ModelError
-from sideband.render.profiles import Placement, Profile
+from sideband.render.profiles import Profile
 
 SERVICE: Final = "the local model"
 CONTEXT_WINDOW: Final = 8_192
@@ -112,9 +116,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class LocalModel(ChatModel):
-    """A model served on this machine until the event loop ends; `weights=None` uses the bundled ones."""
+    """A model served on this machine until the event loop ends; `weights=None` uses the bundled ones.
+
+    With `base_url` no server is started: the model is the one that a server at this address has loaded.
+    """
 
     SERVICE = SERVICE
+    # Its server is started here, and a change of a variable for another service must not start a second one.
+    ENVIRONMENT: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -122,23 +131,40 @@ class LocalModel(ChatModel):
         *,
         model: str = "",
         weights: Path | None = None,
-        placement: Placement | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        placement: str | None = None,
         max_output_tokens: int | None = MAX_OUTPUT_TOKENS,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
+        if weights is not None and base_url is not None:
+            raise InvalidOption(
+                "weights and base_url exclude each other: the server at base_url has already loaded its weights",
+                field="weights",
+            )
+        self._weights = None if base_url is not None else weights or bundled_weights()
         super().__init__(
-            msgspec.structs.replace(profile, context_window=CONTEXT_WINDOW),
+            profile if base_url is not None else msgspec.structs.replace(profile, context_window=CONTEXT_WINDOW),
             model=model or "local",
-            api_key=NO_KEY,
-            # The weights stand in for the address, which is not known yet: models with the same weights share a server.
-            base_url=str(weights or bundled_weights()),
+            api_key=NO_KEY if api_key is None else api_key,
+            base_url=base_url,
             placement=placement,
             max_output_tokens=max_output_tokens,
             parameters=parameters,
         )
 
+    def _endpoint(self) -> Endpoint:
+        endpoint = super()._endpoint()
+        if self._weights is None:
+            return endpoint
+        # The weights stand in for the address, which is not known yet: models with the same weights share a server.
+        return endpoint._replace(base_url=self._weights.absolute().as_uri())
+
     @staticmethod
     async def _opened(endpoint: Endpoint) -> AsyncGenerator[AsyncOpenAI, None]:
-        weights = Path(endpoint.base_url or "")
-        async with LocalServer(weights) as url, client_at(endpoint._replace(base_url=f"{url}/v1")) as client:
-            yield client
+        address = urlsplit(endpoint.base_url or "")
+        async with AsyncExitStack() as stack:
+            if address.scheme == "file":
+                url = await stack.enter_async_context(LocalServer(Path(url2pathname(address.path))))
+                endpoint = endpoint._replace(base_url=f"{url}/v1")
+            yield await stack.enter_async_context(client_at(endpoint))

@@ -33,6 +33,7 @@ class _OpenAIModel(RenderedModel[AsyncOpenAI]):
 
     SERVICE = "OpenAI"
     KEY_VARIABLES = ("OPENAI_API_KEY",)
+    ENVIRONMENT: ClassVar[tuple[str, ...]] = ("OPENAI_",)
     FAILURES = (openai.APIError, *COMMON_FAILURES)
     PATH: ClassVar[str]
 

@@ -8,11 +8,11 @@ import msgspec
 
 from sideband.core.ledger import RequestHead
 from sideband.core.messages import Reply
-from sideband.models.client import ClientPool, ClientT, Endpoint, need_key
+from sideband.models.client import ClientPool, ClientT, Endpoint, environment, need_key, read_base_url
 from sideband.models.stream import TextStream
 from sideband.ports import ModelError, OnText
 from sideband.render.plan import Plan
-from sideband.render.profiles import Placement, Profile
+from sideband.render.profiles import Profile, read_placement
 from sideband.render.renderer import Rendered, Renderer
 from sideband.render.view import RequestView
 
@@ -24,14 +24,17 @@ class RenderedModel(ABC, Generic[ClientT]):
     events are read as raw JSON: much of a reply is sent back unchanged in the next request, and the SDK's own types are
     filled in without validation.
 
-    `api_key=None` uses the key in the environment; `base_url=None` uses the service's default address. `service` is the
-    name of the service in error messages. `seconds` is the client's read time-out (None: the client's default).
-    `parameters` are additional fields of the request body, under the names of the wire. `max_output_tokens=None` leaves
-    the length of a reply to the default of the wire.
+    `api_key=None` uses the key in the environment; `base_url=None` uses the address in the environment, or else the
+    service's default address. The environment is read anew for each request. `placement` is `seed`, `tail` or `native`
+    (None: the default of the profile). `service` is the name of the service in error messages. `seconds` is the client's
+    read time-out (None: the client's default). `parameters` are additional fields of the request body, under the names of
+    the wire. `max_output_tokens=None` leaves the length of a reply to the default of the wire.
     """
 
     SERVICE: ClassVar[str]
     KEY_VARIABLES: ClassVar[tuple[str, ...]]
+    ENVIRONMENT: ClassVar[tuple[str, ...]]
+    """The prefixes of the environment variables that the SDK client reads."""
     FAILURES: ClassVar[tuple[type[Exception], ...]]
 
     def __init__(
@@ -43,16 +46,22 @@ class RenderedModel(ABC, Generic[ClientT]):
         base_url: str | None = None,
         service: str | None = None,
         seconds: float | None = None,
-        placement: Placement | None = None,
+        placement: str | None = None,
         max_output_tokens: int | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.profile = profile
         self._service = service or self.SERVICE
-        need_key(self._service, api_key, *self.KEY_VARIABLES)
+        self._api_key = api_key
+        self._base_url = read_base_url(base_url)
+        self._seconds = seconds
         self._renderer = Renderer(
-            profile, model=model, placement=placement, max_output_tokens=max_output_tokens, parameters=parameters
+            profile,
+            model=model,
+            placement=read_placement(placement),
+            max_output_tokens=max_output_tokens,
+            parameters=parameters,
         )
         self._rendering = {
             "profile": profile,
@@ -60,7 +69,14 @@ class RenderedModel(ABC, Generic[ClientT]):
             "max_output_tokens": max_output_tokens,
             "parameters": parameters or {},
         }
-        self._clients = ClientPool(self._opened, Endpoint(api_key, base_url, seconds))
+        self._clients = ClientPool(self._opened)
+        # Report a missing key now rather than with the first request.
+        self._endpoint()
+
+    def _endpoint(self) -> Endpoint:
+        """How to reach the service now: a changed environment variable holds from the next request on."""
+        need_key(self._service, self._api_key, *self.KEY_VARIABLES)
+        return Endpoint(self._api_key, self._base_url, self._seconds, environment(*self.ENVIRONMENT))
 
     @property
     def context_window(self) -> int | None:
@@ -88,7 +104,7 @@ class RenderedModel(ABC, Generic[ClientT]):
     async def complete(self, plan: Plan, on_text: OnText | None = None) -> Reply:
         """Send the planned bytes unchanged and read the reply while it arrives."""
         try:
-            client = await self._clients.client()
+            client = await self._clients.client(self._endpoint())
             return await self._ask(client, plan.request, TextStream(on_text))
         except self.FAILURES as error:
             failure = self._read(error)
@@ -97,7 +113,7 @@ class RenderedModel(ABC, Generic[ClientT]):
         raise failure
 
     async def aclose(self) -> None:
-        """Close the client of the running event loop; the next request opens a new one."""
+        """Close the clients of the running event loop; the next request opens a new one."""
         await self._clients.aclose()
 
     @staticmethod

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from sideband.core.errors import shown
+from sideband.core.errors import InvalidOption, shown
 
 MOST_MARKERS: Final = 4
 """The limit of cache markers in a request, if the profile does not state one."""
@@ -35,6 +35,22 @@ class Placement(StrEnum):
 
 
 PlacementWord: TypeAlias = Placement | Literal["seed", "tail", "native"]
+
+
+def read_placement(placement: object) -> Placement | None:
+    """A placement by its name (None: the default of the profile); `InvalidOption` if there is none of that name."""
+    if placement is None or isinstance(placement, Placement):
+        return placement
+    names = [known.value for known in Placement]
+    if placement in names:
+        return Placement(placement)
+    near = get_close_matches(placement, names, n=1) if isinstance(placement, str) else []
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InvalidOption(
+        f"placement must be 'seed', 'tail', 'native' or None, not {shown(placement)}{hint}",
+        field="placement",
+        value=placement,
+    )
 
 
 class LeadingRole(StrEnum):

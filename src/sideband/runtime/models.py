@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sideband.core.errors import InvalidOption, shown
 from sideband.ports import Model, ModelError
-from sideband.render.profiles import Placement, PlacementWord, Wire
+from sideband.render.profiles import Placement, PlacementWord, Wire, read_placement
 
 # Every transport, and the form of its model strings.
 TRANSPORTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -75,19 +75,6 @@ def read_model(
         )
 
     return named_model(transport, name, **given)
-
-
-def read_placement(placement: object) -> Placement | None:
-    """The placement that a word names; None is the default of the model."""
-    if placement is None:
-        return None
-    if placement not in tuple(Placement):
-        raise InvalidOption(
-            f"placement must be {', '.join(map(repr, map(str, Placement)))} or None, not {shown(placement)}",
-            field="placement",
-            value=placement,
-        )
-    return Placement(cast("str", placement))
 
 
 def _checked(model: Model) -> Model:

@@ -128,6 +128,8 @@ PLACEMENT: Final[Rules] = (
     *rules(
         Source.OURS,
         {
+            "render:placement:is-an-option-of-a-model": "Every model class takes `placement` by name, `seed`, `tail` or `native`, over that of its profile; another value is refused with the nearest of these.",
+            "loop:model:environment-is-read-for-each-run": "A key or an address that changes in the environment holds from the next run on, also for a model that has sent requests before.",
             "render:tail:shapes-are-the-same": "The preset `tail` keeps the shapes of the shape table.",
             "render:tail:developer-message-is-last": "The preset `tail` puts developer messages last.",
             "render:tail:text-joins-an-unanswered-user-turn": "The preset `tail` puts text at the end of the last message if that is an unanswered user turn.",

@@ -34,10 +34,10 @@ class Clients:
 
 def test_a_client_is_opened_on_first_use_and_kept() -> None:
     clients = Clients()
-    pool = ClientPool(clients, "here")
+    pool = ClientPool(clients)
 
     async def main() -> list[int]:
-        return [await pool.client(), await pool.client()]
+        return [await pool.client("here"), await pool.client("here")]
 
     assert clients.log == []
     assert asyncio.run(main()) == [1, 1]
@@ -45,37 +45,37 @@ def test_a_client_is_opened_on_first_use_and_kept() -> None:
 
 def test_the_end_of_the_event_loop_closes_the_client() -> None:
     clients = Clients()
-    asyncio.run(ClientPool(clients, "here").client())
+    asyncio.run(ClientPool(clients).client("here"))
     assert clients.log == ["open 1", "closed 1"]
 
 
 def test_another_event_loop_gets_another_client() -> None:
     clients = Clients()
-    pool = ClientPool(clients, "here")
-    assert [asyncio.run(pool.client()) for _ in range(3)] == [1, 2, 3]
+    pool = ClientPool(clients)
+    assert [asyncio.run(pool.client("here")) for _ in range(3)] == [1, 2, 3]
     assert clients.log == ["open 1", "closed 1", "open 2", "closed 2", "open 3", "closed 3"]
 
 
 def test_concurrent_first_uses_share_one_client() -> None:
     clients = Clients()
-    pool = ClientPool(clients, "here")
+    pool = ClientPool(clients)
 
     async def main() -> list[int]:
-        return await asyncio.gather(*(pool.client() for _ in range(5)))
+        return await asyncio.gather(*(pool.client("here") for _ in range(5)))
 
     assert asyncio.run(main()) == [1] * 5
 
 
 def test_a_closed_client_is_opened_again_when_needed() -> None:
     clients = Clients()
-    pool = ClientPool(clients, "here")
+    pool = ClientPool(clients)
 
     async def main() -> int:
         await pool.aclose()
-        await pool.client()
+        await pool.client("here")
         await pool.aclose()
         await pool.aclose()
-        return await pool.client()
+        return await pool.client("here")
 
     assert asyncio.run(main()) == 2
     assert clients.log == ["open 1", "closed 1", "open 2", "closed 2"]
@@ -83,13 +83,13 @@ def test_a_closed_client_is_opened_again_when_needed() -> None:
 
 def test_pools_with_the_same_settings_share_a_client_and_the_last_one_closes_it() -> None:
     clients = Clients()
-    one, other = ClientPool(clients, "here"), ClientPool(clients, "here")
-    elsewhere = ClientPool(clients, "there")
+    one, other = ClientPool(clients), ClientPool(clients)
+    elsewhere = ClientPool(clients)
 
     async def main() -> list[int]:
-        numbers = [await pool.client() for pool in (one, other, elsewhere)]
+        numbers = [await one.client("here"), await other.client("here"), await elsewhere.client("there")]
         await one.aclose()
-        numbers.append(await other.client())
+        numbers.append(await other.client("here"))
         await other.aclose()
         clients.log.append("over")
         return numbers
@@ -98,32 +98,60 @@ def test_pools_with_the_same_settings_share_a_client_and_the_last_one_closes_it(
     assert clients.log == ["open 1", "open 2", "closed 1", "over", "closed 2"]
 
 
+def test_a_pool_whose_settings_change_has_a_client_for_each_and_closes_them_all() -> None:
+    clients = Clients()
+    pool = ClientPool(clients)
+
+    async def main() -> list[int]:
+        numbers = [await pool.client(settings) for settings in ("here", "there", "here")]
+        await pool.aclose()
+        clients.log.append("over")
+        return numbers
+
+    assert asyncio.run(main()) == [1, 2, 1]
+    assert clients.log == ["open 1", "open 2", "closed 1", "closed 2", "over"]
+
+
+def test_a_pool_that_could_not_open_a_client_has_nothing_to_close() -> None:
+    clients = Clients()
+    clients.refused = 1
+    pool = ClientPool(clients)
+
+    async def main() -> None:
+        with pytest.raises(ConnectionError):
+            await pool.client("here")
+        await pool.aclose()
+
+    asyncio.run(main())
+    assert clients.log == []
+
+
 def test_the_client_of_a_collected_pool_serves_the_next_pool_with_the_same_settings() -> None:
     clients = Clients()
 
     async def main() -> list[int]:
-        return [await ClientPool(clients, "here").client() for _ in range(3)]
+        return [await ClientPool(clients).client("here") for _ in range(3)]
 
     assert asyncio.run(main()) == [1, 1, 1]
     assert clients.log == ["open 1", "closed 1"]
 
 
 def test_clients_of_closed_event_loops_are_forgotten() -> None:
-    pool = ClientPool(Clients(), "here")
+    pool = ClientPool(Clients())
     for _ in range(3):
-        asyncio.run(pool.client())
+        asyncio.run(pool.client("here"))
     assert sum(loop.is_closed() for loop in _OPEN) <= 1
 
 
 def test_a_failed_opening_is_tried_again() -> None:
     clients = Clients()
     clients.refused = 1
-    pool = ClientPool(clients, "here")
+    pool = ClientPool(clients)
 
     async def main() -> int:
         with pytest.raises(ConnectionError):
-            await pool.client()
-        return await pool.client()
+            await pool.client("here")
+        return await pool.client("here")
 
     assert asyncio.run(main()) == 2
     assert clients.log == ["open 2", "closed 2"]
