@@ -83,6 +83,12 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
         "generic-short-ids": a_profile(kv_prefix=True, call_id_length=9),
         "generic-leading-user": a_profile(leading_role=LeadingRole.USER),
         "generic-user-after-tool": a_profile(user_after_tool=True, fold_into_tool_result=False),
+        "generic-no-tools": a_profile(tool_role=False),
+        "generic-no-tools-kv": a_profile(tool_role=False, kv_prefix=True),
+        "generic-no-tools-leading-user": a_profile(tool_role=False, leading_role=LeadingRole.USER),
+        "generic-no-tools-lenient": a_profile(
+            tool_role=False, strict_alternation=False, consecutive_assistant=True, user_after_tool=True
+        ),
         "generic-lenient": a_profile(
             strict_alternation=False,
             multiple_leading_system=True,

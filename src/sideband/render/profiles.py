@@ -83,7 +83,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     The defaults are those of the strictest known chat template, so that an unknown model never refuses a request and
     never drops a reminder. `self_clearing` is the beta under which inline entries clear themselves (None: they do not).
     `call_signature` is used for a call without a signature, made by another model (None: none is required).
-    `call_id_length` is the exact length of call ids (0: any length). `cache_markers` 0 and `context_window` None mean
+    Without `tool_role` calls and results are written as text. `call_id_length` is the exact length of call ids (0: any length). `cache_markers` 0 and `context_window` None mean
     unknown.
     """
 
@@ -105,6 +105,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     user_after_tool: bool = False
     tool_results_first: bool = False
     content_parts: bool = False
+    tool_role: bool = True
     fold_into_tool_result: bool = True
     user_text_resets_reasoning: bool = False
     encrypted_reasoning: bool = False
@@ -255,7 +256,17 @@ _CONTRADICTIONS: Final[tuple[tuple[str, Callable[[Profile], bool], str], ...]] =
         lambda profile: profile.wire is Wire.GEMINI and profile.leading_role is LeadingRole.DEVELOPER,
         "its wire has no developer role",
     ),
+    (
+        "tool_role",
+        lambda profile: not (profile.tool_role or _is_plain_chat(profile)),
+        "its wire has a form for results",
+    ),
 )
+
+
+def _is_plain_chat(profile: Profile) -> bool:
+    """Whether the messages of a request are made of plain strings, as chat templates read them."""
+    return profile.wire is Wire.GENERIC or (profile.wire is Wire.OPENAI_CHAT and not profile.content_parts)
 
 
 def _check_together(model: str, profile: Profile, rows: Sequence[ProfileRow]) -> None:

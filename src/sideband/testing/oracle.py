@@ -195,6 +195,8 @@ def _generic(profile: Profile, body: Body) -> Complaints:
     messages = body["messages"]
     yield from _chat_calls(messages)
     yield from _short_ids(profile, messages)
+    if not profile.tool_role and any(message["role"] == "tool" or "tool_calls" in message for message in messages):
+        yield "a call or a result that the template drops or refuses"
     if not all(isinstance(message["content"], str) for message in messages):
         yield "content that is not a string"
     roles = [message["role"] for message in messages]

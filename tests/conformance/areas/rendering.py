@@ -201,6 +201,7 @@ PROFILES: Final[Rules] = rules(
         "render:profile:unknown-model-folds-into-the-last-message": "For an unknown model reminders are folded into the last user text or tool result and never into an earlier message.",
         "render:profile:rows-are-data": "Profiles are data with one row for each transport and model prefix, each with a source and a date.",
         "render:profile:user-overrides": "The fields of a user's profile row override every built-in row.",
+        "render:profile:templates-without-tools": "For a chat template that drops or refuses tool results, calls and results are written as text, and the model reads every result, every message of the user and every reminder.",
         "render:wire:openai-chat": "Reminders can be rendered on the OpenAI Chat wire.",
         "render:wire:openai-responses": "Reminders can be rendered on the OpenAI Responses wire without state on the server.",
         "render:wire:anthropic": "Reminders can be rendered on the Anthropic Messages wire.",

@@ -402,6 +402,8 @@ class StringsPlain(ChatPlain):
     def __init__(self, profile: Profile, placement: Placement) -> None:
         super().__init__(profile, placement)
         self.out.append({"role": profile.leading_role.value, "content": WORDS})
+        # Whether the last message of the user tells what calls have returned.
+        self.tells_results = False
 
     @property
     def native_name(self) -> str:
@@ -409,6 +411,9 @@ class StringsPlain(ChatPlain):
 
     def user(self, said: Sequence[str], *, joins: bool) -> None:
         text = "\n\n".join(said)
+        if self.tells_results and self.out[-1]["role"] == "user":
+            self.fold(text if joins else f"The user says:\n\n{text}")
+            return
         if self.out[-1]["role"] == "tool" and not self.profile.user_after_tool:
             self.fold(text if joins else f"The user says:\n\n{text}")
             return
@@ -421,8 +426,22 @@ class StringsPlain(ChatPlain):
         self.last = "user"
 
     def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
-        del name, ok
-        self.out.append({"role": "tool", "tool_call_id": call_id, "content": "\n\n".join(said)})
+        del ok
+        if self.profile.tool_role:
+            self.out.append({"role": "tool", "tool_call_id": call_id, "content": "\n\n".join(said)})
+            return
+        if self.out[-1]["role"] == "assistant":
+            self.out.append({"role": "user", "content": ""})
+        text = "\n\n".join([self.out[-1]["content"], f"Result of call {call_id}, {name}:", *said])
+        self.out[-1]["content"] = text.removeprefix("\n\n")
+        self.tells_results = True
+
+    def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
+        self.tells_results = False
+        if calls and not self.profile.tool_role:
+            told = [f"Call {call['id']}: {call['name']} {_dumped(call)}" for call in calls]
+            said, calls, native = [*said, *told], [], None
+        super().assistant(said, calls, native)
 
     def fitting(self, call_id: str) -> str:
         length = self.profile.call_id_length

@@ -317,6 +317,11 @@ def test_a_user_may_bring_a_transport_of_their_own() -> None:
             "mine.toml, row 1: leading_role cannot be 'developer' for hosted:sage-5: its wire has no developer role",
             id="a-leading-role-that-the-wire-does-not-have",
         ),
+        pytest.param(
+            {"wire": '"openai_chat"', "content_parts": "true", "tool_role": "false"},
+            "mine.toml, row 1: tool_role cannot be False for hosted:sage-5: its wire has a form for results",
+            id="results-as-text-where-the-wire-has-a-form",
+        ),
     ],
 )
 def test_what_no_request_could_follow_is_a_mistake(states: dict[str, str], complaint: str) -> None:

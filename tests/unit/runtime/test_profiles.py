@@ -261,8 +261,10 @@ def test_a_window_is_known_or_it_is_not_guessed(model: str, window: int | None) 
         ("openai/gpt-oss-120b", "inline_system", InlineSystem.NONE),
         ("mistralai/Mistral-Nemo-Instruct-2407", "call_id_length", 9),
         ("Qwen/Qwen3.5-27B", "call_id_length", 0),
-        ("phi-3.5-mini-instruct", "fold_into_tool_result", False),
-        ("phi-3.5-mini-instruct", "user_after_tool", True),
+        ("phi-3.5-mini-instruct", "tool_role", False),
+        ("google/gemma-2-9b-it", "tool_role", False),
+        ("THUDM/glm-4-9b-chat", "tool_role", False),
+        ("zai-org/GLM-4.6", "tool_role", True),
     ],
 )
 def test_templates_that_need_more_than_the_strictest(transport: str, name: str, field: str, value: object) -> None:

@@ -235,6 +235,12 @@ def test_what_gemini_refuses_from_3_on(calls: list[Json], complaint: str | None)
     check(PROFILES["gemini"], {"contents": contents}, None)
 
 
+@pytest.mark.parametrize("message", [{"role": "tool", "tool_call_id": "c1", "content": "x"}, called(content="x")])
+def test_what_a_template_without_tools_drops_or_refuses(message: Json) -> None:
+    messages = [{"role": "user", "content": "Hi"}, message]
+    check(PROFILES["generic-no-tools"], {"messages": messages}, "that the template drops or refuses")
+
+
 def test_a_profile_may_allow_fewer_markers() -> None:
     check(PROFILES["anthropic-one-marker"], {"messages": [user(text(**CACHED), text(**CACHED))]}, "2 cache markers")
 

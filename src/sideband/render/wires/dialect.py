@@ -71,9 +71,9 @@ class Dialect(ABC):
 
     A tool result is a message, or with `results_in_user` a block in a user message. With `merges`, consecutive user
     messages are written as one. `starts_with_user`: a conversation must not start with the assistant. `binds`: thinking
-    is only valid after the exact prefix that it was produced with. `automatic`: a marker at the start of the body asks
-    the provider to place a breakpoint itself. `shield` escapes tool output, so that it cannot imitate a reminder or the
-    user (None: it is not escaped).
+    is only valid after the exact prefix that it was produced with. `calls_are_text`: a reply with calls is never sent
+    back as it came. `automatic`: a marker at the start of the body asks the provider to place a breakpoint itself.
+    `shield` escapes tool output, so that it cannot imitate a reminder or the user (None: it is not escaped).
     """
 
     wire: ClassVar[Wire]
@@ -87,6 +87,7 @@ class Dialect(ABC):
     binds: bool = False
     merges: bool = False
     starts_with_user: bool = False
+    calls_are_text: bool = False
 
     def __init__(self, profile: Profile, shield: Escape | None = None) -> None:
         self.profile = profile
@@ -225,7 +226,7 @@ class Dialect(ABC):
         tape.pending = {
             call["id"]: PendingCall(call["name"], wire_id) for call, wire_id in zip(calls, ids, strict=True)
         }
-        if native and native.get(self._name):
+        if native and native.get(self._name) and not (calls and self.calls_are_text):
             self.repeat(tape, self.renamed(native[self._name], iter(ids)))
         else:
             calls = [{**call, "id": wire_id} for call, wire_id in zip(calls, ids, strict=True)]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from sideband.render.escape import Escape, Lead, quote_user_line
 from sideband.render.profiles import Profile, Wire
 from sideband.render.tape import Container, Tape, encode, quoted_inside
-from sideband.render.wires.dialect import RESULT, USER
+from sideband.render.wires.dialect import MESSAGE, RESULT, USER
 from sideband.render.wires.openai_chat import OpenAiChat
 
 _PARAGRAPH: Final = b"\\n\\n"
@@ -29,6 +29,9 @@ class GenericChat(OpenAiChat):
     def __init__(self, profile: Profile, shield: Escape | None = None) -> None:
         super().__init__(profile, shield)
         self.merges = self.starts_with_user = profile.strict_alternation
+        self.calls_are_text = not profile.tool_role
+        # A user message that ends with tool results.
+        self._results = self._turn(USER)
 
     def piece(self, text: str) -> bytes:
         return quoted_inside(text)
@@ -42,6 +45,25 @@ class GenericChat(OpenAiChat):
             return call_id
         return blake2b(call_id.encode()).hexdigest()[:length]
 
+    def reply(self, tape: Tape, said: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> None:
+        if self.calls_are_text:
+            said = [*said, *(f"Call {call['id']}: {call['name']} {encode(call['args']).decode()}" for call in calls)]
+            calls = ()
+        super().reply(tape, said, calls)
+
+    def result(self, tape: Tape, message: Mapping[str, Any]) -> None:
+        """Write a result as text of the user if the template has no place for it."""
+        if not self.calls_are_text:
+            super().result(tape, message)
+            return
+        title = f"Result of call {message['tool_call_id']}, {message['name']}:"
+        written = self.piece("\n\n".join([title, *self._shielded(message)]))
+        if tape.top.turn == USER:
+            tape.open(CONTENT, written, self._results)
+        else:
+            tape.open(MESSAGE, self._user_opening + written, self._results)
+        tape.last_role = USER
+
     def speaker(self, tape: Tape) -> str:
         return "tool" if self._folds(tape) else USER
 
@@ -52,12 +74,14 @@ class GenericChat(OpenAiChat):
         if self._folds(tape):
             # The lead line keeps user text from being read as tool output.
             self.fold(tape, "\n\n".join(said if join else [f"{Lead.USER}:", *said]))
+        elif tape.top is self._results:
+            super().say(tape, said if join else [f"{Lead.USER}:", *said], join=True)
         else:
             # A system text with the user role is in the same message as the first user text.
             super().say(tape, said, join=join or not tape.end)
 
     def _shielded(self, message: Mapping[str, Any]) -> list[str]:
         said = super()._shielded(message)
-        # If user text is folded into results, tool output must not imitate it in any placement.
-        needless = self._shield is not None or self.profile.user_after_tool
+        # If user text and results share a message, tool output must not imitate user text in any placement.
+        needless = self._shield is not None or (self.profile.user_after_tool and self.profile.tool_role)
         return said if needless else [*map(quote_user_line, said)]
