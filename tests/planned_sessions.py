@@ -31,6 +31,8 @@ CLAUDE: Final = Profile(
     user_after_tool=True,
     tool_results_first=True,
     content_parts=True,
+    media=("image/jpeg", "image/png", "application/pdf"),
+    media_urls=True,
     cache=Cache.EXPLICIT,
     cache_markers=4,
 )
@@ -56,6 +58,8 @@ GPT: Final = Profile(
     consecutive_assistant=True,
     user_after_tool=True,
     content_parts=True,
+    media=("image/jpeg", "image/png", "application/pdf"),
+    media_urls=True,
     encrypted_reasoning=True,
     cache=Cache.EXPLICIT,
 )
@@ -66,6 +70,8 @@ GEMINI: Final = Profile(
     prefers_xml_scaffolding=True,
     user_after_tool=True,
     content_parts=True,
+    media=("image/jpeg", "image/png", "application/pdf", "audio/wav"),
+    media_urls=True,
     cache=Cache.IMPLICIT,
 )
 UNKNOWN: Final = Profile(transport="openai-compatible")

@@ -67,7 +67,10 @@ def payer(route: Route) -> Payer:
     return Payer.KV if profile.kv_prefix else Payer.PREFIX
 
 
-PLACED: Final = {name: route for name, route in ROUTES.items() if route.placement is not Placement.SEED}
+# Without a role for tools the ids of calls are text, and a session with more reminders has given out longer ids.
+PLACED: Final = {
+    name: route for name, route in ROUTES.items() if route.placement is not Placement.SEED and route.profile.tool_role
+}
 # Where a finite reminder of the session's own side is never kept.
 PASSING: Final = (
     "anthropic-tail",

@@ -384,7 +384,7 @@ def test_a_full_inbox_refuses_more_reminders_and_keeps_nothing_of_them(twin: Twi
 def test_what_is_too_large_is_refused_before_it_is_stored(twin: Twin) -> None:
     async def story() -> None:
         async with twin.open() as store:
-            session = await a_session(store, limits=Limits(frame_bytes=1_000))
+            session = await a_session(store, limits=Limits(content_bytes=1_000))
             with pytest.raises(BodyTooLarge):
                 await session.remind("x" * 10_000)
             with pytest.raises(BodyTooLarge):

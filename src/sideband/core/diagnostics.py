@@ -320,6 +320,27 @@ AT_RUN_TIME: Final = (
             """,
         ),
     ),
+    Diagnostic(
+        code="SIDEBAND-108",
+        title="Content that the model does not take",
+        severity=Severity.ADVICE,
+        cause="A user message has an image, a document or audio, and the profile of the model does not name its media type, or the model cannot take it at this place. The request says in its place that it was left out.",
+        remedy="Use a model that takes it. If the server takes it, say so in `media` of a profile row of your own.",
+        example=in_toml(
+            """
+            [[profile]]
+            transport = "openai-compatible"
+            model = "qwen3-vl"
+            """,
+            """
+            [[profile]]
+            transport = "openai-compatible"
+            model = "qwen3-vl"
+            content_parts = true
+            media = ["image/png", "image/jpeg"]
+            """,
+        ),
+    ),
 )
 
 

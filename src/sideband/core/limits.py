@@ -61,6 +61,7 @@ _BOUNDS: Final[Mapping[str, Bound]] = MappingProxyType(
         "reserved_for_interrupts": Bound(0),
         "hops": Bound(0),
         "frame_bytes": Bound(1),
+        "content_bytes": Bound(1),
         "subscriber_events": Bound(1),
         "facts": Bound(1),
     }
@@ -87,8 +88,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one session accepts. A trust level without an entry in a mapping has no limit of that kind.
 
     The pending limits count user messages, reminders and audit records separately; interrupts have
-    `reserved_for_interrupts` on top. `subscriber_events` is the number of events that a subscriber of the store may fall
-    behind before it is cut off. `facts` is the number of facts that a store keeps.
+    `reserved_for_interrupts` on top. `content_bytes` is the size of a user message with its images and documents.
+    `subscriber_events` is the number of events that a subscriber of the store may fall behind before it is cut off.
+    `facts` is the number of facts that a store keeps.
     """
 
     body_bytes: Mapping[Trust, int] = MappingProxyType(
@@ -111,6 +113,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     )
     hops: int = 8
     frame_bytes: int = 1024 * KIB
+    content_bytes: int = 8 * 1024 * KIB
     subscriber_events: int = 1_000
     facts: int = 10_000
 

@@ -7,12 +7,15 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from sideband.core.blocks import BlockKind, check_block
 from sideband.core.errors import BodyTooLarge, InvalidOption, shown
 from sideband.core.events import InboxItem, Usage
 from sideband.core.limits import Limits
 from sideband.core.serialize import non_finite
 
 Message: TypeAlias = dict[str, Any]
+# What a user says: a text, or blocks as `sideband.core.blocks` describes them.
+Content: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 
 # Replies and tool calls.
@@ -84,11 +87,10 @@ def read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
         blocks = msgspec.json.decode(raw, type=tuple[dict[str, Any], ...])
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidOption(f"content must be blocks that can be written as JSON: {error}", field="content") from None
-    if len(raw) > limits.frame_bytes:
-        raise BodyTooLarge(len(raw), limits.frame_bytes, field="content")
-    for block in blocks:
-        if not isinstance(block.get("text", ""), str):
-            raise InvalidOption(f"the 'text' of a block must be a string, not {shown(block['text'])}", field="content")
+    if len(raw) > limits.content_bytes:
+        raise BodyTooLarge(len(raw), limits.content_bytes, field="content")
+    for place, block in enumerate(blocks):
+        check_block(block, place)
     if not any(_has_content(block) for block in blocks):
         raise InvalidOption("content is blank: a message needs text, or a block of another type", field="content")
     # The encoder writes null for NaN and infinity.
@@ -100,16 +102,14 @@ def read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
 
 
 def _has_content(block: Mapping[str, Any]) -> bool:
-    """Whether a block is not just blank text. A block with other keys is left to the provider."""
-    if block.get("type", "text") != "text" or block.keys() - {"type", "text"}:
-        return True
-    return bool(block.get("text", "").strip())
+    """Whether a block is not just blank text."""
+    return block.get("type", BlockKind.TEXT) != BlockKind.TEXT or bool(block.get("text", "").strip())
 
 
 def text_of(message: Mapping[str, Any]) -> str:
     """The text of a message without its other blocks."""
     content = message.get("content", "")
-    return content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content)
+    return content if isinstance(content, str) else "\n".join(block["text"] for block in content if "text" in block)
 
 
 # The messages of replies and tool results.

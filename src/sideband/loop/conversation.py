@@ -12,6 +12,7 @@ from sideband.core.events import Equipped, Event, QueuedMessage
 from sideband.core.lifecycle import Injection
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.messages import (
+    Content,
     Message,
     Reply,
     ToolCall,
@@ -205,7 +206,7 @@ class Conversation:
         """Let this queued message start a turn; return False if it was withdrawn meanwhile."""
         return await self.commit(lambda state: drain.start_message(state, message_id))
 
-    async def start_with(self, content: str | Sequence[Mapping[str, Any]]) -> None:
+    async def start_with(self, content: Content) -> None:
         """Let this message start a turn at once, before the queue."""
         blocks = read_content(as_blocks(content), self.limits)
         message = QueuedMessage(message_id=self.new_id(), content=blocks, mode=InjectMode.QUEUE, provenance=IN_PROCESS)

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from sideband.core.blocks import estimated_tokens
 from sideband.core.events import Usage
 from sideband.core.messages import Message, Reply
 from sideband.core.turn import Shown
@@ -37,7 +38,7 @@ class ScriptedRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ScriptedModel:
     """Answers each request with the next line of the script, and records every request in `requests`.
 
-    After the last line it answers `the_end`. Token counts are estimated at four characters per token.
+    After the last line it answers `the_end`. Token counts are estimated.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class ScriptedModel:
             raise said
         reply = Reply(text=said) if isinstance(said, str) else said
         if isinstance(reply, Reply) and reply.usage == Usage():
-            tokens = sum(len(str(message["content"])) for message in view.messages) // 4
+            tokens = sum(estimated_tokens(message["content"]) for message in view.messages)
             reply = msgspec.structs.replace(
                 reply, usage=Usage(prompt_tokens=tokens, output_tokens=len(reply.text) // 4)
             )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from sideband.core.blocks import BlockKind, kind_of_media, usual_media_type
 from sideband.core.errors import InvalidOption, shown
 
 MOST_MARKERS: Final = 4
@@ -83,7 +84,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     The defaults are those of the strictest known chat template, so that an unknown model never refuses a request and
     never drops a reminder. `self_clearing` is the beta under which inline entries clear themselves (None: they do not).
     `call_signature` is used for a call without a signature, made by another model (None: none is required).
-    Without `tool_role` calls and results are written as text. `call_id_length` is the exact length of call ids (0: any length). `cache_markers` 0 and `context_window` None mean
+    `media` are the media types that a user message may have, and with `media_urls` also by URL. Without `tool_role` calls and results are written as text. `call_id_length` is the exact length of call ids (0: any length). `cache_markers` 0 and `context_window` None mean
     unknown.
     """
 
@@ -105,6 +106,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     user_after_tool: bool = False
     tool_results_first: bool = False
     content_parts: bool = False
+    media: tuple[str, ...] = ()
+    media_urls: bool = False
     tool_role: bool = True
     fold_into_tool_result: bool = True
     user_text_resets_reasoning: bool = False
@@ -234,6 +237,8 @@ class Profiles(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_CHAT_AUDIO: Final = frozenset({"audio/wav", "audio/mp3"})
+
 # Values that are valid by themselves and contradict each other: the field to change, the condition, and the reason.
 _CONTRADICTIONS: Final[tuple[tuple[str, Callable[[Profile], bool], str], ...]] = (
     (
@@ -261,7 +266,26 @@ _CONTRADICTIONS: Final[tuple[tuple[str, Callable[[Profile], bool], str], ...]] =
         lambda profile: not (profile.tool_role or _is_plain_chat(profile)),
         "its wire has a form for results",
     ),
+    (
+        "media",
+        lambda profile: bool(profile.media) and not profile.content_parts,
+        "content_parts is false",
+    ),
+    (
+        "media",
+        lambda profile: profile.wire in (Wire.ANTHROPIC, Wire.OPENAI_RESPONSES) and bool(_audio(profile)),
+        "its wire has no form for audio",
+    ),
+    (
+        "media",
+        lambda profile: profile.wire in (Wire.OPENAI_CHAT, Wire.GENERIC) and not _audio(profile) <= _CHAT_AUDIO,
+        "its wire has a form for audio/wav and audio/mp3 only",
+    ),
 )
+
+
+def _audio(profile: Profile) -> frozenset[str]:
+    return frozenset(each for each in profile.media if kind_of_media(each) is BlockKind.AUDIO)
 
 
 def _is_plain_chat(profile: Profile) -> bool:
@@ -360,9 +384,20 @@ def _checked(where: str, field: str, value: object) -> Any:  # noqa: ANN401 - th
         checked = msgspec.convert(value, info.type)
     except msgspec.ValidationError:
         raise ProfileError(f"{where}: {field} must be {_wanted(info.type)}, not {shown(value)}") from None
+    if field == "media":
+        return tuple(_checked_media(where, each) for each in checked)
     if field in _LEAST and checked < _LEAST[field]:
         raise ProfileError(f"{where}: {field} must be at least {_LEAST[field]}, not {shown(value)}")
     return checked
+
+
+def _checked_media(where: str, media_type: str) -> str:
+    usual = usual_media_type(media_type)
+    if kind_of_media(usual) is None:
+        raise ProfileError(
+            f"{where}: media must be types of images, of audio or 'application/pdf', not {shown(media_type)}"
+        )
+    return usual
 
 
 _WANTED: Final[Mapping[object, str]] = MappingProxyType(

@@ -28,6 +28,7 @@ NOT_AUTOMATIC: Final = Advice(
     "SIDEBAND-107",
     f"automatic caching is off for a request: it holds text that does not stay, or {AUTOMATIC_BLOCKS} new blocks or more",
 )
+CONTENT_LEFT_OUT: Final = "SIDEBAND-108"
 # The marker that asks for automatic caching stands after the opening brace of the body.
 _AUTOMATIC_MARKS: Final = (1,)
 # Fields that the renderer writes itself.
@@ -105,7 +106,8 @@ class Renderer:
         """The plan with its request: the history, the text of this request, and cache markers, also at `marked`."""
         dialect, tape, fragments = self._dialect, history.tape, plan.fragments
         ends = self._write_fragments(fork, fragments)
-        front, advice = history.head, plan.advice
+        front = history.head
+        advice = (*plan.advice, *(Advice(CONTENT_LEFT_OUT, told) for told in tape.left_out))
         if dialect.automatically:
             stays = all(fragment.scope is Lifetime.KEPT for fragment in fragments)
             if stays and tape.blocks + fork.blocks - tape.answered_blocks < AUTOMATIC_BLOCKS:

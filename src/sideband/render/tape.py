@@ -60,8 +60,9 @@ class Tape:
     `marks` are the positions at which a cache marker may be inserted, each after the opening brace of a block; they are
     recorded only while `marking` is true. `blocks` counts the blocks. The `answered` attributes are the positions in
     bytes, marks and blocks at which the last reply began. `pending` has the calls without a result, by their ids in the
-    conversation. `called` has the ids of all calls on the tape, each with the number of calls that asked for it. `base` is
-    the position of the first byte: on a fork, the end of the tape that it continues.
+    conversation. `called` has the ids of all calls on the tape, each with the number of calls that asked for it.
+    `left_out` describes the blocks that could not be written. `base` is the position of the first byte: on a fork, the
+    end of the tape that it continues.
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class Tape:
         "called",
         "data",
         "last_role",
+        "left_out",
         "marking",
         "marks",
         "pending",
@@ -88,6 +90,7 @@ class Tape:
         self.blocks = self.answered = self.answered_marks = self.answered_blocks = 0
         self.pending: dict[str, PendingCall] = {}
         self.called: dict[str, int] = {}
+        self.left_out: list[str] = []
         self.last_role = ""
 
     def fork(self) -> "Tape":
@@ -136,13 +139,14 @@ def texts(message: Mapping[str, Any]) -> list[str]:
     content = message.get("content") or ""
     if isinstance(content, str):
         return [content] if content and not content.isspace() else [EMPTY]
-    said = [_described(block) for block in content]
+    said = [described(block) for block in content]
     return [text for text in said if text and not text.isspace()] or [EMPTY]
 
 
-def _described(block: Mapping[str, Any]) -> str:
+def described(block: Mapping[str, Any]) -> str:
+    """The text of a block, or a description of it in brackets."""
     kind = block.get("type", "")
-    if kind == "text":
+    if kind == "text" or "type" not in block:
         return str(block.get("text", ""))
     resource = block.get("resource")
     inner = resource if isinstance(resource, Mapping) else block

@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, Required, TypeAlias, TypedDict, TypeVar,
 
 from sideband.core.errors import InvalidOption, UnknownSession, shown, suggestion
 from sideband.core.events import Closing
-from sideband.core.limits import Bound
+from sideband.core.limits import DEFAULT_LIMITS, Bound
 from sideband.core.live import LiveIndex
 from sideband.core.masking import mask_text
-from sideband.core.messages import Message, Reply, as_blocks, text_of
+from sideband.core.messages import Content, Message, Reply, as_blocks, read_content, text_of
 from sideband.core.seams import Seam
 from sideband.loop.agent import AgentRun
 from sideband.loop.cancel import CancelScope, Ended
@@ -43,8 +43,6 @@ from sideband.tools.function import ToolLike, read_tools, watcher_of
 
 _Value = TypeVar("_Value")
 
-# What a user writes: text, or blocks such as `{"type": "text", "text": …}`.
-Content: TypeAlias = str | Sequence[Mapping[str, Any]]
 CompactorChoice: TypeAlias = Compactor | Literal["keep_last", "summarize"] | Callable[..., Any] | None
 
 MODEL_SECONDS: Final = 600.0
@@ -155,7 +153,7 @@ def check_session(session: object) -> Session:
     raise InvalidOption(f"session must be a Session, not {shown(session)}; {remedy}", field="session", value=session)
 
 
-def read_run_options(task: Content | None, options: AgentOptions) -> RunOptions:
+def read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
     _check_values(options)
     model = read_model(
         options["model"],
@@ -181,7 +179,7 @@ def read_run_options(task: Content | None, options: AgentOptions) -> RunOptions:
         model=model,
         clock=options.get("clock") or SystemClock(),
         hooks=hooks,
-        task="" if task is None else text_of({"content": as_blocks(task)}),
+        task=task or "",
         system=system_text(
             parts=options.get("system_prompt_parts", ()),
             system=options.get("system", ""),
@@ -413,14 +411,15 @@ async def agent_run(
     session.refuse_busy()
     if session.talk.state.closed:
         raise UnknownSession(f"session {shown(session.id)} is closed", field="session", value=session.id)
-    read = read_run_options(task, options)
+    content = None if task is None else read_content(as_blocks(task), session.talk.limits)
+    read = read_run_options(None if content is None else text_of({"content": content}), options)
     # Acquiring the lease may take a while; no other run of this process may begin meanwhile.
     with session.calling():
         lease = await session.attend()
         try:
             run = AgentRun(session.talk, read, lease)
-            if task is not None:
-                run.prompt_id = await session.prompt(task)
+            if content is not None:
+                run.prompt_id = await session.prompt(content)
         except BaseException:
             await lease.release()
             raise
@@ -482,13 +481,17 @@ async def llm_call(
     model_seconds: float = MODEL_SECONDS,
     clock: Clock | None = None,
 ) -> Reply:
-    """Call the model once and return its reply.
+    """Call the model once and return its reply. `prompt` is a text or blocks.
 
     With a session the call is one turn of it. It makes the queued reminders live, except those with the mode
     `audit_only`, and shows everything that is live. Queued messages wait, and no provider is called. Without a session no
     reminder is shown and no turn is counted. A failure of `on_text` is logged; the reply is returned all the same.
     """
     _SECONDS.check("model_seconds", model_seconds)
+    if session is not None:
+        check_session(session)
+    if not isinstance(prompt, str):
+        prompt = read_content(as_blocks(prompt), DEFAULT_LIMITS if session is None else session.talk.limits)
     chosen = read_model(model, placement=placement, base_url=base_url, api_key=api_key)
     text = system_text(parts=system_prompt_parts, system=system, appendix=system_appendix, suffix=system_suffix)
     scope = CancelScope()
@@ -502,12 +505,11 @@ async def llm_call(
         on_text=on_text,
     )
     if session is None:
-        message: Message = {"role": "user", "content": prompt if isinstance(prompt, str) else list(as_blocks(prompt))}
+        message: Message = {"role": "user", "content": prompt}
         view = RequestView(
             turn=1, system=text.before, system_after=text.after, messages=[message], tools=[], live=LiveIndex()
         )
         return await sender.send(make_plan(chosen, view))
-    check_session(session)
     with session.calling():
         lease = await session.attend()
         try:

@@ -18,7 +18,8 @@ Complaints: TypeAlias = Iterator[str]
 def violations(profile: Profile, body: Body, betas: Sequence[str] = ()) -> list[str]:
     """Everything in a request that the provider would refuse or ignore, each as a sentence."""
     strings = profile.wire is Wire.OPENAI_CHAT and not profile.content_parts
-    return [*_RULES[Wire.GENERIC if strings else profile.wire](profile, body), *_betas(profile, body, betas)]
+    rules = _RULES[Wire.GENERIC if strings else profile.wire]
+    return [*rules(profile, body), *_betas(profile, body, betas), *_media(profile, body)]
 
 
 def _betas(profile: Profile, body: Body, betas: Sequence[str]) -> Complaints:
@@ -26,6 +27,22 @@ def _betas(profile: Profile, body: Body, betas: Sequence[str]) -> Complaints:
     clears = any("clear_at" in entry for entry in body.get("messages", ()))
     if clears != (profile.self_clearing in betas):
         yield f"clearing entries: {clears}, but the betas are {', '.join(betas) or 'none'}"
+
+
+def _media(profile: Profile, body: Body) -> Complaints:
+    """Images, documents and audio are of types that the model takes."""
+    for entry in _objects(body):
+        match entry:
+            case {"media_type": str(media_type), "data": str()} | {"mimeType": str(media_type), "data": str()}:
+                given = media_type
+            case {"data": str(), "format": str(suffix)}:
+                given = f"audio/{suffix}"
+            case {"url": str(url)} | {"image_url": str(url)} | {"file_data": str(url)} if url.startswith("data:"):
+                given = url.removeprefix("data:").partition(";")[0]
+            case _:
+                continue
+        if given not in profile.media:
+            yield f"content of the type {given}"
 
 
 # Any wire.
@@ -122,7 +139,7 @@ def _openai_chat(profile: Profile, body: Body) -> Complaints:
         elif isinstance(parts, str) or not parts:
             yield f"the content of a {message['role']} message is not a list of parts"
         else:
-            yield from _blank([part["text"] for part in parts])
+            yield from _blank([part["text"] for part in parts if part["type"] == "text"])
     yield from _markers(profile, body, "prompt_cache_breakpoint")
 
 
@@ -197,8 +214,11 @@ def _generic(profile: Profile, body: Body) -> Complaints:
     yield from _short_ids(profile, messages)
     if not profile.tool_role and any(message["role"] == "tool" or "tool_calls" in message for message in messages):
         yield "a call or a result that the template drops or refuses"
-    if not all(isinstance(message["content"], str) for message in messages):
-        yield "content that is not a string"
+    for message in messages:
+        # The messages of the user, and only they, are lists where the template knows lists.
+        in_parts = profile.content_parts and profile.wire is Wire.GENERIC and message["role"] == "user"
+        if isinstance(message["content"], str) is in_parts:
+            yield f"the content of a {message['role']} message is not a {'list' if in_parts else 'string'}"
     roles = [message["role"] for message in messages]
     talk = roles[_leading(roles) :]
     if _leading(roles) > 1 and not profile.multiple_leading_system:

@@ -126,7 +126,7 @@ def test_however_a_run_ends_the_session_is_given_back(how: str) -> None:
 
     async def main() -> None:
         if how == "refused":
-            scene.session = Session(store, "main", new_id=lambda: "x", limits=Limits(frame_bytes=1))
+            scene.session = Session(store, "main", new_id=lambda: "x", limits=Limits(content_bytes=1))
             with pytest.raises(BodyTooLarge):
                 await scene.begin()
         else:

@@ -80,7 +80,45 @@ class Plain:
         elif role == "tool":
             self.summary([f"Result of {message['name']}:", *texts(message)])
         else:
-            self.user(texts(message), joins=False)
+            self.user(self.parts(message), joins=False)
+
+    def parts(self, message: Mapping[str, Any]) -> Sequence[str | Json]:
+        """What the user says: texts, and blocks as the wire has them."""
+        content = message["content"]
+        if isinstance(content, str):
+            return texts(message)
+        said = [self.part(block) for block in content]
+        return [part for part in said if not isinstance(part, str) or part.strip()] or [EMPTY]
+
+    def part(self, block: Mapping[str, Any]) -> str | Json:
+        kind = block.get("type", "text")
+        if kind == "text":
+            return str(block["text"])
+        if kind not in ("image", "document", "audio"):
+            return "\n\n".join([*texts({"content": [block]}), *map(neutralise_all, resource_texts(block))])
+        given = block.get("media_type") or block.get("mimeType") or ""
+        media_type = {"audio/x-wav": "audio/wav"}.get(given, given)
+        of_kind = [known for known in self.profile.media if (known.split("/")[0] in (kind, "application"))]
+        if not self.takes_media():
+            reason = "it would stand inside a tool result, which holds text only"
+        elif media_type not in self.profile.media if media_type else not of_kind:
+            reason = f"this model does not take {media_type or f'{kind} content'}"
+        elif "url" in block and (
+            not self.profile.media_urls or (shaped := self.shaped(kind, media_type, block)) is None
+        ):
+            reason = f"this model does not take {kind} content by URL"
+        else:
+            shaped = self.shaped(kind, media_type, block)
+            assert shaped is not None
+            return shaped
+        return f"[{kind} left out: {reason}]"
+
+    def takes_media(self) -> bool:
+        return True
+
+    def shaped(self, kind: str, media_type: str, block: Mapping[str, Any]) -> Json | None:
+        """An image, a document or audio as the wire has it; None if it has no form for it."""
+        raise NotImplementedError
 
     def close_calls(self) -> None:
         for call_id, name in self.open.values():
@@ -156,7 +194,7 @@ class Plain:
     def head(self) -> Json:
         raise NotImplementedError
 
-    def user(self, said: Sequence[str], *, joins: bool) -> None:
+    def user(self, said: Sequence[str | Json], *, joins: bool) -> None:
         raise NotImplementedError
 
     def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
@@ -188,9 +226,14 @@ class AnthropicPlain(Plain):
         said = [block for block in message["native"]["anthropic"] if block["type"] != "thinking"]
         return {**message, "native": {"anthropic": said}}
 
-    def user(self, said: Sequence[str], *, joins: bool) -> None:
+    def shaped(self, kind: str, media_type: str, block: Mapping[str, Any]) -> Json | None:
+        by_url = {"type": "url", "url": block.get("url")}
+        source = by_url if "url" in block else {"type": "base64", "media_type": media_type, "data": block["data"]}
+        return {"type": kind, "source": source, **({"title": block["title"]} if "title" in block else {})}
+
+    def user(self, said: Sequence[str | Json], *, joins: bool) -> None:
         del joins
-        blocks = [{"type": "text", "text": text} for text in said]
+        blocks = [{"type": "text", "text": part} if isinstance(part, str) else part for part in said]
         self._blocks().extend(blocks)
         self.stable += blocks
         self.blocks += len(blocks)
@@ -256,7 +299,18 @@ class ChatPlain(Plain):
     marker: ClassVar[Json] = {"prompt_cache_breakpoint": {"mode": "explicit"}}
     part_type = "text"
 
-    def user(self, said: Sequence[str], *, joins: bool) -> None:
+    def shaped(self, kind: str, media_type: str, block: Mapping[str, Any]) -> Json | None:
+        data = f"data:{media_type};base64,{block.get('data')}"
+        match kind, "url" in block:
+            case "image", by_url:
+                return {"type": "image_url", "image_url": {"url": block["url"] if by_url else data}}
+            case "document", False:
+                return {"type": "file", "file": {"filename": block["title"], "file_data": data}}
+            case "audio", False:
+                return {"type": "input_audio", "input_audio": {"data": block["data"], "format": "wav"}}
+        return None
+
+    def user(self, said: Sequence[str | Json], *, joins: bool) -> None:
         if not (joins and self.out and self.out[-1].get("role") == "user"):
             self.out.append(self.new("user"))
         self.add(said)
@@ -265,8 +319,8 @@ class ChatPlain(Plain):
     def new(self, role: str) -> Json:
         return {"role": role, "content": []}
 
-    def add(self, said: Sequence[str], key: str = "content") -> None:
-        parts = [{"type": self.part_type, "text": text} for text in said]
+    def add(self, said: Sequence[str | Json], key: str = "content") -> None:
+        parts = [{"type": self.part_type, "text": part} if isinstance(part, str) else part for part in said]
         self.out[-1][key].extend(parts)
         self.stable += parts
 
@@ -315,6 +369,15 @@ class ChatPlain(Plain):
 class ResponsesPlain(ChatPlain):
     part_type = "input_text"
 
+    def shaped(self, kind: str, media_type: str, block: Mapping[str, Any]) -> Json | None:
+        data = f"data:{media_type};base64,{block.get('data')}"
+        match kind, "url" in block:
+            case "image", by_url:
+                return {"type": "input_image", "detail": "auto", "image_url": block["url"] if by_url else data}
+            case "document", True:
+                return {"type": "input_file", "file_url": block["url"]}
+        return {"type": "input_file", "filename": block["title"], "file_data": data}
+
     def new(self, role: str) -> Json:
         return {"type": "message", "role": role, "content": []}
 
@@ -357,9 +420,15 @@ class GeminiPlain(Plain):
         parts: list[Json] = self.out[-1]["parts"]
         return parts
 
-    def user(self, said: Sequence[str], *, joins: bool) -> None:
+    def shaped(self, kind: str, media_type: str, block: Mapping[str, Any]) -> Json | None:
+        del kind
+        if "url" in block:
+            return {"fileData": {"fileUri": block["url"]}}
+        return {"inlineData": {"mimeType": media_type, "data": block["data"]}}
+
+    def user(self, said: Sequence[str | Json], *, joins: bool) -> None:
         del joins
-        self._parts().extend({"text": text} for text in said)
+        self._parts().extend({"text": part} if isinstance(part, str) else part for part in said)
         self.last = "user"
 
     def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
@@ -401,7 +470,7 @@ class StringsPlain(ChatPlain):
 
     def __init__(self, profile: Profile, placement: Placement) -> None:
         super().__init__(profile, placement)
-        self.out.append({"role": profile.leading_role.value, "content": WORDS})
+        self.out.append({"role": profile.leading_role.value, "content": [WORDS]})
         # Whether the last message of the user tells what calls have returned.
         self.tells_results = False
 
@@ -409,31 +478,31 @@ class StringsPlain(ChatPlain):
     def native_name(self) -> str:
         return Wire.GENERIC.value
 
-    def user(self, said: Sequence[str], *, joins: bool) -> None:
-        text = "\n\n".join(said)
-        if self.tells_results and self.out[-1]["role"] == "user":
-            self.fold(text if joins else f"The user says:\n\n{text}")
+    # While it is written, content is a list of texts and blocks.
+
+    def takes_media(self) -> bool:
+        return self.out[-1]["role"] != "tool" or self.profile.user_after_tool
+
+    def user(self, said: Sequence[str | Json], *, joins: bool) -> None:
+        folds = self.out[-1]["role"] == "tool" and not self.profile.user_after_tool
+        if folds or (self.tells_results and self.out[-1]["role"] == "user"):
+            self.out[-1]["content"] += said if joins else ["The user says:", *said]
             return
-        if self.out[-1]["role"] == "tool" and not self.profile.user_after_tool:
-            self.fold(text if joins else f"The user says:\n\n{text}")
-            return
-        first = len(self.out) == 1 and self.out[0]["content"] == WORDS
+        first = len(self.out) == 1 and self.out[0]["content"] == [WORDS]
         joins = joins or first or self.profile.strict_alternation
-        if joins and self.out[-1]["role"] == "user":
-            self.fold(text)
-        else:
-            self.out.append({"role": "user", "content": text})
+        if not (joins and self.out[-1]["role"] == "user"):
+            self.out.append({"role": "user", "content": []})
+        self.out[-1]["content"] += said
         self.last = "user"
 
     def result(self, call_id: str, name: str, said: Sequence[str], *, ok: bool) -> None:
         del ok
         if self.profile.tool_role:
-            self.out.append({"role": "tool", "tool_call_id": call_id, "content": "\n\n".join(said)})
+            self.out.append({"role": "tool", "tool_call_id": call_id, "content": list(said)})
             return
         if self.out[-1]["role"] == "assistant":
-            self.out.append({"role": "user", "content": ""})
-        text = "\n\n".join([self.out[-1]["content"], f"Result of call {call_id}, {name}:", *said])
-        self.out[-1]["content"] = text.removeprefix("\n\n")
+            self.out.append({"role": "user", "content": []})
+        self.fold("\n\n".join([f"Result of call {call_id}, {name}:", *said]))
         self.tells_results = True
 
     def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON
@@ -449,10 +518,19 @@ class StringsPlain(ChatPlain):
 
 
     def entry(self, role: str, text: str) -> None:
-        self.out.append({"role": role, "content": text})
+        self.out.append({"role": role, "content": [text]})
 
     def fold(self, text: str) -> None:
-        self.out[-1]["content"] += f"\n\n{text}"
+        self.out[-1]["content"].append(text)
+
+    def content(self, message: Json) -> object:
+        """The content of a message: a string, or a list for the user if the template knows lists."""
+        content = message["content"]
+        if isinstance(content, str) or message["role"] == "assistant":
+            return content
+        if message["role"] != "user" or not self.profile.content_parts:
+            return "\n\n".join(content)
+        return [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
 
     def head(self) -> Json:
         functions = [{"type": "function", "function": tool} for tool in TOOLS]
@@ -462,7 +540,7 @@ class StringsPlain(ChatPlain):
             "stream": True,
             "stream_options": usage,
             "tools": functions,
-            "messages": self.out,
+            "messages": [{**message, "content": self.content(message)} for message in self.out],
         }
 
 
@@ -476,6 +554,11 @@ PLAINS: Mapping[Wire, type[Plain]] = {
 
 def _dumped(call: Json) -> str:
     return json.dumps(call["args"], separators=(",", ":"), ensure_ascii=False)
+
+
+def resource_texts(block: Mapping[str, Any]) -> list[str]:
+    """The text of an embedded resource, if there is any."""
+    return [block["resource"]["text"]] if "resource" in block else []
 
 
 def renamed(value: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON

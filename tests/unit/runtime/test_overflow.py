@@ -67,13 +67,13 @@ async def crowd(session: Session) -> None:
             id="pending-of-a-source",
         ),
         pytest.param(
-            {"frame_bytes": 20},
+            {"content_bytes": 20},
             lambda session: session.prompt("x" * 20),
             BodyTooLarge,
             "content .* at most 20 .*in one message; shorten it",
             id="a-message",
         ),
-        pytest.param({"frame_bytes": 90}, exchange, BodyTooLarge, "content .* at most 90", id="a-message-exchanged"),
+        pytest.param({"content_bytes": 90}, exchange, BodyTooLarge, "content .* at most 90", id="a-message-exchanged"),
         pytest.param(
             {"accept_rate": {Trust.OPERATOR: Rate(per_second=0.001, burst=2)}},
             crowd,

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from sideband.core.blocks import BlockKind, Media
 from sideband.render.escape import Escape
 from sideband.render.profiles import Profile, Wire
 from sideband.render.tape import Tape, TextPart, encode
@@ -57,6 +58,13 @@ class Anthropic(Dialect):
 
     def piece(self, text: str) -> bytes:
         return encode(TextPart(text))
+
+    def media_piece(self, media: Media) -> bytes:
+        source: dict[str, str] = {"type": "url", "url": media.url}
+        if media.data:
+            source = {"type": "base64", "media_type": media.media_type, "data": media.data}
+        titled = media.kind is BlockKind.DOCUMENT and media.title
+        return encode({"type": media.kind, "source": source, **({"title": media.title} if titled else {})})
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
         failed = b"" if message["status"] == "ok" else b'"is_error":true,'

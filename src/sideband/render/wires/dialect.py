@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
+from sideband.core.blocks import BlockKind, Media, UnreadableBlock, kind_of_media, media_in, resource_text
 from sideband.core.ledger import Form, Fragment
 from sideband.core.messages import escaped_name
 from sideband.render.escape import Escape
 from sideband.render.profiles import MOST_MARKERS, Cache, Profile, Wire
 from sideband.render.shapes import summary
-from sideband.render.tape import EMPTY, ROOT, Container, Nesting, PendingCall, Tape, texts
+from sideband.render.tape import EMPTY, ROOT, Container, Nesting, PendingCall, Tape, described, texts
 
 # Depths on the tape: inside the array of messages, and inside a message.
 MESSAGE: Final = 1
@@ -66,10 +67,25 @@ class Head(NamedTuple):
     top: Nesting
 
 
+class LeftOut(NamedTuple):
+    """A block that is not in the request: its kind, a description for the user, and the reason."""
+
+    kind: str
+    about: str
+    reason: str
+
+
+def _about(media: Media) -> str:
+    details = [media.media_type, f"{media.size:,} bytes" if media.data else media.url]
+    name = f" {media.title!a}" if media.title else ""
+    return f"{media.kind} content{name} ({', '.join(filter(None, details))})"
+
+
 class Dialect(ABC):
     """How one wire encodes a conversation. Subclasses supply the differences between wires.
 
-    A tool result is a message, or with `results_in_user` a block in a user message. With `merges`, consecutive user
+    A tool result is a message, or with `results_in_user` a block in a user message. `linked` are the kinds of media for
+    which the wire has a form with a URL. With `merges`, consecutive user
     messages are written as one. `starts_with_user`: a conversation must not start with the assistant. `binds`: thinking
     is only valid after the exact prefix that it was produced with. `calls_are_text`: a reply with calls is never sent
     back as it came. `automatic`: a marker at the start of the body asks the provider to place a breakpoint itself.
@@ -83,6 +99,7 @@ class Dialect(ABC):
     content: ClassVar[Container] = Container("content", b"]}")
     result_level: ClassVar[Container] = Container(RESULT, b"]}")
     results_in_user: ClassVar[bool] = False
+    linked: ClassVar[frozenset[BlockKind]] = frozenset({BlockKind.IMAGE, BlockKind.DOCUMENT})
     automatic: ClassVar[bool] = False
     binds: bool = False
     merges: bool = False
@@ -146,7 +163,7 @@ class Dialect(ABC):
             tool = escaped_name(message.get("name") or "a tool")
             self.say(tape, [summary([f"Result of {tool}:", *texts(message)])], join=True)
         else:
-            self.say(tape, texts(message))
+            self.say(tape, self._told(tape, message))
 
     def unbound(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
         """A message that is older than the window, without thinking that is bound to its prefix."""
@@ -167,19 +184,23 @@ class Dialect(ABC):
         elif form is Form.RESULT and top.name == RESULT:
             self.fold(tape, text)
         elif top.turn == USER:
-            tape.add(CONTENT, self.piece(text))
+            tape.add(CONTENT, self.user_piece(text))
             tape.last_role = USER
         else:
             self.say(tape, [text], join=True)
 
-    def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
-        """Write texts of the user: a new message, unless they are merged or joined into the open one."""
+    def say(self, tape: Tape, said: Sequence[str | bytes], *, join: bool = False) -> None:
+        """Write what the user says, as texts and encoded blocks.
+
+        It becomes a new message, unless it is merged or joined into the open one.
+        """
         user, joins = self._user_opening, (join or self.merges) and tape.top.turn == USER
-        for text in said:
+        for part in said:
+            piece = part if isinstance(part, bytes) else self.user_piece(part)
             if joins:
-                tape.add(CONTENT, self.piece(text))
+                tape.add(CONTENT, piece)
             else:
-                tape.open(MESSAGE, user + self.piece(text), self._user, mark=len(user))
+                tape.open(MESSAGE, user + piece, self._user, mark=len(user))
                 joins = True
         tape.last_role = USER
 
@@ -196,6 +217,45 @@ class Dialect(ABC):
             tape.open(MESSAGE, user + written, self._user_result, mark=len(user))
         tape.last_role = USER
 
+    def _told(self, tape: Tape, message: Mapping[str, Any]) -> Sequence[str | bytes]:
+        """The content of a user message: its texts, and its images, documents and audio, encoded."""
+        content = message.get("content") or ""
+        if isinstance(content, str):
+            return texts(message)
+        told: list[str | bytes] = []
+        for number, block in enumerate(content, start=1):
+            part = self._part(tape, block)
+            if isinstance(part, LeftOut):
+                name = f"message {message['id']}" if "id" in message else "a user message"
+                tape.left_out.append(f"block {number} of {name}, {part.about}, is left out of requests: {part.reason}")
+                part = f"[{part.kind} left out: {part.reason}]"
+            if part and not part.isspace():
+                told.append(part)
+        return told or [EMPTY]
+
+    def _part(self, tape: Tape, block: Mapping[str, Any]) -> "str | bytes | LeftOut":
+        try:
+            media, text = media_in(block), resource_text(block)
+        except UnreadableBlock as fault:
+            kind = str(block["type"])
+            return LeftOut(kind, f"{kind} content", f"its {fault.field} {fault}")
+        if media is not None:
+            refusal = self.refusal(tape, media)
+            return self.media_piece(media) if refusal is None else LeftOut(media.kind, _about(media), refusal)
+        if text is not None:
+            # A resource is a file or a page, which may imitate a reminder as tool output may.
+            return "\n\n".join([described(block), *self._shielded({"content": text})])
+        return described(block)
+
+    def refusal(self, _tape: Tape, media: Media) -> str | None:
+        """Why an image, a document or audio cannot be written now; None if it can."""
+        taken, name = self.profile.media, media.media_type
+        if name not in taken if name else all(kind_of_media(each) is not media.kind for each in taken):
+            return f"this model does not take {name or f'{media.kind} content'}"
+        if media.url and not (self.profile.media_urls and media.kind in self.linked):
+            return f"this model does not take {media.kind} content by URL"
+        return None
+
     def _shielded(self, message: Mapping[str, Any]) -> list[str]:
         shield, said = self._shield, texts(message)
         return said if shield is None else [*map(shield, said)]
@@ -206,8 +266,11 @@ class Dialect(ABC):
 
     def entry(self, tape: Tape, role: str, text: str) -> None:
         """Write a message that is neither the user's nor the assistant's."""
-        opening = self.opening % role.encode()
-        tape.open(MESSAGE, opening + self.piece(text), self._turn(role), mark=len(opening))
+        if role == USER:
+            tape.open(MESSAGE, self._user_opening + self.user_piece(text), self._user, mark=len(self._user_opening))
+        else:
+            opening = self.opening % role.encode()
+            tape.open(MESSAGE, opening + self.piece(text), self._turn(role), mark=len(opening))
         # Before the conversation there is no last speaker.
         tape.last_role = tape.last_role and role
 
@@ -271,6 +334,14 @@ class Dialect(ABC):
     @abstractmethod
     def piece(self, text: str) -> bytes:
         """A text, encoded as part of a message."""
+
+    def user_piece(self, text: str) -> bytes:
+        """A text, encoded as part of a user message."""
+        return self.piece(text)
+
+    @abstractmethod
+    def media_piece(self, media: Media) -> bytes:
+        """An image, a document or audio, encoded as part of a user message; it is one that the profile names."""
 
     def result_piece(self, text: str) -> bytes:
         """A text, encoded as part of a result."""

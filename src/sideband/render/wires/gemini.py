@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from sideband.core.blocks import BlockKind, Media
 from sideband.render.profiles import LeadingRole, Wire
 from sideband.render.tape import Container, Tape, encode, quoted_inside
 from sideband.render.wires.dialect import MESSAGE, RESULT, Dialect, Opening, Preamble
@@ -17,6 +18,7 @@ class Gemini(Dialect):
     # A result is one string.
     result_level: ClassVar[Container] = Container(RESULT, b'"}}}', b"\\n\\n")
     results_in_user: ClassVar[bool] = True
+    linked: ClassVar[frozenset[BlockKind]] = frozenset(BlockKind)
     merges = True
     starts_with_user = True
 
@@ -43,6 +45,12 @@ class Gemini(Dialect):
 
     def piece(self, text: str) -> bytes:
         return b'{"text":%b}' % encode(text)
+
+    def media_piece(self, media: Media) -> bytes:
+        if media.data:
+            return encode({"inlineData": {"mimeType": media.media_type, "data": media.data}})
+        named = {"mimeType": media.media_type} if media.media_type else {}
+        return encode({"fileData": {**named, "fileUri": media.url}})
 
     def result_piece(self, text: str) -> bytes:
         return quoted_inside(text)

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
+from sideband.core.blocks import Media
 from sideband.render.escape import Escape, Lead, quote_user_line
 from sideband.render.profiles import Profile, Wire
-from sideband.render.tape import Container, Tape, encode, quoted_inside
+from sideband.render.tape import ROOT, Container, Nesting, Tape, encode, quoted_inside
 from sideband.render.wires.dialect import MESSAGE, RESULT, USER
 from sideband.render.wires.openai_chat import OpenAiChat
 
@@ -29,12 +30,22 @@ class GenericChat(OpenAiChat):
     def __init__(self, profile: Profile, shield: Escape | None = None) -> None:
         super().__init__(profile, shield)
         self.merges = self.starts_with_user = profile.strict_alternation
+        if profile.content_parts:
+            # Only the user's messages: templates that know parts look for them there.
+            self._user_opening = OpenAiChat.opening % USER.encode()
         self.calls_are_text = not profile.tool_role
         # A user message that ends with tool results.
         self._results = self._turn(USER)
 
+    def _turn(self, role: str) -> Nesting:
+        in_parts = role == USER and self.profile.content_parts
+        return Nesting((OpenAiChat.content if in_parts else self.content)._replace(name=role), ROOT)
+
     def piece(self, text: str) -> bytes:
         return quoted_inside(text)
+
+    def user_piece(self, text: str) -> bytes:
+        return super().piece(text) if self.profile.content_parts else self.piece(text)
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
         return b'{"role":"tool","tool_call_id":%b,"content":"' % encode(message["tool_call_id"])
@@ -57,7 +68,7 @@ class GenericChat(OpenAiChat):
             super().result(tape, message)
             return
         title = f"Result of call {message['tool_call_id']}, {message['name']}:"
-        written = self.piece("\n\n".join([title, *self._shielded(message)]))
+        written = self.user_piece("\n\n".join([title, *self._shielded(message)]))
         if tape.top.turn == USER:
             tape.open(CONTENT, written, self._results)
         else:
@@ -70,10 +81,16 @@ class GenericChat(OpenAiChat):
     def _folds(self, tape: Tape) -> bool:
         return tape.top.name == RESULT and not self.profile.user_after_tool
 
-    def say(self, tape: Tape, said: Sequence[str], *, join: bool = False) -> None:
+    def refusal(self, tape: Tape, media: Media) -> str | None:
+        if self._folds(tape):
+            return "it would stand inside a tool result, which holds text only"
+        return super().refusal(tape, media)
+
+    def say(self, tape: Tape, said: Sequence[str | bytes], *, join: bool = False) -> None:
         if self._folds(tape):
             # The lead line keeps user text from being read as tool output.
-            self.fold(tape, "\n\n".join(said if join else [f"{Lead.USER}:", *said]))
+            texts = [part for part in said if isinstance(part, str)]
+            self.fold(tape, "\n\n".join(texts if join else [f"{Lead.USER}:", *texts]))
         elif tape.top is self._results:
             super().say(tape, said if join else [f"{Lead.USER}:", *said], join=True)
         else:

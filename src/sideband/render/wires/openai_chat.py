@@ -4,12 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
+from sideband.core.blocks import BlockKind, Media
 from sideband.render.profiles import Wire
 from sideband.render.tape import Tape, TextPart, encode
 from sideband.render.wires.dialect import MESSAGE, Dialect, Opening, Preamble
 
 LONGEST_KEY: Final = 64
 _NO_ID: Final = "_"
+# A document needs a name.
+UNTITLED: Final = "document.pdf"
 
 
 class OpenAiChat(Dialect):
@@ -19,6 +22,7 @@ class OpenAiChat(Dialect):
     marker: ClassVar[bytes] = b'"prompt_cache_breakpoint":{"mode":"explicit"},'
     tokens_field: ClassVar[str] = "max_completion_tokens"
     longest_id: ClassVar[int] = 40
+    linked: ClassVar[frozenset[BlockKind]] = frozenset({BlockKind.IMAGE})
 
     def preamble(self, opening: Opening) -> Preamble:
         settings = opening.settings
@@ -45,6 +49,15 @@ class OpenAiChat(Dialect):
     def piece(self, text: str) -> bytes:
         return encode(TextPart(text))
 
+    def media_piece(self, media: Media) -> bytes:
+        if media.kind is BlockKind.IMAGE:
+            return encode({"type": "image_url", "image_url": {"url": media.url or data_url(media)}})
+        if media.kind is BlockKind.DOCUMENT:
+            file = {"filename": media.title or UNTITLED, "file_data": data_url(media)}
+            return encode({"type": "file", "file": file})
+        audio = {"data": media.data, "format": media.media_type.rpartition("/")[2]}
+        return encode({"type": "input_audio", "input_audio": audio})
+
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
         return b'{"role":"tool","tool_call_id":%b,"content":[' % encode(message["tool_call_id"])
 
@@ -68,6 +81,11 @@ class OpenAiChat(Dialect):
             else item
             for item in native
         ]
+
+
+def data_url(media: Media) -> str:
+    """The content of a block as a URL."""
+    return f"data:{media.media_type};base64,{media.data}"
 
 
 def shortened(name: str, longest: int) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from sideband.core.blocks import BlockKind, Media
 from sideband.render.profiles import Wire
 from sideband.render.tape import Tape, encode
 from sideband.render.wires.dialect import Opening
-from sideband.render.wires.openai_chat import OpenAiChat, called, declared
+from sideband.render.wires.openai_chat import UNTITLED, OpenAiChat, called, data_url, declared
 
 
 class OpenAiResponses(OpenAiChat):
@@ -17,6 +18,7 @@ class OpenAiResponses(OpenAiChat):
     opening: ClassVar[bytes] = b'{"type":"message","role":"%b","content":['
     tokens_field: ClassVar[str] = "max_output_tokens"
     longest_id: ClassVar[int] = 64
+    linked: ClassVar[frozenset[BlockKind]] = frozenset({BlockKind.IMAGE, BlockKind.DOCUMENT})
 
     def constants(self, _opening: Opening) -> dict[str, Any]:
         # Without server-side state, the reasoning has to be returned and sent back by the client.
@@ -28,6 +30,13 @@ class OpenAiResponses(OpenAiChat):
 
     def piece(self, text: str) -> bytes:
         return b'{"type":"input_text","text":%b}' % encode(text)
+
+    def media_piece(self, media: Media) -> bytes:
+        if media.kind is BlockKind.IMAGE:
+            return encode({"type": "input_image", "detail": "auto", "image_url": media.url or data_url(media)})
+        if media.url:
+            return encode({"type": "input_file", "file_url": media.url})
+        return encode({"type": "input_file", "filename": media.title or UNTITLED, "file_data": data_url(media)})
 
     def result_opening(self, message: Mapping[str, Any]) -> bytes:
         return b'{"type":"function_call_output","call_id":%b,"output":[' % encode(message["tool_call_id"])
