@@ -648,7 +648,8 @@ export interface ErrorData {
     | "body_too_large"
     | "malformed_provider_result"
     | "too_many_providers"
-    | "unsupported_hook_event";
+    | "unsupported_hook_event"
+    | "wrong_event_loop";
   /** The code of the diagnostic. */
   code?: string;
   /** The parameter that is wrong. */

@@ -11,10 +11,10 @@ from sideband.core.messages import is_content
 from sideband.core.transcript import Transcript, live_index
 from sideband.loop.turn import described, make_plan
 from sideband.ports import Model
-from sideband.render.profiles import Placement, PlacementWord, split_model
+from sideband.render.profiles import Placement, PlacementWord, read_placement, split_model
 from sideband.render.renderer import Rendered, Renderer
 from sideband.render.view import RequestView, system_text
-from sideband.runtime.models import TRANSPORTS, read_model, read_placement
+from sideband.runtime.models import TRANSPORTS, read_model
 from sideband.runtime.profiles import full_name, load_profiles
 from sideband.runtime.records import read_message
 from sideband.tools.function import ToolLike, read_tools

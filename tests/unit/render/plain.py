@@ -516,7 +516,6 @@ class StringsPlain(ChatPlain):
         length = self.profile.call_id_length
         return blake2b(call_id.encode()).hexdigest()[:length] if length and len(call_id) != length else call_id
 
-
     def entry(self, role: str, text: str) -> None:
         self.out.append({"role": role, "content": [text]})
 

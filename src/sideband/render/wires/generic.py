@@ -11,7 +11,7 @@ from sideband.core.blocks import Media
 from sideband.render.escape import Escape, Lead, quote_user_line
 from sideband.render.profiles import Profile, Wire
 from sideband.render.tape import ROOT, Container, Nesting, Tape, encode, quoted_inside
-from sideband.render.wires.dialect import MESSAGE, RESULT, USER
+from sideband.render.wires.dialect import CONTENT, MESSAGE, RESULT, USER
 from sideband.render.wires.openai_chat import OpenAiChat
 
 _PARAGRAPH: Final = b"\\n\\n"
