@@ -321,7 +321,7 @@ AT_RUN_TIME: Final = (
         ),
     ),
     Diagnostic(
-        code="SIDEBAND-108",
+        code="SIDEBAND-109",
         title="Content that the model does not take",
         severity=Severity.ADVICE,
         cause="A user message has an image, a document or audio, and the profile of the model does not name its media type, or the model cannot take it at this place. The request says in its place that it was left out.",

@@ -28,7 +28,7 @@ NOT_AUTOMATIC: Final = Advice(
     "SIDEBAND-107",
     f"automatic caching is off for a request: it holds text that does not stay, or {AUTOMATIC_BLOCKS} new blocks or more",
 )
-CONTENT_LEFT_OUT: Final = "SIDEBAND-108"
+CONTENT_LEFT_OUT: Final = "SIDEBAND-109"
 # The marker that asks for automatic caching stands after the opening brace of the body.
 _AUTOMATIC_MARKS: Final = (1,)
 # Fields that the renderer writes itself.
