@@ -107,6 +107,7 @@ BUILT: Final[Rules] = (
     *library.CHAT,
     *library.JSON,
     *library.TRANSCRIPT,
+    *library.TYPES,
     *hooks.EFFECTS,
     *hooks.IN_THE_LOOP,
     *providers.LIMIT,

@@ -40,13 +40,15 @@ _HOMES = {
 __all__ = [*_HOMES]  # noqa: PLE0604 - the keys of the table are strings
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any exported object
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    # A type checker that saw this function would accept every name.
+    def __getattr__(name: str) -> Any:  # noqa: ANN401 - any exported object
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

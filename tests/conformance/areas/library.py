@@ -69,3 +69,10 @@ TRANSCRIPT: Final[Rules] = rules(
         "library:transcript:refusal": "A transcript that cannot be a session or a request is refused with what is wrong, and nothing is written.",
     },
 )
+
+TYPES: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "library:types:wrong-uses-are-found": "mypy and pyright accept right uses of the public functions, and report misspelt names, unknown options, words that are not allowed and wrong types.",
+    },
+)
