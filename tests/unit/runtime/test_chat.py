@@ -26,6 +26,7 @@ async def test_a_reader_that_is_too_slow_for_its_subscription_misses_nothing() -
     async with scene.session.chat(model=scene.model, reminders=False) as chat:
         replies = aiter(chat)
         first = asyncio.ensure_future(anext(replies))
+        await until(lambda: scene.store._feed.subscribers)
         await finished(scene, "one")
         assert (await first).text == "One."
         await finished(scene, "two", "three")
