@@ -58,10 +58,13 @@ some codes. The folder `examples/lint` has one example of each of the eight mist
 
 **Python** files are read, never run. The linter recognises by name:
 
-- `inject_reminder`, `clear_reminders`, `transcript_reminder_event` and `.remind(...)` of a session
+- `inject_reminder`, `clear_reminders`, `transcript_reminder_event`, and `.remind(...)` and `.replace_reminder(...)` of a
+  session
+- payloads that are passed to a `Producer` whose `surface` is written in the same file
 - the `register_*_hook` functions and `register_reminder_provider`, and the literals that the functions passed to them
   return
-- the `reminders=` of a loop
+- the `reminders=` of `agent_loop`, `agent_run`, `spawn` and `Runner`, with the ids and settings of the providers in it; an
+  id that resembles no known one is not reported, because another file may register it
 - JSON-RPC messages that are written as dicts
 
 If the value of an option is a name, a call or an f-string, the linter checks the name of the option but not its value,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from sideband import FactBook, Transcript, transcript_compact
+from sideband import Transcript, transcript_compact
 from sideband.core import transcript as pure
 from sideband.core.effects import read_effects
 from sideband.core.events import QueuedReminder
@@ -311,16 +311,15 @@ def test_the_recipe_of_token_pressure_runs() -> None:
 
 
 @pytest.mark.requirement("examples:cookbook:project-facts")
-def test_the_facts_that_pass_the_filters_are_told_at_the_start_of_a_session() -> None:
+def test_the_facts_that_pass_the_filters_are_told_at_the_start_of_a_session(tmp_path: Path) -> None:
     recipe = program("recipes/project_facts")
-    book = recipe.learned()
-    told = "\n".join(asyncio.run(recipe.told(book)))
-    assert {fact.claim for fact in book.facts() if fact.claim in told} == {
-        fact.claim
-        for fact in book.facts()
-        if fact.confidence >= 0.6 and fact.kind in {FactKind.DECISION, FactKind.CONSTRAINT}
+    url = f"sqlite:///{tmp_path / 'sideband.db'}"
+    facts = asyncio.run(recipe.learn(url))
+    told = "\n".join(asyncio.run(recipe.told(url)))
+    assert {fact.claim for fact in facts if fact.claim in told} == {
+        fact.claim for fact in facts if fact.confidence >= 0.6 and fact.kind in {FactKind.DECISION, FactKind.CONSTRAINT}
     }
-    assert asyncio.run(recipe.told(FactBook())) == []
+    assert asyncio.run(recipe.told(f"sqlite:///{tmp_path / 'empty.db'}")) == []
 
 
 @pytest.mark.requirement("examples:cookbook:project-facts")
