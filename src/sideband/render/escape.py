@@ -22,6 +22,7 @@ class Frame(StrEnum):
     PEER_NOTICE = "peer-notice"
     SERVER_NOTICE = "server-notice"
     CONVERSATION_SUMMARY = "conversation-summary"
+    CALL_RESULT = "call-result"
 
 
 class Lead(StrEnum):

@@ -127,6 +127,13 @@ def withdrawal(handles: Iterable[int], *, tags: bool) -> str:
     return f"<{_OWN}>\n{line}\n</{_OWN}>" if tags else f"{Lead.REMINDER}:\n{line}"
 
 
+def call_result(call_id: str, tool: str, texts: Iterable[str]) -> str:
+    """The result of a call as an element, where the wire has no other form for it."""
+    name = Frame.CALL_RESULT.value
+    opening = f'<{name} id="{attribute(call_id)}" tool="{attribute(tool)}">'
+    return f"{opening}\n{neutralise_all(PARAGRAPH.join(texts))}\n</{name}>"
+
+
 def summary(texts: Iterable[str]) -> str:
     """Text about the conversation that neither the user nor the model wrote in it, as an element."""
     name = Frame.CONVERSATION_SUMMARY.value

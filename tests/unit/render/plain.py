@@ -502,7 +502,8 @@ class StringsPlain(ChatPlain):
             return
         if self.out[-1]["role"] == "assistant":
             self.out.append({"role": "user", "content": []})
-        self.fold("\n\n".join([f"Result of call {call_id}, {name}:", *said]))
+        text = "\n\n".join(said)
+        self.fold(f'<call-result id="{call_id}" tool="{name}">\n{text}\n</call-result>')
         self.tells_results = True
 
     def assistant(self, said: Sequence[str], calls: Sequence[Json], native: Any) -> None:  # noqa: ANN401 - any JSON

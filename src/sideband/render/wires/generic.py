@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Final
 from sideband.core.blocks import Media
 from sideband.render.escape import Escape, Lead, quote_user_line
 from sideband.render.profiles import Profile, Wire
-from sideband.render.tape import ROOT, Container, Nesting, Tape, encode, quoted_inside
+from sideband.render.shapes import call_result
+from sideband.render.tape import ROOT, Container, Nesting, Tape, encode, quoted_inside, texts
 from sideband.render.wires.dialect import CONTENT, MESSAGE, RESULT, USER
 from sideband.render.wires.openai_chat import OpenAiChat
 
@@ -67,8 +68,7 @@ class GenericChat(OpenAiChat):
         if not self.calls_are_text:
             super().result(tape, message)
             return
-        title = f"Result of call {message['tool_call_id']}, {message['name']}:"
-        written = self.user_piece("\n\n".join([title, *self._shielded(message)]))
+        written = self.user_piece(call_result(message["tool_call_id"], message["name"], texts(message)))
         if tape.top.turn == USER:
             tape.open(CONTENT, written, self._results)
         else:
@@ -89,8 +89,8 @@ class GenericChat(OpenAiChat):
     def say(self, tape: Tape, said: Sequence[str | bytes], *, join: bool = False) -> None:
         if self._folds(tape):
             # The lead line keeps user text from being read as tool output.
-            texts = [part for part in said if isinstance(part, str)]
-            self.fold(tape, "\n\n".join(texts if join else [f"{Lead.USER}:", *texts]))
+            written = [part for part in said if isinstance(part, str)]
+            self.fold(tape, "\n\n".join(written if join else [f"{Lead.USER}:", *written]))
         elif tape.top is self._results:
             super().say(tape, said if join else [f"{Lead.USER}:", *said], join=True)
         else:
@@ -99,6 +99,6 @@ class GenericChat(OpenAiChat):
 
     def _shielded(self, message: Mapping[str, Any]) -> list[str]:
         said = super()._shielded(message)
-        # If user text and results share a message, tool output must not imitate user text in any placement.
-        needless = self._shield is not None or (self.profile.user_after_tool and self.profile.tool_role)
+        # If user text is folded into results, tool output must not imitate it in any placement.
+        needless = self._shield is not None or self.profile.user_after_tool
         return said if needless else [*map(quote_user_line, said)]
