@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from sideband.core.messages import ToolCall
 from sideband.models.anthropic import AnthropicModel
 from sideband.models.gemini import GeminiModel
+from sideband.models.local import LocalModel
 from sideband.models.openai import ChatModel, ResponsesModel
 from sideband.models.rendered import RenderedModel
 from sideband.runtime.profiles import load_profiles
@@ -113,6 +114,21 @@ GOOGLE: Final = ModelKind(
 MODEL_KINDS: Final[Mapping[str, ModelKind]] = {
     kind.transport: kind for kind in (ANTHROPIC, OPENAI, OPENAI_CHAT, COMPATIBLE, GOOGLE)
 }
+
+
+MODEL_CLASSES: Final[Mapping[type[RenderedModel[Any]], str]] = {
+    AnthropicModel: "anthropic:claude-opus-5",
+    ResponsesModel: "openai:gpt-6",
+    ChatModel: "openai-chat:gpt-6",
+    GeminiModel: "google:gemini-3.8-flash",
+    LocalModel: "local:smollm2",
+}
+
+
+def a_model_of(kind: type[RenderedModel[Any]], **options: Any) -> RenderedModel[Any]:  # noqa: ANN401 - those of the class
+    """A model of this class, at an address where nothing may be."""
+    given = {"api_key": "a-key", "base_url": "http://127.0.0.1:8080/v1"} | options
+    return kind(load_profiles().of(MODEL_CLASSES[kind]), model="model-1", **given)
 
 
 def thoughts(kind: ModelKind) -> dict[str, str]:

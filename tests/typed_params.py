@@ -44,9 +44,9 @@ def faults(value: object, kind: Any, path: str = "$") -> list[str]:  # noqa: ANN
         return _mapping_faults(value, get_args(kind)[1], path)
     if isinstance(origin, type) and issubclass(origin, Iterable):
         return _list_faults(value, get_args(kind)[0], path)
-    if isinstance(kind, type):
+    if isinstance(origin or kind, type):
         # A file, a date: nothing that JSON has.
-        return [f"{path}: {value!r} is no {kind.__name__}"]
+        return [f"{path}: {value!r} is no {(origin or kind).__name__}"]
     raise TypeError(f"{path}: what is {kind!r}?")
 
 

@@ -92,6 +92,7 @@ BUILT: Final[Rules] = (
     *rendering.KEPT,
     *rendering.LEDGER,
     *rendering.PROFILES,
+    *rendering.CONTENT,
     *rendering.BUDGET,
     *inbox.MODES,
     *inbox.SEAMS,

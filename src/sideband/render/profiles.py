@@ -297,7 +297,7 @@ def _check_together(model: str, profile: Profile, rows: Sequence[ProfileRow]) ->
     for field, holds, why in _CONTRADICTIONS:
         if holds(profile):
             row = next(row for row in reversed(rows) if field in row.states)
-            value = shown(msgspec.to_builtins(row.states[field]))
+            value = shown(msgspec.json.decode(msgspec.json.encode(row.states[field])))
             raise ProfileError(f"{row.origin}, row {row.number}: {field} cannot be {value} for {model}: {why}")
 
 

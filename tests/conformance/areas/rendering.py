@@ -214,6 +214,16 @@ PROFILES: Final[Rules] = rules(
     },
 )
 
+CONTENT: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "render:content:in-the-form-of-the-provider": "An image, a document or audio of the user is in the request in the provider's own form if the profile names its media type.",
+        "render:content:left-out-is-said-and-reported": "A block that the model does not take is replaced by a text that says so, and the run reports a problem that names the block, once for each block.",
+        "render:content:is-stable": "Requests with images, documents and audio obey the prefix law, whichever store the session was read from.",
+        "render:content:resources-are-text": "The text of a resource that a client embeds reaches the model, and cannot imitate a reminder.",
+    },
+)
+
 BUDGET: Final[Rules] = rules(
     Source.OURS,
     {

@@ -7,6 +7,8 @@ from tests.conformance.entry import Rules, Source, rules
 RUNNER: Final[Rules] = rules(
     Source.OURS,
     {
+        "inbox:content:forms": "A user message is a text, or blocks of text, images, documents, audio and resources; an image, a document or audio has base64 data with its media type, or a URL, and the spelling `mimeType` of ACP and MCP is read too.",
+        "inbox:content:refused": "A block of an unknown type, without a media type or with data that is not base64 is refused before it is accepted, in a sentence that names the block and the field and does not repeat the data.",
         "runner:prompt:one-run-each": "Each queued message gets a run of its own, in order, with its own budget and result.",
         "runner:prompt:content-blocks": "A prompt of several content blocks reaches the model whole.",
         "runner:prompt:withdrawn-costs-no-request": "A prompt that is withdrawn before its turn causes no request and no other effect.",

@@ -183,7 +183,7 @@ CONTENTS: Final[dict[str, object]] = {
     "huge": [{"type": "text", "text": HUGE}],
     "deep": [{"type": "text", "text": DEEP}],
     "tuple-as-key": [{("a",): 1}],
-    "too-large": [{"type": "text", "text": "x" * 2**20}],
+    "too-large": [{"type": "text", "text": "x" * 2**23}],
 }
 
 

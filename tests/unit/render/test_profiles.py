@@ -147,6 +147,11 @@ def test_a_file_may_have_no_rows(text: str) -> None:
             a_row(cache_ttls='"5m"'), "mine.toml, row 1: cache_ttls must be a list of texts, not '5m'", id="list"
         ),
         pytest.param(
+            a_row(media='["image/png", "video/mp4"]'),
+            "mine.toml, row 1: media must be types of images, of audio or 'application/pdf', not 'video/mp4'",
+            id="media-type",
+        ),
+        pytest.param(
             a_row(cache_markers="1.5"), "mine.toml, row 1: cache_markers must be a whole number, not 1.5", id="number"
         ),
         pytest.param(
@@ -321,6 +326,22 @@ def test_a_user_may_bring_a_transport_of_their_own() -> None:
             {"wire": '"openai_chat"', "content_parts": "true", "tool_role": "false"},
             "mine.toml, row 1: tool_role cannot be False for hosted:sage-5: its wire has a form for results",
             id="results-as-text-where-the-wire-has-a-form",
+        ),
+        pytest.param(
+            {"media": '["image/png"]'},
+            "mine.toml, row 1: media cannot be ['image/png'] for hosted:sage-5: content_parts is false",
+            id="images-in-plain-strings",
+        ),
+        pytest.param(
+            {"wire": '"anthropic"', "content_parts": "true", "media": '["audio/wav"]'},
+            "mine.toml, row 1: media cannot be ['audio/wav'] for hosted:sage-5: its wire has no form for audio",
+            id="audio-that-the-wire-has-no-form-for",
+        ),
+        pytest.param(
+            {"wire": '"openai_chat"', "content_parts": "true", "media": '["audio/mpeg", "audio/ogg"]'},
+            "mine.toml, row 1: media cannot be ['audio/mp3', 'audio/ogg'] for hosted:sage-5: "
+            "its wire has a form for audio/wav and audio/mp3 only",
+            id="audio-of-another-format",
         ),
     ],
 )

@@ -1,10 +1,17 @@
-"""Keys and addresses in the environment: what holds now is what the next request uses."""
+"""The options of a model, and the environment that it reads its key and its address from."""
+
+from typing import Any
 
 import pytest
 
+from sideband.core.errors import InvalidOption
+from sideband.core.live import LiveIndex
+from sideband.models.rendered import RenderedModel
+from sideband.render.profiles import Placement
+from sideband.render.view import RequestView
 from tests.loop_builders import AScene
 from tests.loopback import a_loopback, over_sockets
-from tests.model_kinds import ANTHROPIC, GOOGLE, OPENAI, OPENAI_CHAT, ModelKind
+from tests.model_kinds import ANTHROPIC, GOOGLE, MODEL_CLASSES, OPENAI, OPENAI_CHAT, ModelKind, a_model_of
 
 VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
@@ -62,3 +69,46 @@ async def test_a_key_that_was_removed_is_missed_by_the_next_run(kind: ModelKind)
         result = await AScene().play("One?", model=model)
     assert result.error is not None
     assert "needs a key: set the environment variable" in result.error
+
+
+# The placement.
+
+EVERY_CLASS = pytest.mark.parametrize("kind", MODEL_CLASSES)
+
+
+def placement_of(model: RenderedModel[Any]) -> object:
+    """The placement that goes on record with the first request."""
+    view = RequestView(turn=1, system="", messages=[{"role": "user", "content": "Hi."}], tools=[], live=LiveIndex())
+    head = model.plan(view).head
+    assert head is not None
+    return head.rendering["placement"]
+
+
+@pytest.mark.requirement("render:placement:is-an-option-of-a-model")
+@EVERY_CLASS
+@pytest.mark.parametrize("name", ["seed", "tail", "native"])
+def test_a_placement_can_be_chosen_by_its_name(kind: type[RenderedModel[Any]], name: str) -> None:
+    assert (
+        placement_of(a_model_of(kind, placement=name))
+        == placement_of(a_model_of(kind, placement=Placement(name)))
+        == name
+    )
+
+
+@pytest.mark.requirement("render:placement:is-an-option-of-a-model")
+@EVERY_CLASS
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param("tial", "not 'tial'; did you mean 'tail'?", id="misspelt"),
+        pytest.param("system", "not 'system'", id="another-word"),
+        pytest.param(3, "not 3", id="no-word"),
+    ],
+)
+def test_a_placement_that_does_not_exist_is_refused_with_those_that_do(
+    kind: type[RenderedModel[Any]], given: object, told: str
+) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        a_model_of(kind, placement=given)
+    assert str(refused.value).endswith(f"placement must be 'seed', 'tail', 'native' or None, {told}")
+    assert refused.value.field == "placement"
