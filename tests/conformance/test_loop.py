@@ -68,7 +68,7 @@ async def test_the_reply_and_the_ttl_pass_are_one_commit() -> None:
     (turn,) = [commit for commit in agent.recorded.commits if isinstance(commit[0], TurnCommitted)]
     reply = {"role": "assistant", "id": agent.events(RequestCommitted)[0].reply_id, "content": "Done."}
     assert turn == (
-        TurnCommitted(turn=1, reply=reply, usage=Usage(prompt_tokens=11, output_tokens=1)),
+        TurnCommitted(turn=1, reply=reply, usage=Usage(prompt_tokens=4, output_tokens=1)),
         Expired(reminder_id=reminder_id, reason=ExpiryReason.TTL, turn=1, provenance=IN_PROCESS),
     )
 

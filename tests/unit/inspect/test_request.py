@@ -7,6 +7,9 @@ import pytest
 from sideband.inspect.request import Break, Share, share
 from sideband.render.layout import Part, PartKind
 from sideband.render.profiles import Cache, Profile, Wire
+from sideband.render.renderer import Renderer
+from sideband.runtime.profiles import load_profiles
+from tests.unit.render.conversations import a_user, a_view
 
 
 def a_profile(cache: Cache = Cache.EXPLICIT, least: int = 0, *, kv_prefix: bool = False) -> Profile:
@@ -61,7 +64,7 @@ FIRST: Final = tuple(part for part in PARTS if part.kind is not PartKind.STABLE)
 def test_what_the_cache_gives_back_to_the_first_request_of_a_window(
     profile: Profile, parts: tuple[Part, ...], broken: Break, expected: Share
 ) -> None:
-    assert share(profile, parts, broken=broken) == expected
+    assert share(profile, parts, b"", broken=broken) == expected
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,24 @@ def test_what_the_cache_gives_back_to_the_first_request_of_a_window(
 def test_what_the_cache_gives_back(
     profile: Profile, parts: tuple[Part, ...], unchanged: int | None, expected: Share
 ) -> None:
-    found = share(profile, parts, unchanged=unchanged)
+    found = share(profile, parts, b"", unchanged=unchanged)
     assert found == expected
     assert found.tokens == expected.read + expected.written + expected.plain
     assert found.cost == 0.1 * expected.read + 1.25 * expected.written + expected.plain
+
+
+@pytest.mark.parametrize(
+    "model", ["anthropic:claude-opus-5", "openai:gpt-6", "openai-chat:gpt-6", "google:gemini-3.8-flash"]
+)
+def test_an_image_is_not_counted_as_text(model: str) -> None:
+    small, large = (
+        Renderer(load_profiles().of(model), model="model-1").render(a_view([a_user([an_image(size)])]))
+        for size in (8, 1_000_000)
+    )
+    profile = load_profiles().of(model)
+    counted = [share(profile, plan.request.parts, plan.request.body).tokens for plan in (small, large)]
+    assert 0 < counted[1] - counted[0] <= 1_600
+
+
+def an_image(size: int) -> dict[str, str]:
+    return {"type": "image", "media_type": "image/png", "data": "A" * size}

@@ -267,7 +267,7 @@ def test_a_request_that_cannot_be_built_is_not_on_record() -> None:
             "cannot be stored",
             id="arguments-no-journal-can-hold",
         ),
-        pytest.param(Reply(text="x" * 10_000_001), "10,000,132 bytes", id="far-too-long"),
+        pytest.param(Reply(text="x" * 10_000_001), "10,000,131 bytes", id="far-too-long"),
         pytest.param(a_reply(a_call(text="x" * 10_000_001)), "bytes", id="arguments-that-are-far-too-long"),
         pytest.param(a_reply(a_call(call_id="x" * 1_025)), "a name of 4 and an id of 1,025 characters", id="a-long-id"),
         pytest.param(a_reply(a_call("x" * 257)), "a name of 257 and an id of 2 characters", id="a-long-name"),
