@@ -1,5 +1,6 @@
 """What a compaction does to reminders: in the pure transform, and in a live session."""
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -173,6 +174,41 @@ def test_a_custom_compactor_must_return_messages(result: object) -> None:
     with pytest.raises(InvalidOption, match="custom compactor must return") as refused:
         transcript_compact(a_transcript(), strategy="custom", custom_compactor=lambda _messages, _reminders: result)
     assert refused.value.field == "custom_compactor"
+
+
+CALL: Message = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "read", "args": {}}]}
+RESULT: Message = {"role": "tool", "tool_call_id": "c1", "content": "done"}
+ASKED: Message = {"role": "user", "content": "And now?"}
+
+
+@pytest.mark.requirement("core:compaction:custom-result-is-checked")
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        pytest.param([], "returned no message", id="nothing"),
+        pytest.param([{"role": "oracle", "content": "?"}, ASKED], "the role 'oracle'", id="an-unknown-role"),
+        pytest.param([{"role": "system", "content": 5}, ASKED], "the content 5", id="content-of-no-kind"),
+        pytest.param([{"role": "system", "content": " "}, ASKED], "blank content", id="a-blank-text"),
+        pytest.param([{"role": "user", "content": [{"text": ""}]}, ASKED], "blank content", id="a-blank-block"),
+        pytest.param([{**CALL, "tool_calls": [{"id": "c2"}]}, ASKED], "needs an id, a name and args", id="half-a-call"),
+        pytest.param([SUMMARY, RESULT, ASKED], "the result of call 'c1' without its call", id="an-orphan-result"),
+        pytest.param([SUMMARY, CALL, ASKED, RESULT], "the call 'c1' without its result", id="a-result-that-is-late"),
+        pytest.param([SUMMARY, CALL], "the call 'c1' without its result", id="a-call-at-the-end"),
+    ],
+)
+def test_a_custom_compactor_cannot_break_a_conversation(result: list[Message], words: str) -> None:
+    before = a_transcript(messages=[*MESSAGES, CALL, RESULT, ASKED])
+    with pytest.raises(InvalidOption, match=re.escape(words)) as refused:
+        transcript_compact(before, strategy="custom", custom_compactor=lambda *_: result)
+    assert refused.value.field == "custom_compactor"
+
+
+@pytest.mark.requirement("core:compaction:custom-result-is-checked")
+def test_messages_that_a_compactor_kept_are_not_its_fault() -> None:
+    odd: tuple[Message, ...] = ({"role": "oracle", "content": ""}, CALL, {**ASKED, "id": "m1"})
+    before = a_transcript(messages=[*MESSAGES, *odd])
+    result = transcript_compact(before, strategy="custom", custom_compactor=lambda *_: [*odd[:2], ASKED])
+    assert result.value.transcript.messages == (*odd[:2], ASKED)
 
 
 NOTHING_TO_COMPACT = a_transcript(

@@ -1,6 +1,6 @@
 """A single model call, and the compaction that a running agent makes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pytest
@@ -27,12 +27,14 @@ from sideband.core.messages import Message, text_of
 from sideband.core.reminder import Source
 from sideband.core.seams import Seam
 from sideband.core.state import PendingState
+from sideband.loop.compaction import KeepLast
+from sideband.loop.run import Step
 from sideband.render.view import RequestView
 from sideband.runtime.agents import SUMMARY_INSTRUCTION
 from sideband.testing import ScriptedModel
 from tests.agents import AnAgent, awaited
 from tests.builders import a_draft
-from tests.loop_builders import a_reply
+from tests.loop_builders import ATool, a_reply, unanswered_calls, until
 
 BODY: Final = "The build is red."
 QUESTION: Final = "Is it done?"
@@ -220,6 +222,118 @@ async def test_hooks_and_providers_are_told_how_much_a_compaction_changed() -> N
         assert payload["archived_messages"] == 1
         assert payload["kept_messages"] == 2
         assert payload["preserved_reminders"] == 1
+
+
+async def a_long_conversation() -> AnAgent:
+    """Six large messages, which fill 99 % of the window."""
+    agent = AnAgent(
+        *(a_reply(text="A" * 6_400, tokens=tokens) for tokens in (2_000, 5_900, 9_900)), context_window=10_000
+    )
+    for number in range(3):
+        await agent.play(f"Question {number}: " + "Q" * 6_400)
+    return agent
+
+
+@pytest.mark.requirement("loop:compaction:by-tokens", "loop:compaction:size-outlives-a-run")
+@pytest.mark.parametrize(("compactor", "written"), [("keep_last", []), ("summarize", ["In short."])])
+@awaited
+async def test_a_built_in_compactor_archives_until_half_of_the_window_is_free(
+    compactor: str, written: list[str]
+) -> None:
+    agent = await a_long_conversation()
+    agent.says(*written, "Done.", context_window=10_000)
+    result = await agent.play("Short.", compactor=compactor)
+    (compacted,) = agent.events(Compacted)
+    assert (compacted.archived_messages, result.problems) == (4, ())
+    (request,) = [request for request in agent.model.requests if request.system != SUMMARY_INSTRUCTION]
+    texts = [text_of(message) for message in request.messages]
+    assert texts[:-3] == written
+    assert (texts[-3].startswith("Question 2"), texts[-1]) == (True, "Short.")
+
+
+@pytest.mark.requirement("loop:compaction:the-last-step-is-kept")
+@pytest.mark.parametrize("keep_last", [1, 8])
+@awaited
+async def test_a_built_in_compactor_keeps_what_no_request_has_shown(keep_last: int) -> None:
+    tool = ATool("work", lambda *_: "R" * 10_000)
+    agent = AnAgent(
+        a_reply("work", "work", tokens=10), a_reply("work", "work", tokens=950), tools=[tool], context_window=1_000
+    )
+    await agent.play("Q" * 1_000, compactor=KeepLast(keep_last))
+    (compacted,) = agent.events(Compacted)
+    kept = compacted.messages or ()
+    assert [message["role"] for message in kept] == ["assistant", "tool", "tool"]
+    assert unanswered_calls(kept) == []
+
+
+@pytest.mark.requirement("loop:compaction:nothing-to-archive-is-reported")
+@awaited
+async def test_a_prompt_that_cannot_be_made_shorter_is_reported_once() -> None:
+    agent = AnAgent(a_reply("work", tokens=990), "Done.", context_window=1_000)
+    run = await agent.begin("Q" * 4_000, compactor="keep_last")
+    await until(run, Step.TURN)
+    result = await run.finish()
+    ((where, message, times),) = result.problems
+    assert (where, times) == ("compactor", 1)
+    assert "nothing can be archived: the prompt has about 1,0" in message
+    assert "the target is 500" in message
+    # The question was archived after the first turn, and then there is nothing but the last step again.
+    assert len(agent.events(Compacted)) == 1
+
+
+@pytest.mark.requirement("loop:compaction:result-is-checked")
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        pytest.param(lambda _: [], "returned no message", id="nothing"),
+        pytest.param(lambda messages: messages[-1:], "the result of call 'c1' without its call", id="an-orphan-result"),
+        pytest.param(lambda messages: messages[:-1], "the call 'c1' without its result", id="a-call-alone"),
+    ],
+)
+@awaited
+async def test_a_compactor_that_would_break_the_conversation_is_reported(
+    result: Callable[[Sequence[Message]], Sequence[Message]], words: str
+) -> None:
+    agent = a_full_agent()
+    played = await agent.play(compactor=lambda messages, _: result(messages))
+    ((where, message, _),) = played.problems
+    assert where == "compactor"
+    assert words in message
+    assert (agent.events(Compacted), len(agent.state.messages)) == ([], 4)
+
+
+@pytest.mark.requirement("loop:compaction:result-is-checked")
+@awaited
+async def test_a_compactor_cannot_drop_a_question_that_has_no_reply() -> None:
+    agent = AnAgent(a_reply(text="Done.", tokens=95), "Done.", context_window=100)
+    await agent.play()
+    result = await agent.play("And now?", compactor=lambda *_: [{"role": "system", "content": "In short."}])
+    ((_, message, _),) = result.problems
+    assert "left out the message 'And now?' of the user, which has no reply yet" in message
+    assert (agent.events(Compacted), agent.requests_with("And now?")) == ([], [2])
+
+
+@pytest.mark.requirement("loop:compaction:result-is-checked")
+@awaited
+async def test_a_compactor_that_changes_the_messages_it_is_given_changes_nothing() -> None:
+    def meddles(messages: Sequence[Message], _reminders: object) -> Sequence[Message]:
+        messages[0]["content"] = "Something else."
+        return []
+
+    agent = a_full_agent()
+    await agent.play(compactor=meddles)
+    assert agent.requests_with("Something else.") == []
+
+
+@pytest.mark.requirement("loop:compaction:summary-of-any-role")
+@pytest.mark.parametrize("role", ["system", "user", "assistant"])
+@awaited
+async def test_the_summary_of_a_compactor_is_told_whatever_its_role(role: str) -> None:
+    told: list[object] = []
+    agent = a_full_agent()
+    agent.hooks.register_session_hook("post_compact", lambda ctx: told.append(ctx["summary"]))
+    await agent.play(compactor=lambda messages, _: [{"role": role, "content": "In short."}, *messages[-2:]])
+    assert told == ["In short."]
 
 
 @pytest.mark.requirement("loop:compaction:runs-before-the-first-drain")

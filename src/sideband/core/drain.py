@@ -1,7 +1,6 @@
 """Drain the inbox at a seam, and start a turn from it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 import msgspec
 
@@ -22,9 +21,6 @@ from sideband.core.messages import ToolCall, interrupted_message
 from sideband.core.seams import DRAINS, MAX_SKIPPED_BATCHES, Mode, Seam
 from sideband.core.state import Decided, SessionState
 from sideband.core.turn import COMPLETED, idled
-
-# The roles of a last message that the model has yet to answer.
-_ASKING: Final = ("user", "tool")
 
 
 def drain(
@@ -186,8 +182,8 @@ def wake(state: SessionState) -> Decided[None]:
 
 def has_question(state: SessionState) -> bool:
     """Whether a request has anything to answer: a message without a reply, or a reminder that no turn has shown."""
-    last = state.messages[-1].get("role") if state.messages else None
-    return last in _ASKING or any(item.first_turn is None for item in state.live)
+    is_unanswered = bool(state.messages) and state.messages[-1].get("role") != "assistant"
+    return is_unanswered or any(item.first_turn is None for item in state.live)
 
 
 def wakes_daemon(item: InboxItem) -> bool:

@@ -91,7 +91,7 @@ def read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
         raise BodyTooLarge(len(raw), limits.content_bytes, field="content")
     for place, block in enumerate(blocks):
         check_block(block, place)
-    if not any(_has_content(block) for block in blocks):
+    if not has_content(blocks):
         raise InvalidOption("content is blank: a message needs text, or a block of another type", field="content")
     # The encoder writes null for NaN and infinity.
     if b"null" in raw and (wrong := next(non_finite(content), None)) is not None:
@@ -101,9 +101,12 @@ def read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
     return blocks
 
 
-def _has_content(block: Mapping[str, Any]) -> bool:
-    """Whether a block is not just blank text."""
-    return block.get("type", BlockKind.TEXT) != BlockKind.TEXT or bool(block.get("text", "").strip())
+def has_content(content: Content) -> bool:
+    """Whether content is more than blank text."""
+    return any(
+        block.get("type", BlockKind.TEXT) != BlockKind.TEXT or block.get("text", "").strip()
+        for block in as_blocks(content)
+    )
 
 
 def text_of(message: Mapping[str, Any]) -> str:

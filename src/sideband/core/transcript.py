@@ -17,7 +17,7 @@ from sideband.core.events import AuditRecorded, Compacted, Event, Injected
 from sideband.core.lifecycle import go_live, plan_compaction
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.live import LiveIndex
-from sideband.core.messages import Message
+from sideband.core.messages import Message, are_calls, has_content, is_content
 from sideband.core.parse import parse, read_leniently
 from sideband.core.propagation import Handoff, propagate
 from sideband.core.reminder import Reminder, ReminderId, Source, mint
@@ -415,13 +415,82 @@ def _compact_by(
     result = compactor(transcript.messages, survivors)
     # Reminder events in the result are ignored: the survivors were decided before the compactor ran.
     if isinstance(result, Transcript):
-        return tuple(result.messages)
-    if isinstance(result, Mapping):
+        result = result.messages
+    elif isinstance(result, Mapping):
         result = result.get("messages")
-    if isinstance(result, list | tuple) and all(isinstance(message, dict) for message in result):
-        return tuple(result)
-    raise InvalidOption(
-        f"a custom compactor must return a transcript or a list of messages, not {shown(result)}",
-        field="custom_compactor",
-        value=result,
-    )
+    if not isinstance(result, list | tuple) or not all(isinstance(message, dict) for message in result):
+        raise InvalidOption(
+            f"a custom compactor must return a transcript or a list of messages, not {shown(result)}",
+            field="custom_compactor",
+            value=result,
+        )
+    wrong = fault_in_compacted(transcript.messages, result)
+    if wrong is not None:
+        raise InvalidOption(wrong, field="custom_compactor", value=result)
+    return tuple(result)
+
+
+# What a compactor may return.
+
+ROLES: Final = ("system", "user", "assistant", "tool")
+
+_COUNTERPARTS: Final = {"the call": "result", "the result of call": "call"}
+
+
+def fault_in_compacted(before: Sequence[Message], after: Sequence[Message]) -> str | None:
+    """Why a conversation cannot go on with `after`, which a compactor returned for `before`; None if it can.
+
+    Messages that the compactor kept as they were are not checked.
+    """
+    if before and not after:
+        return "a compactor returned no message; return a summary, or the same messages if there is nothing to compact"
+    kept = {content_key(message) for message in before}
+    for place, message in enumerate(after):
+        wrong = None if content_key(message) in kept else _fault_in_message(message)
+        if wrong is not None:
+            return f"a compactor returned message {place} with {wrong}"
+    known = _unpaired(before)
+    for what, call_id in _unpaired(after):
+        if (what, call_id) not in known:
+            return (
+                f"a compactor returned {what} {shown(call_id)} without its {_COUNTERPARTS[what]}; "
+                "keep both, the result directly after its call, or neither"
+            )
+    return None
+
+
+def content_key(message: Message) -> str:
+    """A message without its id, which a compactor need not copy."""
+    return repr(sorted((name, value) for name, value in message.items() if name != "id"))
+
+
+def _fault_in_message(message: Message) -> str | None:
+    role, calls = message.get("role"), message.get("tool_calls", ())
+    content: Any = message.get("content")
+    if role not in ROLES:
+        return f"the role {shown(role)}; the roles are {', '.join(ROLES)}"
+    if not is_content(content):
+        return (
+            f"the content {shown(content)}; content is a text or a list of blocks, each with a text or of another type"
+        )
+    if not are_calls(calls):
+        return f"the tool_calls {shown(calls)}; each call needs an id, a name and args"
+    if not calls and not has_content(content):
+        return "blank content; only a message with tool calls may have no content"
+    return None
+
+
+def _unpaired(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """Every tool call without a result directly after it, and every result without such a call."""
+    unpaired: list[tuple[str, str]] = []
+    calls: dict[str, None] = {}
+    for message in messages:
+        answered = str(message.get("tool_call_id"))
+        if message.get("role") != "tool":
+            unpaired.extend(("the call", call_id) for call_id in calls)
+            calls = dict.fromkeys(str(call.get("id")) for call in message.get("tool_calls", ()))
+        elif answered in calls:
+            del calls[answered]
+        else:
+            unpaired.append(("the result of call", answered))
+    return [*unpaired, *(("the call", call_id) for call_id in calls)]

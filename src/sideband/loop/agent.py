@@ -19,7 +19,7 @@ from sideband.core.messages import Message, Reply, ToolCall, text_of
 from sideband.core.seams import MAX_CLOSING_ITERATIONS, Mode, Seam
 from sideband.core.topic import AGENT_RECORD
 from sideband.loop.cancel import CancelScope, Deadlines, Ended
-from sideband.loop.compaction import AUTOMATIC_AT, compact
+from sideband.loop.compaction import AUTOMATIC_AT, PromptSize, compact, estimate_message
 from sideband.loop.conversation import Conversation
 from sideband.loop.daemon import DaemonIdle
 from sideband.loop.dispatch import CallOutcome, Dispatcher
@@ -29,6 +29,7 @@ from sideband.loop.lease import HeldLease
 from sideband.loop.run import Begins, DrivenRun, LoopEvent, LoopResult, LoopStatus, Meter, RunOptions, Step
 from sideband.loop.turn import RequestSender, TurnRunner, described
 from sideband.ports import ModelError
+from sideband.render.budget import estimate
 
 
 class Following(Enum):
@@ -108,6 +109,9 @@ class AgentRun(DrivenRun):
         self._meter = Meter(
             max_turns=options.max_turns, max_tokens=options.max_tokens, context_window=options.context_window
         )
+        # Each run has a meter of its own, and the first prompt of this one is at least as long as the last one.
+        self._meter.prompt_tokens = talk.prompt_tokens
+        self._fixed_tokens = estimate("".join(options.system)) + estimate(str(schemas))
         self._status, self._text = LoopStatus.COMPLETED, ""
         self._suspended = self._stopped = False
         # Closing drains in a row that took something and so added an iteration.
@@ -253,7 +257,7 @@ class AgentRun(DrivenRun):
 
     async def _before_iteration(self) -> None:
         options, window = self.options, self._meter.context_window
-        if window and self._meter.prompt_tokens >= AUTOMATIC_AT * window:
+        if window and options.compactor is not None and self._prompt_tokens() >= AUTOMATIC_AT * window:
             await self.compact()
         if options.watcher is not None:
             scope, seconds = self.hooks.scope, options.hook_seconds
@@ -266,6 +270,7 @@ class AgentRun(DrivenRun):
     async def _after_turn(self, reply: Reply) -> None:
         self._text = reply.text
         self._meter.count(reply.usage)
+        self._talk.prompt_tokens = self._meter.prompt_tokens
         if self.hooks.listens(SessionEvent.POST_TURN):
             payload = {"turn": self._talk.state.live.turn, "text": reply.text}
             await self.hooks.notify(SessionEvent.POST_TURN, payload)
@@ -371,13 +376,19 @@ class AgentRun(DrivenRun):
             return 0
         seconds = self.options.model_seconds
         try:
-            archived = await compact(self._talk, self.options.compactor, self.hooks, seconds=seconds)
+            prompt = PromptSize(self._meter.prompt_tokens, self._fixed_tokens, self._meter.context_window)
+            archived = await compact(self._talk, self.options.compactor, self.hooks, seconds=seconds, prompt=prompt)
         except Ended:
             # The run was cancelled; its end is reported by the run itself.
             return 0
         if archived:
-            self._meter.prompt_tokens = 0
+            self._talk.prompt_tokens = self._meter.prompt_tokens = 0
         return archived
+
+    def _prompt_tokens(self) -> int:
+        """The tokens of the last prompt; an estimate if no request of this process has measured it."""
+        messages = self._talk.state.messages
+        return self._meter.prompt_tokens or self._fixed_tokens + sum(map(estimate_message, messages))
 
     def cancel(self) -> None:
         """End the turn, and with it the run; the inbox stays as it is."""

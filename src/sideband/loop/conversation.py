@@ -91,6 +91,8 @@ class Conversation:
         self.limits = limits
         self.lease: Lease | None = None
         self.hold: object = None
+        # What the model counted in the last request of this process; 0 if nothing was counted.
+        self.prompt_tokens = 0
         self._notes: list[Event] = []
         self.home = home or HomeLoop(moves=True)
 

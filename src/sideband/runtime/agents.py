@@ -18,7 +18,7 @@ from sideband.core.messages import Content, Message, Reply, as_blocks, read_cont
 from sideband.core.seams import Seam
 from sideband.loop.agent import AgentRun
 from sideband.loop.cancel import CancelScope, Ended
-from sideband.loop.compaction import Custom, KeepLast, Summarize
+from sideband.loop.compaction import Custom, KeepLast, Summarize, as_document
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, name_of
 from sideband.loop.hooks import HOOK_SECONDS, HookRunner, Hooks
@@ -548,17 +548,16 @@ async def _end_when_idle(talk: Conversation, scope: CancelScope) -> None:
 
 
 async def _summary(messages: Sequence[Message], model: Model) -> str:
-    # Without a session: the request shows no reminder and is not a turn. The instruction is its prompt as well, because
-    # the part that is summarised may end with a reply.
-    prompt: Message = {"role": "user", "content": SUMMARY_INSTRUCTION}
-    view = RequestView(turn=1, system=SUMMARY_INSTRUCTION, messages=[*messages, prompt], tools=[], live=LiveIndex())
+    # Without a session: the request shows no reminder and is not a turn.
+    document: Message = {"role": "user", "content": as_document(messages)}
+    view = RequestView(turn=1, system=SUMMARY_INSTRUCTION, messages=[document], tools=[], live=LiveIndex())
     sender = RequestSender(
         model, SystemClock(), CancelScope(), _log, seconds=MODEL_SECONDS, listener_seconds=HOOK_SECONDS
     )
     summary = (await sender.send(make_plan(model, view))).text
     if not summary.strip():
         # A conversation that is too long is better than one that has lost its beginning.
-        raise ModelError("the model returned an empty summary")
+        raise ModelError("it returned an empty one")
     return summary
 
 

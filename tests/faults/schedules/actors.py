@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from sideband.core.messages import Message, Reply, ToolCall
 from sideband.core.reminder import Reminder
-from sideband.loop.compaction import KeepLast
+from sideband.loop.compaction import UNKNOWN_SIZE, KeepLast, PromptSize
 from sideband.models.scripted import Line, ScriptedModel
 from sideband.ports import Logged, OnText, ToolContext, ToolOutput
 from sideband.render.plan import Plan
@@ -80,6 +80,8 @@ class SlowKeepLast(KeepLast):
         super().__init__(keep_last)
         self._thinking = thinking
 
-    async def compact(self, messages: Sequence[Message], reminders: Sequence[Reminder]) -> Sequence[Message]:
+    async def compact(
+        self, messages: Sequence[Message], reminders: Sequence[Reminder], prompt: PromptSize = UNKNOWN_SIZE
+    ) -> Sequence[Message]:
         await steps(self._thinking)
-        return await super().compact(messages, reminders)
+        return await super().compact(messages, reminders, prompt)

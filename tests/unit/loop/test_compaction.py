@@ -11,8 +11,8 @@ from sideband.core.messages import Message
 from sideband.core.reminder import Reminder
 from sideband.core.transcript import Transcript
 from sideband.loop.agent import AgentRun
-from sideband.loop.compaction import Custom, KeepLast, Summarize
-from sideband.loop.guard import Problem
+from sideband.loop.compaction import Custom, KeepLast, PromptSize, Summarize, as_document, estimate_message
+from sideband.loop.guard import Problem, UserCodeFailed
 from sideband.loop.run import LoopStatus, Step
 from sideband.render.view import RequestView
 from sideband.testing import run_schedule
@@ -55,7 +55,7 @@ def a_conversation() -> list[Message]:
     ("keep_last", "kept"),
     [
         pytest.param(1, 1, id="the-last"),
-        pytest.param(2, 3, id="a-result-is-not-parted-from-its-call"),
+        pytest.param(2, 1, id="a-result-is-not-parted-from-its-call"),
         pytest.param(3, 3, id="the-call-too"),
         pytest.param(9, 4, id="all-there-are"),
     ],
@@ -79,6 +79,37 @@ def test_a_summary_stands_for_what_is_not_kept() -> None:
     ]
     assert asyncio.run(Summarize(summarise).compact(messages, ())) == messages
     assert asked == [3]
+
+
+def test_a_summary_is_not_summarised_again_by_itself() -> None:
+    async def summarise(_messages: object) -> str:
+        raise AssertionError("there is nothing new to summarise")
+
+    async def main() -> None:
+        messages, full = [SUMMARY, *a_conversation()[1:3]], PromptSize(measured=95, window=100)
+        compactor = Summarize(summarise)
+        with pytest.raises(UserCodeFailed, match="nothing can be archived"):
+            await compactor.compact(messages, (), full)
+        # Once it is reported, it is not reported again.
+        assert await compactor.compact(messages, (), full) == messages
+
+    asyncio.run(main())
+
+
+def test_an_image_counts_as_what_it_costs_and_not_as_its_bytes() -> None:
+    image = {"type": "image", "source": "A" * 1_000_000}
+    assert estimate_message({"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]}) == 1_504
+
+
+def test_a_summariser_reads_the_conversation_as_one_text() -> None:
+    conversation: list[Message] = [
+        {"role": "user", "content": [{"text": "Look."}, {"type": "image", "source": "…"}]},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "read", "args": {"path": "a"}}]},
+        {"role": "tool", "tool_call_id": "c1", "name": "read", "content": "It says b."},
+    ]
+    assert as_document(conversation) == (
+        'user: Look.\n[image]\n\nassistant: calls read with {"path":"a"}\n\ntool read: It says b.'
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,8 +245,6 @@ def test_a_second_recap_replaces_the_first() -> None:
         run = await scene.begin(compactor=lambda messages, _: messages[-2:], reminders=True)
         for _ in range(2):
             await until(run, Step.TOOLS)
-            await run.step()
-            await run.step()
             assert await run.compact()
         await run.finish()
 
@@ -236,13 +265,14 @@ def test_a_text_that_is_no_summary_is_not_told_as_one() -> None:
     rounds: list[int] = []
 
     def compactor(messages: Sequence[Message], _reminders: Sequence[Reminder]) -> Sequence[Message]:
-        """First a summary, then without a message after it, then without the summary."""
+        """First a summary, whatever its role, then the summary without what came after it, then without the summary."""
         rounds.append(1)
         match len(rounds):
             case 1:
-                return [SUMMARY, *messages[1:]]
+                return [{**SUMMARY, "role": "user"}, *messages[1:]]
             case 2:
-                return [messages[0], *messages[2:]]
+                shortened = {**messages[-1], "content": "(shortened)"}
+                return [{"role": "user", "content": messages[0]["content"]}, *messages[3:-1], shortened]
             case _:
                 return messages[1:]
 
@@ -263,7 +293,7 @@ def test_a_text_that_is_no_summary_is_not_told_as_one() -> None:
 def test_a_run_compacts_by_itself_when_nine_tenths_of_the_window_are_full() -> None:
     scene = AScene()
     scene.says(*(a_reply("work", tokens=tokens) for tokens in (89, 90, 30, 30)), context_window=100)
-    asyncio.run(scene.play(compactor=lambda messages, _: messages[2:]))
+    asyncio.run(scene.play(compactor=lambda messages, _: messages[-2:]))
     assert scene.kinds.count("Compacted") == 1
     assert scene.kinds[: scene.kinds.index("Compacted")].count("TurnCommitted") == 2
 
@@ -284,32 +314,35 @@ def test_without_a_compactor_it_does_not() -> None:
         pytest.param(lambda *_: 1 / 0, "ZeroDivisionError", id="one-that-raises"),
         pytest.param(lambda *_: None, "must return a list of messages, not None", id="nothing"),
         pytest.param(lambda *_: ["text"], "must return a list of messages", id="no-messages"),
-        pytest.param(
-            lambda *_: [{"content": "by whom?"}], "must return a list of messages", id="messages-without-a-role"
-        ),
+        pytest.param(lambda *_: [{"content": "by whom?"}], "message 0 with the role None; the roles are", id="no-role"),
         pytest.param(lambda *_: {"summary": "s"}, "must return a list of messages", id="another-mapping"),
         pytest.param(
-            lambda *_: [{"role": "system", "content": None}],
-            "must return a list of messages",
-            id="messages-that-say-nothing",
+            lambda *_: [{"role": "system", "content": None}], "message 0 with the content None", id="no-content"
         ),
         pytest.param(
-            lambda *_: [{"role": "oracle", "content": "?"}], "must return a list of messages", id="an-unknown-role"
+            lambda *_: [{"role": "oracle", "content": "?"}], "message 0 with the role 'oracle'", id="an-unknown-role"
         ),
         pytest.param(
             lambda *_: [{"role": "assistant", "content": "", "tool_calls": [{"name": "run", "args": {}}]}],
-            "must return a list of messages",
+            "each call needs an id, a name and args",
             id="a-call-that-no-result-could-name",
         ),
         pytest.param(
             lambda *_: [{"role": "assistant", "content": "", "tool_calls": "run"}],
-            "must return a list of messages",
+            "message 0 with the tool_calls 'run'",
             id="no-calls",
         ),
         pytest.param(
             lambda *_: [{"role": "user", "content": [{"type": "text", "text": 5}]}],
-            "must return a list of messages",
+            "content is a text or a list of blocks",
             id="a-text-that-is-none",
+        ),
+        pytest.param(lambda *_: [], "returned no message; return a summary", id="nothing-left"),
+        pytest.param(
+            lambda messages, _: [SUMMARY, *messages[:-1]], "the call 'c1' without its result", id="a-call-alone"
+        ),
+        pytest.param(
+            lambda messages, _: [SUMMARY, messages[-1]], "the result of call 'c1' without its call", id="a-result-alone"
         ),
         pytest.param(
             lambda *_: [{"role": "user", "content": "x", "at": object()}],

@@ -254,8 +254,9 @@ def test_every_canonical_provider_is_on_unless_told_otherwise() -> None:
     scene.says(a_reply("work", tokens=90), context_window=100)
     asyncio.run(scene.play(reminders=True, compactor="keep_last"))
     evaluated = {event.provider_id for event in scene.events(ProviderEvaluated)}
-    # What happens to a daemon, to a resumed worker and after a compaction does not happen here.
+    # What happens to a daemon and to a resumed worker does not happen here.
     assert evaluated == {
+        "post_compact_recap",
         "token_pressure",
         "tool_output_truncated",
         "project_facts",
