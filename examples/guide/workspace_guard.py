@@ -23,15 +23,15 @@ def evaluate(ctx: sb.ProviderContext) -> dict[str, Any] | None:
 
 
 async def after_idling(config: dict[str, Any]) -> tuple[str, ...]:
-    """The reminders in the first request after a daemon has woken up by itself."""
+    """The reminders in the last request of a daemon that was idle once; a reminder makes it send a second request."""
     session = await sb.open_store().session("daemon")
 
-    def looks_around(_request: object) -> str:
+    def stop_it(_context: object) -> None:
         if session.run is not None:
             session.run.stop()
-        return "Nothing to do."
 
-    model = ScriptedModel(["Done.", looks_around])
+    model = ScriptedModel(["Done.", "Nothing has changed."])
+    sb.register_session_hook("session_idle", stop_it)
     sb.register_reminder_provider(id="workspace_guard", subscribes_to=["session_idle"], evaluate=evaluate)
     try:
         await sb.agent_loop(
@@ -46,6 +46,7 @@ async def after_idling(config: dict[str, Any]) -> tuple[str, ...]:
         )
     finally:
         sb.clear_reminder_providers()
+        sb.clear_hooks()
     return model.requests[-1].reminders
 
 
