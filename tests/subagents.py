@@ -5,11 +5,10 @@ from typing import Any
 from sideband.core.hookevents import WorkerEvent
 from sideband.core.messages import Reply
 from sideband.loop.run import LoopStatus
-from sideband.loop.subagent import Worker
 from sideband.models.scripted import Line
 from sideband.render.view import RequestView
-from sideband.runtime.agents import spawn
 from sideband.runtime.store import Store
+from sideband.runtime.workers import Worker, spawn
 from sideband.testing import CountingIds, ScriptedModel
 from tests.loop_builders import AScene, a_reply
 

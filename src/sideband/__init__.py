@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from sideband.loop.run import LoopEvent as LoopEvent
     from sideband.loop.run import LoopResult as LoopResult
     from sideband.loop.run import LoopStatus as LoopStatus
-    from sideband.loop.subagent import ResumeCause as ResumeCause
-    from sideband.loop.subagent import Resumption as Resumption
-    from sideband.loop.subagent import Worker as Worker
     from sideband.ports import ModelError as ModelError
     from sideband.ports import SessionEntry as SessionEntry
     from sideband.ports import Tool as Tool
@@ -59,7 +56,6 @@ if TYPE_CHECKING:
     from sideband.runtime.agents import agent_loop as agent_loop
     from sideband.runtime.agents import agent_run as agent_run
     from sideband.runtime.agents import llm_call as llm_call
-    from sideband.runtime.agents import spawn as spawn
     from sideband.runtime.chat import Chat as Chat
     from sideband.runtime.chat import ChatReply as ChatReply
     from sideband.runtime.eventlog import EventLog as EventLog
@@ -87,6 +83,13 @@ if TYPE_CHECKING:
     from sideband.runtime.transcripts import propagate as propagate
     from sideband.runtime.transcripts import transcript_compact as transcript_compact
     from sideband.runtime.transcripts import transcript_reminder_event as transcript_reminder_event
+    from sideband.runtime.workers import ResumeCause as ResumeCause
+    from sideband.runtime.workers import Resumption as Resumption
+    from sideband.runtime.workers import Worker as Worker
+    from sideband.runtime.workers import WorkerPhase as WorkerPhase
+    from sideband.runtime.workers import WrongPhase as WrongPhase
+    from sideband.runtime.workers import find_worker as find_worker
+    from sideband.runtime.workers import spawn as spawn
     from sideband.tools.function import tool as tool
     from sideband.tools.workspace import workspace_tools as workspace_tools
 
@@ -119,8 +122,8 @@ _HOMES = {
     "RemindOptions": "sideband.core.reminder",
     "RemindersOption": "sideband.runtime.agents",
     "Reply": "sideband.core.messages",
-    "ResumeCause": "sideband.loop.subagent",
-    "Resumption": "sideband.loop.subagent",
+    "ResumeCause": "sideband.runtime.workers",
+    "Resumption": "sideband.runtime.workers",
     "RoleHint": "sideband.core.reminder",
     "Runner": "sideband.runtime.runner",
     "Seam": "sideband.core.seams",
@@ -144,14 +147,17 @@ _HOMES = {
     "UpdateKind": "sideband.core.updates",
     "Usage": "sideband.core.events",
     "Viewer": "sideband.core.updates",
-    "Worker": "sideband.loop.subagent",
+    "Worker": "sideband.runtime.workers",
+    "WorkerPhase": "sideband.runtime.workers",
     "WorkspaceAnchor": "sideband.providers.context",
+    "WrongPhase": "sideband.runtime.workers",
     "agent_loop": "sideband.runtime.agents",
     "agent_run": "sideband.runtime.agents",
     "clear_hooks": "sideband.runtime.registries",
     "clear_reminder_providers": "sideband.runtime.registries",
     "clear_reminders": "sideband.runtime.transcripts",
     "end_turn": "sideband.runtime.transcripts",
+    "find_worker": "sideband.runtime.workers",
     "inject_reminder": "sideband.runtime.transcripts",
     "llm_call": "sideband.runtime.agents",
     "open_store": "sideband.runtime.store",
@@ -163,7 +169,7 @@ _HOMES = {
     "register_step_hook": "sideband.runtime.registries",
     "register_tool_hook": "sideband.runtime.registries",
     "render_request": "sideband.runtime.requests",
-    "spawn": "sideband.runtime.agents",
+    "spawn": "sideband.runtime.workers",
     "store_fact": "sideband.runtime.facts",
     "tool": "sideband.tools.function",
     "transcript_compact": "sideband.runtime.transcripts",

@@ -11,10 +11,10 @@ from sideband.core.messages import Message
 from sideband.core.reminder import Propagate, Reminder, RoleHint
 from sideband.lint.literals import Position, Scalar, TableEntry
 from sideband.lint.rules import SECRECY, body_problems
-from sideband.loop.subagent import ResumeCause
 from sideband.providers import post_compact_recap, token_pressure, tool_output_truncated
 from sideband.providers.context import MountMode
 from sideband.providers.registry import CANONICAL
+from sideband.runtime.workers import ResumeCause
 from tests.agents import AnAgent, awaited
 from tests.conformance.provoked import (
     ANCHOR,

@@ -37,7 +37,7 @@ async def test_a_child_has_what_it_inherits_before_its_first_turn() -> None:
     await worker.work()
     assert child.requests_with(BODY) == [1]
     assert child.requests_with("For the parent alone.") == []
-    journal = [logged.event for logged in parent.recorded.journal if logged.session_id == worker.child.session_id]
+    journal = [logged.event for logged in parent.recorded.journal if logged.session_id == worker.session.id]
     (inherited,) = [event for event in journal if isinstance(event, Inherited)]
     first_request = next(event for event in journal if isinstance(event, RequestCommitted))
     assert journal.index(inherited) < journal.index(first_request)

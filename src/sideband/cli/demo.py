@@ -34,11 +34,12 @@ from sideband.loop.hooks import HookContext, Hooks
 from sideband.loop.run import LoopEvent, Step
 from sideband.models.scripted import ScriptedModel
 from sideband.render.view import RequestView
-from sideband.runtime.agents import agent_run, spawn
+from sideband.runtime.agents import agent_run
 from sideband.runtime.producer import Accepted, Producer
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store, open_store
 from sideband.runtime.system import new_id
+from sideband.runtime.workers import spawn
 from sideband.tools.workspace import workspace_tools
 
 
@@ -259,7 +260,7 @@ async def _compaction(stage: Stage, run: AgentRun) -> None:
 async def _handover(stage: Stage) -> None:
     stage.heading("7. A sub-agent starts and inherits the reminders that propagate.")
     worker = await spawn(stage.session, stage.store, "Write the tests.", model=stage.model, name="helper")
-    child = await stage.store.session(worker.child.session_id)
+    child = worker.session
     for entry in await child.pending():
         label, origin = stage.labels[entry.reminder.id], entry.reminder.originating_agent_id
         stage.console.print(Text(f"  inherited {label:<18}by {worker.name}, first sent to {origin}"))

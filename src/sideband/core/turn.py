@@ -46,6 +46,7 @@ COMPLETED: Final = "completed"
 CANCELLED: Final = "cancelled"
 
 _NO_RESULTS: Final[Mapping[str, Message]] = MappingProxyType({})
+_NO_RECORDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 # Requests.
@@ -337,13 +338,15 @@ def _ended(
     )
 
 
-def settle(state: SessionState, *, status: str) -> Decided[None]:
-    """Leave nothing of a run open. This does nothing if the run left no request, no call and no running mark.
+def settle(state: SessionState, *, status: str, records: Mapping[str, Any] = _NO_RECORDS) -> Decided[None]:
+    """Leave nothing of a run open, and set these named records of the session.
 
-    The queue is not held, because no user has cancelled the turn: another process may go on with what is queued.
+    This does nothing if the run left no request, no call, no running mark and no new record. The queue is not held,
+    because no user has cancelled the turn: another process may go on with what is queued.
     """
     ended = idled(state, status) if state.running else ()
-    return Decided((*_left_open(state), *ended), None)
+    changed = () if state.closed else recorded(state, records)
+    return Decided((*_left_open(state), *changed, *ended), None)
 
 
 def finish_call(state: SessionState, *, status: str) -> Decided[None]:

@@ -7,9 +7,10 @@ turn. If no message is queued, the run ends, or a daemon waits. The end of every
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from copy import deepcopy
 from enum import Enum, auto
+from typing import Any
 
 from sideband.core.drain import has_question
 from sideband.core.errors import LeaseLost
@@ -29,6 +30,7 @@ from sideband.loop.lease import HeldLease
 from sideband.loop.run import Begins, DrivenRun, LoopEvent, LoopResult, LoopStatus, Meter, RunOptions, Step
 from sideband.loop.turn import RequestSender, TurnRunner, described
 from sideband.ports import ModelError
+from sideband.providers.settings import NOTHING
 from sideband.render.budget import estimate
 
 
@@ -404,9 +406,12 @@ class AgentRun(DrivenRun):
         """Cancel one running tool call; the other calls and the run continue. Return False if no such call runs."""
         return self._dispatcher.cancel_call(call_id)
 
-    def suspend(self) -> None:
-        """End the run after the current step, so that it can be resumed."""
-        self._suspended = True
+    def suspend(self, *, records: Mapping[str, Any] = NOTHING) -> None:
+        """End the run after the current step, so that it can be resumed.
+
+        The commit that ends it sets these named records of the session.
+        """
+        self._suspended, self._end.suspension = True, records
         self._idle.end()
 
     def stop(self) -> None:
@@ -478,6 +483,8 @@ class RunEnd:
         self._lease = lease
         self.lost: LeaseLost | None = None
         self.error: str | None = None
+        # Named records to set if the run ends because it was suspended.
+        self.suspension: Mapping[str, Any] = NOTHING
 
     async def close(self, why: Exception | None, status: LoopStatus, *, prompt: str | None) -> LoopStatus:
         """Settle the session; return the status for the exception `why`, or `status` if the run ended by itself."""
@@ -508,7 +515,8 @@ class RunEnd:
     async def settle(self, status: LoopStatus) -> None:
         """Make the session idle and drain `loop_exit`."""
         if self.lost is None:
-            await self._talk.settle(status=status)
+            records = self.suspension if status is LoopStatus.SUSPENDED else NOTHING
+            await self._talk.settle(status=status, records=records)
             await self._talk.drain(Seam.LOOP_EXIT)
 
     async def release(self) -> None:

@@ -223,8 +223,8 @@ class Conversation:
     async def idle(self, *, status: str) -> None:
         await self.commit_in_turn(partial(turn.idle, status=status))
 
-    async def settle(self, *, status: str) -> None:
-        await self.commit(partial(turn.settle, status=status))
+    async def settle(self, *, status: str, records: Mapping[str, Any]) -> None:
+        await self.commit(partial(turn.settle, status=status, records=records))
 
     async def cancel(self, *, prompt: str | None = None) -> None:
         """End the turn of a run. If it has not begun, `prompt` is its message, which then starts no turn later."""

@@ -1,4 +1,4 @@
-"""Running agents: `agent_loop`, `agent_run`, `llm_call` and `spawn`, and how their options are read.
+"""Running agents: `agent_loop`, `agent_run` and `llm_call`, and how their options are read.
 
 Options are checked before a run begins, so that a mistake does not fail in the middle of it.
 """
@@ -21,9 +21,8 @@ from sideband.loop.cancel import CancelScope, Ended
 from sideband.loop.compaction import Custom, KeepLast, Summarize, as_document
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, name_of
-from sideband.loop.hooks import HOOK_SECONDS, HookRunner, Hooks
+from sideband.loop.hooks import HOOK_SECONDS, Hooks
 from sideband.loop.run import LoopResult, LoopStatus, RunOptions
-from sideband.loop.subagent import Worker, envelope, receive
 from sideband.loop.turn import OnRestart, RequestSender, TurnRunner, make_plan
 from sideband.ports import Clock, Compactor, Model, ModelError, OnText, Permission, Tool, Watcher
 from sideband.providers import token_pressure
@@ -37,7 +36,7 @@ from sideband.runtime.facts import facts_from
 from sideband.runtime.models import read_model
 from sideband.runtime.registries import HOOKS, PROVIDERS
 from sideband.runtime.session import Session
-from sideband.runtime.store import Store, open_store
+from sideband.runtime.store import open_store
 from sideband.runtime.system import SystemClock
 from sideband.tools.function import ToolLike, read_tools, watcher_of
 
@@ -425,41 +424,6 @@ async def agent_run(
             raise
         session.run = run
     return run
-
-
-async def spawn(parent: Session, store: Store, task: str, **options: Unpack[AgentOptions]) -> Worker:
-    """Make a sub-agent of `parent` with the reminders that propagate to it; `await worker.work()` runs it.
-
-    The options are those of `agent_loop`, for the worker; its `name` is "worker" by default.
-    """
-    check_names(options)
-    worker_options: AgentOptions = {"name": "worker", **options}
-    hooks, providers = options.get("hooks", HOOKS), options.get("providers", PROVIDERS)
-    reminders = {"reminders": options.get("reminders", True)}
-    enabled = providers.enabled(reminders)
-    child = await store.session()
-    await receive(child.talk, await envelope(parent.talk, task))
-    problems: list[Problem] = []
-
-    async def begin(prompt: str | None) -> AgentRun:
-        return await agent_run(prompt, session=child, **worker_options)
-
-    return Worker(
-        worker_options["name"],
-        task,
-        child.talk,
-        parent_hooks=HookRunner(parent.talk, hooks, problems.append),
-        child_hooks=HookRunner(
-            child.talk,
-            Hooks(),
-            problems.append,
-            providers=enabled,
-            options=reminders,
-            task=task,
-        ),
-        begin=begin,
-        problems=problems,
-    )
 
 
 # Single calls.

@@ -39,6 +39,16 @@ RECEIPTS: Final[Rules] = (
         {"loop:child:seeded-before-its-first-turn": "A child has its inherited reminders before its first turn."},
     ),
     *rules(
+        Source.OURS,
+        {
+            "loop:worker:resumed-by-another-process": "A suspended worker can be found and resumed by another process, which tells it the reason of the suspension, the cause of the resumption and, without its conversation, a digest.",
+            "loop:worker:parent-observes-it-anywhere": "The hooks of the process that resumes a worker observe its events for the session of its parent.",
+            "loop:worker:resumed-by-one-process": "A worker that is being run or has ended cannot be resumed, also by a process that has seen it suspended.",
+            "loop:worker:find-says-what-is-wrong": "`find_worker` refuses a session that is unknown, is not that of a worker, is not suspended or has another parent, and changes nothing.",
+            "loop:worker:words-of-the-cause": "The cause of a resumption is `parent`, `timeout`, `trigger` or `operator`, as a text or a `ResumeCause`; any other is an error that names them, and the worker stays suspended.",
+        },
+    ),
+    *rules(
         Source.GUIDE_EVENTS,
         {
             "receipts:report:fields": "With `with_audit_log` the receipt of a tool call lists under `audit.reminders` each hook reminder's event, tool call id, reminder id, tags, key, source, hint, TTL and deduped count.",

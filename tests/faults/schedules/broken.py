@@ -221,7 +221,7 @@ class LeavesWhatIsOpen(Conversation):
     async def cancel(self, *, prompt: str | None = None) -> None:
         """Nothing: the session was cancelled, and so the run is over."""
 
-    async def settle(self, *, status: str) -> None:
+    async def settle(self, *, status: str, records: Mapping[str, Any]) -> None:  # noqa: ARG002 - the signature of the real one
         if not (self.state.request or self.state.open_calls):
             await self.commit(lambda state: turn.idle(state, status=status))
 

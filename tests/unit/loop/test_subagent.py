@@ -12,11 +12,12 @@ from sideband.core.messages import Reply
 from sideband.core.reminder import Source
 from sideband.core.state import Decision
 from sideband.loop.run import LoopStatus
-from sideband.loop.subagent import ResumeCause, Resumption, Worker, WorkerPhase, WrongPhase, digest, envelope, receive
+from sideband.loop.subagent import digest, envelope, receive
 from sideband.models.scripted import Line
 from sideband.ports import ModelError
 from sideband.render.view import RequestView
 from sideband.runtime.store import Store
+from sideband.runtime.workers import ResumeCause, Resumption, Worker, WorkerPhase, WrongPhase
 from sideband.testing import CountingIds, MemoryStore, ScriptedModel
 from tests.decisions import whole
 from tests.loop_builders import AScene, a_reply, a_session, hang, others
@@ -43,7 +44,7 @@ def test_a_child_has_what_propagates_before_its_first_turn() -> None:
     worker = asyncio.run(main())
     (request,) = family.model.requests
     assert [body in request.text for body in ("everybody", "the direct helper", "only here")] == [True, True, False]
-    copies = {item.reminder.body: item.reminder for item in worker.child.state.live}
+    copies = {item.reminder.body: item.reminder for item in worker.session.talk.state.live}
     originals = {item.reminder.body: item.reminder for item in family.parent.state.live}
     for body, left in (("everybody", 4), ("the direct helper", None)):
         assert copies[body].id == originals[body].id
@@ -58,8 +59,8 @@ def test_a_grandchild_has_only_what_is_for_all() -> None:
         await family.parent.session.remind("the direct helper", propagate="session")
         await family.parent.play()
         child, grandchild = a_session("child"), a_session("grandchild")
-        await receive(child.talk, await envelope(family.parent.session.talk, "task"))
-        await receive(grandchild.talk, await envelope(child.talk, "task"))
+        await receive(child.talk, await envelope(family.parent.session.talk, "task"), records={})
+        await receive(grandchild.talk, await envelope(child.talk, "task"), records={})
         live = [item.reminder for item in grandchild.talk.state.live]
         assert [reminder.originating_agent_id for reminder in live] == ["parent"]
         return [reminder.body for reminder in live]
@@ -75,9 +76,9 @@ def test_a_handoff_that_arrives_twice_brings_nothing_new() -> None:
         child = AScene(name="child")
         handed = await envelope(scene.session.talk, "task")
         assert handed.task == "task"
-        await receive(child.session.talk, handed)
+        await receive(child.session.talk, handed, records={})
         await child.session.clear(id=child.events(Inherited)[0].reminder.id)
-        await receive(child.session.talk, handed)
+        await receive(child.session.talk, handed, records={})
         assert (len(child.events(Inherited)), len(child.state.live)) == (1, 0)
 
     asyncio.run(main())
@@ -140,7 +141,7 @@ def test_a_worker_whose_task_is_cancelled_says_so_too() -> None:
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-        assert not worker.child.state.running
+        assert not worker.session.talk.state.running
         assert worker.phase is WorkerPhase.ENDED
 
     asyncio.run(main())
@@ -156,7 +157,7 @@ def test_a_worker_is_at_rest_before_its_end_is_told_also_while_a_hook_of_its_par
         worker = await family.spawn()
 
         async def looks(_context: object) -> None:
-            at_rest.append(not worker.child.state.running and not worker.child.state.open_calls)
+            at_rest.append(not worker.session.talk.state.running and not worker.session.talk.state.open_calls)
 
         family.parent.hooks.register_session_hook(told, hang)
         family.parent.hooks.register_session_hook("worker_cancelled", looks)
@@ -306,7 +307,7 @@ def test_the_first_resumed_request_says_why_it_paused_and_who_let_it_go_on(resum
         "worker_completed",
     ]
     resumed = dict(family.heard)["worker_resumed"]
-    assert (resumed["reason"], resumed["cause"]) == ("waiting for the nightly build", resumption.cause.value)
+    assert (resumed["reason"], resumed["cause"]) == ("waiting for the nightly build", resumption.cause)
 
 
 def test_what_it_is_told_of_the_pause_is_told_once() -> None:
@@ -341,7 +342,7 @@ def test_a_worker_that_does_not_continue_its_transcript_has_a_digest_of_it() -> 
 
 
 def _of(worker: Worker, kind: type[Any]) -> list[Any]:
-    journal: Any = worker.child.journal
+    journal: Any = worker.session.talk.journal
     return [logged.event for logged in journal.journal if isinstance(logged.event, kind)]
 
 
@@ -371,9 +372,9 @@ def test_a_worker_that_runs_is_not_resumed_and_loses_nothing() -> None:
     workers: list[Worker] = []
 
     async def line(_view: RequestView) -> str:
-        before = [*workers[0].child.state.messages]
+        before = [*workers[0].session.talk.state.messages]
         await refused(workers[0])
-        assert workers[0].child.state.messages == before
+        assert workers[0].session.talk.state.messages == before
         return "Read."
 
     async def main() -> None:
@@ -392,11 +393,11 @@ def test_a_worker_that_has_ended_is_not_told_that_it_was_suspended() -> None:
     async def main() -> None:
         worker = await family.spawn()
         await worker.work()
-        before = [*worker.child.state.messages]
+        before = [*worker.session.talk.state.messages]
         await refused(worker)
         worker.suspend("too late")
         await refused(worker)
-        assert (worker.child.state.messages, len(worker.child.state.live)) == (before, 0)
+        assert (worker.session.talk.state.messages, len(worker.session.talk.state.live)) == (before, 0)
 
     asyncio.run(main())
     assert family.events[-1] == "worker_completed"
@@ -421,12 +422,12 @@ def test_a_worker_whose_session_is_in_use_stays_suspended_and_loses_nothing() ->
 
     async def main() -> None:
         worker = await a_suspended_worker(family)
-        before = [*worker.child.state.messages]
-        session = await family.store.session(worker.child.session_id)
+        before = [*worker.session.talk.state.messages]
+        session = await family.store.session(worker.session.id)
         afresh = Resumption(continue_transcript=False)
         with session.calling(), pytest.raises(SessionBusy):
             await worker.resume(afresh)
-        assert (worker.phase, worker.child.state.messages) == (WorkerPhase.SUSPENDED, before)
+        assert (worker.phase, worker.session.talk.state.messages) == (WorkerPhase.SUSPENDED, before)
         assert family.events[-1] == "worker_suspended"
         assert (await worker.resume(afresh)).status is LoopStatus.COMPLETED
 
