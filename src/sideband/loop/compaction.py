@@ -18,6 +18,7 @@ from sideband.loop.guard import Problem, UserCodeFailed, call_guarded, describe,
 from sideband.loop.hooks import HookRunner, blocks
 from sideband.ports import Compactor, ModelError
 from sideband.render.budget import estimate
+from sideband.render.escape import neutralise_all
 
 # A run with a compactor compacts by itself when a prompt has reached this share of the context window.
 AUTOMATIC_AT: Final = 0.90
@@ -160,8 +161,11 @@ class Summarize(TokenCompactor):
 
 
 def as_document(messages: Sequence[Message]) -> str:
-    """The messages as one text, for a model that is to summarise them and not to go on with the conversation."""
-    return "\n\n".join(_paragraph(message) for message in messages)
+    """The messages as one text, for a model that is to summarise them and not to go on with the conversation.
+
+    What users and tools have said cannot pass for a reminder there.
+    """
+    return neutralise_all("\n\n".join(_paragraph(message) for message in messages))
 
 
 def _paragraph(message: Message) -> str:
