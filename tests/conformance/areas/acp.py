@@ -61,9 +61,7 @@ UPDATES: Final[Rules] = (
     ),
     *rules(
         Source.ACP_MIGRATION,
-        {
-            "acp:update:harn-decoration": "Reminder updates carry the whole record in snake_case under `_meta.harn.reminder`."
-        },
+        {},
     ),
     *rules(
         Source.OURS,
@@ -73,8 +71,19 @@ UPDATES: Final[Rules] = (
             "acp:update:rendering-turn-and-role": "The turn that showed a reminder and the rendered role are in `_meta.sideband` of its update.",
             "acp:update:v2-clients": "Clients of protocol v2 are sent the reminder updates.",
             "acp:update:v1-clients-that-ask": "Clients of protocol v1 are sent the reminder updates if their capabilities say `_meta.sideband.reminders.emit`.",
-            "acp:update:other-v1-clients": "Other clients of protocol v1 are sent `session_info_update` with the same object in `_meta.sideband.update`.",
         },
+    ),
+    *divergence(
+        Source.ACP_UPDATES,
+        "acp:update:other-v1-clients",
+        "Other clients of protocol v1 are sent `session_info_update` with the same object in `_meta.sideband.update`.",
+        reason="The proposal sends `reminder_emitted` to every client; today's v1 clients refuse an update of an unknown kind, and `session_info_update` is one that they read.",
+    ),
+    *divergence(
+        Source.ACP_MIGRATION,
+        "acp:update:harn-decoration",
+        "Reminder updates, and no others, carry the whole record in snake_case under `_meta.harn.reminder`.",
+        reason="The proposal puts the record on updates of tool calls and messages until reminders have updates of their own; they have them, and a record elsewhere would claim that the other update is about a reminder.",
     ),
 )
 

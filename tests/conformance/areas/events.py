@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.conformance.entry import Rules, Source, rules
+from tests.conformance.entry import Rules, Source, divergence, rules
 
 PROPAGATION: Final[Rules] = (
     *rules(
@@ -74,7 +74,6 @@ KINDS: Final[Rules] = (
             "events:fired:payload": "`fired` has `reminder_id`, `turn_number` and `rendered_role`.",
             "events:deduped:payload": "`deduped` is emitted when a reminder is replaced and has `replaced_id`, `replacing_id` and `dedupe_key`.",
             "events:expired:payload": "`expired` is emitted when a reminder ends and has `reminder_id` and one of the reasons `ttl`, `compaction` and `cleared`.",
-            "events:dropped:payload": "`dropped` is emitted when a reminder cannot be used and has `reminder_id` and `reason`.",
             "events:inherited:payload": "`inherited` has `reminder_id`, `originating_agent_id`, `sub_agent_id` and `propagate`.",
             "events:provider_evaluated:payload": "`provider_evaluated` has `provider_id`, `event` and `fired`.",
         },
@@ -82,7 +81,6 @@ KINDS: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "events:queued:payload": "`queued` is emitted when a reminder is accepted into the inbox and has its `reminder_id` and mode.",
             "events:replaced:payload": "`replaced` is emitted when the body of a queued reminder is replaced and has the fields of `queued`.",
             "events:revoked:payload": "`revoked` is emitted when a reminder is withdrawn from the inbox and has its `reminder_id`.",
             "events:audit_recorded:payload": "`audit_recorded` has the `reminder_id` of the reminder recorded at loop exit.",
@@ -93,6 +91,18 @@ KINDS: Final[Rules] = (
             "events:projection:no-bodies": "The public form of an event holds neither the body nor any part of it.",
             "events:journal:full-values": "The journal's form of an event holds the full values and can be read back without loss.",
         },
+    ),
+    *divergence(
+        Source.GUIDE_EVENTS,
+        "events:queued:payload",
+        "`queued` is emitted when a reminder is accepted into the inbox and has its `reminder_id` and mode.",
+        reason="The guide has only `injected`, for the moment of acceptance; a reminder that waits in the inbox is not yet part of the conversation, so `queued` tells of the accept and `injected` of going live.",
+    ),
+    *divergence(
+        Source.GUIDE_EVENTS,
+        "events:dropped:payload",
+        "`dropped` is emitted when a reminder cannot be used and has `reminder_id` and `reason`, which is `invalid`, `capability_mismatch`, or a word for size, a missing declaration, a limit, a conflict, a missing permission or the end of the session or task.",
+        reason="The guide has the two reasons `invalid` and `capability_mismatch`; a sender without a reply learns of its limits, and of the end of a session or task, by this event only.",
     ),
 )
 
@@ -122,21 +132,28 @@ TOPIC: Final[Rules] = (
     ),
 )
 
-UPDATES: Final[Rules] = rules(
-    Source.OURS,
-    {
-        "updates:kinds:one-per-event": "Every lifecycle event of a session is one update, with the whole records that it has.",
-        "updates:kinds:emitted": "A reminder that a committed request shows is `emitted`; a showing that added no bytes has no update.",
-        "updates:kinds:one-deduped-per-winner": "All reminders that one reminder replaces in one step are one update that lists their ids.",
-        "updates:kinds:phases": "An expired reminder has the phase `ttl_expired`, `cleared` or `compacted_out`.",
-        "updates:viewer:operator-and-controller-see-all": "Operator and controller are told of every reminder, message, turn and record.",
-        "updates:viewer:others-see-their-own": "A peer or server is told of its own reminders and of nothing else.",
-        "updates:viewer:emit-all": "With `sees_all` a peer or server is told of the reminders of all senders, and of nothing else.",
-        "updates:viewer:meta-is-the-senders": "The `_meta` of a request is shown to its own sender and the operator, what the sender claimed also to controllers, and neither to any other viewer.",
-        "updates:viewer:unknown-sender": "An event of an earlier version that names no sender is not shown to a viewer that sees only its own reminders.",
-        "updates:cursor:replay-and-live": "Updates after a cursor are past and future ones, of all processes, without gap or repeat.",
-        "updates:cursor:slow-reader": "A reader that is slower than the writers misses no update.",
-        "updates:cursor:expired": "A cursor whose next events were pruned is `cursor_expired`, and the message says to synchronise again.",
-        "updates:view:state-and-cursor-of-one-commit": "`view` returns what a viewer may see and a cursor; the updates after that cursor continue it, also after pruning.",
-    },
+UPDATES: Final[Rules] = (
+    *rules(
+        Source.OURS,
+        {
+            "updates:kinds:one-per-event": "Every lifecycle event of a session is one update, with the whole records that it has.",
+            "updates:kinds:emitted": "A reminder that a committed request shows is `emitted`; a showing that added no bytes has no update.",
+            "updates:kinds:one-deduped-per-winner": "All reminders that one reminder replaces in one step are one update that lists their ids.",
+            "updates:kinds:phases": "An expired reminder has the phase `ttl_expired`, `cleared` or `compacted_out`.",
+            "updates:viewer:operator-and-controller-see-all": "Operator and controller are told of every reminder, message, turn and record.",
+            "updates:viewer:emit-all": "With `sees_all` a peer or server is told of the reminders of all senders, and of nothing else.",
+            "updates:viewer:meta-is-the-senders": "The `_meta` of a request is shown to its own sender and the operator, what the sender claimed also to controllers, and neither to any other viewer.",
+            "updates:viewer:unknown-sender": "An event of an earlier version that names no sender is not shown to a viewer that sees only its own reminders.",
+            "updates:cursor:replay-and-live": "Updates after a cursor are past and future ones, of all processes, without gap or repeat.",
+            "updates:cursor:slow-reader": "A reader that is slower than the writers misses no update.",
+            "updates:cursor:expired": "A cursor whose next events were pruned is `cursor_expired`, and the message says to synchronise again.",
+            "updates:view:state-and-cursor-of-one-commit": "`view` returns what a viewer may see and a cursor; the updates after that cursor continue it, also after pruning.",
+        },
+    ),
+    *divergence(
+        Source.A2A_STREAM,
+        "updates:viewer:others-see-their-own",
+        "A peer or server is told of its own reminders and of nothing else.",
+        reason="The proposal streams the reminders of all senders to the caller of the task; what an operator or another peer tells an agent is not for every caller to read, unless the operator decides so.",
+    ),
 )

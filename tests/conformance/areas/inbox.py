@@ -64,7 +64,6 @@ INTERRUPT: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "inbox:interrupt:at-most-three-skips-in-a-row": "After three skipped batches in a row interrupts wait like `finish_step` until a batch has run.",
             "inbox:closing:something-taken-keeps-the-turn-open": "A closing drain of `iteration_end` that takes something leaves the session running.",
             "inbox:closing:nothing-taken-makes-the-session-idle": "A closing drain of `iteration_end` that takes nothing makes the session idle in the same decision.",
             "inbox:closing:no-accept-falls-between": "An accept either comes before the closing drain and is seen by it, or finds that no turn is running.",
@@ -80,6 +79,12 @@ INTERRUPT: Final[Rules] = (
             "inbox:limit:interrupts-have-a-reserve": "A session or a source that has reached its limit accepts 16 more interrupts.",
             "inbox:limit:refuses-and-never-evicts": "When an item is refused because the inbox is full, every accepted item stays in place.",
         },
+    ),
+    *divergence(
+        Source.GUIDE_BRIDGE,
+        "inbox:interrupt:at-most-three-skips-in-a-row",
+        "After three skipped batches in a row interrupts wait like `finish_step` until a batch has run.",
+        reason="The guide lets every interrupt skip the pending tools, so a sender that interrupts in every turn would keep the agent from ever running a tool.",
     ),
 )
 
@@ -166,7 +171,6 @@ PENDING: Final[Rules] = (
             "inbox:replace:after-a-revoke-is-an-error": "Replacing a revoked message is refused as `already_revoked`.",
             "inbox:replace:body-of-a-reminder": "Replacing the body of a queued reminder changes nothing else: its id, mode, key, TTL and place stay.",
             "inbox:replace:reminder-competes-with-the-drain": "Replacing the body of a reminder is refused as `already_delivered` after its drain, as `already_revoked` after a revoke or a clear, and as `unknown_reminder_id` for an id that is unknown or belongs to another sender.",
-            "inbox:delivery:is-the-drain": "A user message is delivered by the drain that takes it; from then on it can be neither revoked nor replaced.",
         },
     ),
     *rules(
@@ -209,6 +213,12 @@ PENDING: Final[Rules] = (
             "inbox:revoke_reminder:unknown": "Revoking a reminder with an unknown id is refused as `unknown_reminder_id`.",
         },
     ),
+    *divergence(
+        Source.RFD_PENDING,
+        "inbox:delivery:is-the-drain",
+        "A user message is delivered by the drain that takes it; from then on it can be neither revoked nor replaced.",
+        reason="The proposal lets a client revoke a message until its update is published; by then the message is part of the conversation, and a request with it may have left.",
+    ),
 )
 
 IN_THE_LOOP: Final[Rules] = (
@@ -221,7 +231,6 @@ IN_THE_LOOP: Final[Rules] = (
             "loop:interrupt:budgets-still-apply": "A skipped batch does not suspend any budget of the loop.",
             "loop:begin:nothing-to-answer": "A run without a task completes without a request if no message is queued, the last message is a reply or there is none, and every reminder that is queued or live was shown or is `audit_only`.",
             "loop:begin:new-reminders-are-answered": "A run without a task sends a request for queued reminders and for live ones that no turn has shown.",
-            "loop:closing:at-most-eight-extra-iterations": "Each closing drain that takes items adds one iteration, at most eight in a row.",
             "loop:closing:the-rest-is-undelivered": "Items that those extra iterations did not take are listed in the result as `undelivered`.",
         },
     ),
@@ -242,5 +251,11 @@ IN_THE_LOOP: Final[Rules] = (
         {
             "loop:steer:waits-for-the-stream": "A `steer` that arrives while a reply is streaming waits until the reply has ended."
         },
+    ),
+    *divergence(
+        Source.GUIDE_BRIDGE,
+        "loop:closing:at-most-eight-extra-iterations",
+        "Each closing drain that takes items adds one iteration, at most eight in a row.",
+        reason="The guide delivers everything that waits at the end of an iteration, so a sender that always has something to say would keep the run from ending.",
     ),
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.conformance.entry import Rules, Source, rules
+from tests.conformance.entry import Rules, Source, divergence, rules
 
 RECORD: Final[Rules] = (
     *rules(
@@ -27,12 +27,17 @@ RECORD: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "core:record:fired-at-turn-is-the-first-possible-request": "In a live session `fired_at_turn` is the number of the first request that can show the reminder.",
             "core:record:companions-stand-beside-it": "Provider id, trust level, principal, claims, requested values and the first and last turn are kept outside the record.",
             "core:id:uuid7": "A generated reminder id is a version 7 UUID.",
             "core:id:monotonic-in-a-process": "Each id generated in a process sorts after all ids generated before it, also within one millisecond and when the clock steps back.",
             "core:id:bare-on-every-wire": "A reminder id is written on every wire exactly as it is, without a prefix added for that wire.",
         },
+    ),
+    *divergence(
+        Source.GUIDE_SPEC,
+        "core:record:fired-at-turn-is-the-first-possible-request",
+        "In a live session `fired_at_turn` is the number of the first request that can show the reminder.",
+        reason="The guide calls it the turn in which the reminder was created, which does not say whether the request of that turn could still show it.",
     ),
 )
 
@@ -94,8 +99,13 @@ TRANSCRIPT_EVENT: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "core:event:own-id": "The event has an id of its own, different from the id of the reminder that it carries.",
             "core:event:shows-the-remaining-ttl": "`ttl_turns` in the event's `reminder` and `metadata` is the remaining TTL, not the original one.",
         },
+    ),
+    *divergence(
+        Source.GUIDE_SPEC,
+        "core:event:own-id",
+        "The event has an id of its own, different from the id of the reminder that it carries.",
+        reason="The guide gives the event the id of its reminder; a reminder is recorded by several events in its life, and a list of events needs ids that are unique.",
     ),
 )

@@ -147,23 +147,30 @@ PLACEMENT: Final[Rules] = (
     ),
 )
 
-KEPT: Final[Rules] = rules(
-    Source.OURS,
-    {
-        "render:volatile:one-request-only": "A volatile fragment stands after the last cache breakpoint of one request, and is rendered again in the next request while the reminder lives.",
-        "render:kept:placed-once": "A kept fragment is placed once, and is part of the history after the reply to its request is committed.",
-        "render:kept:states-its-turns": "A kept fragment of a reminder with a TTL over 1 states the number of turns in its tag.",
-        "render:kept:withdrawn-by-one-line": "When a kept reminder expires, is cleared or is replaced, one line that withdraws it is appended.",
-        "render:kept:finite-is-volatile": "A finite reminder is volatile and one without a TTL is kept, unless the route demands otherwise.",
-        "render:kept:own-messages": "A fragment that is a message of its own is kept, unless the profile allows two assistant turns in a row.",
-        "render:kept:prefix-bound-models": "On a model whose thinking is bound to its prefix and that cannot clear entries, every fragment is kept.",
-        "render:kept:server-side-history": "If the server keeps the history, every fragment is kept.",
-        "render:kept:local-servers": "On local servers with a KV prefix every fragment is kept.",
-        "render:kept:foreign-breakpoints": "User text is kept if Sideband cannot place the cache breakpoints.",
-        "render:kept:before-volatile": "In one slot kept fragments precede volatile ones, each group in transcript order.",
-        "render:fired:carried-without-new-bytes": "A `fired` event whose request added no bytes for the reminder has `carried: true`, and clients get no `reminder_emitted` for it.",
-        "render:kept:ended-is-not-shown": "A kept reminder that has ended does not count as shown, though its bytes may remain.",
-    },
+KEPT: Final[Rules] = (
+    *rules(
+        Source.OURS,
+        {
+            "render:volatile:one-request-only": "A volatile fragment stands after the last cache breakpoint of one request, and is rendered again in the next request while the reminder lives.",
+            "render:kept:placed-once": "A kept fragment is placed once, and is part of the history after the reply to its request is committed.",
+            "render:kept:states-its-turns": "A kept fragment of a reminder with a TTL over 1 states the number of turns in its tag.",
+            "render:kept:withdrawn-by-one-line": "When a kept reminder expires, is cleared or is replaced, one line that withdraws it is appended.",
+            "render:kept:finite-is-volatile": "A finite reminder is volatile and one without a TTL is kept, unless the route demands otherwise.",
+            "render:kept:own-messages": "A fragment that is a message of its own is kept, unless the profile allows two assistant turns in a row.",
+            "render:kept:prefix-bound-models": "On a model whose thinking is bound to its prefix and that cannot clear entries, every fragment is kept.",
+            "render:kept:server-side-history": "If the server keeps the history, every fragment is kept.",
+            "render:kept:local-servers": "On local servers with a KV prefix every fragment is kept.",
+            "render:kept:foreign-breakpoints": "User text is kept if Sideband cannot place the cache breakpoints.",
+            "render:kept:before-volatile": "In one slot kept fragments precede volatile ones, each group in transcript order.",
+            "render:kept:ended-is-not-shown": "A kept reminder that has ended does not count as shown, though its bytes may remain.",
+        },
+    ),
+    *divergence(
+        Source.ACP_UPDATES,
+        "render:fired:carried-without-new-bytes",
+        "A `fired` event whose request added no bytes for the reminder has `carried: true`, and clients get no `reminder_emitted` for it.",
+        reason="The proposal sends an update for each showing; text that stays in the history is shown again by every request, and clients would display the same reminder in every turn.",
+    ),
 )
 
 LEDGER: Final[Rules] = rules(
@@ -224,16 +231,28 @@ CONTENT: Final[Rules] = rules(
     },
 )
 
-BUDGET: Final[Rules] = rules(
-    Source.OURS,
-    {
-        "render:budget:size": "The reminders of a request may take 2,000 tokens or 2 % of the window, whichever is less.",
-        "render:budget:final-text": "The budget is measured on the text as it will be sent.",
-        "render:budget:order": "The budget serves carried reminders first, then higher trust, then older ones.",
-        "render:budget:the-first-always-fits": "The first reminder in that order is shown even if it exceeds the budget.",
-        "render:budget:three-times-left-out-goes-first": "A reminder that was left out of three requests in a row comes first in the next request.",
-        "render:budget:larger-than-the-budget-goes-alone": "A reminder larger than the whole budget is shown alone.",
-        "render:budget:too-large": "A reminder larger than 10 % of the window is `dropped` with the reason `too_large`.",
-        "render:budget:left-out-is-reported": "Each reminder the budget leaves out is named in an event.",
-    },
+BUDGET: Final[Rules] = (
+    *rules(
+        Source.OURS,
+        {
+            "render:budget:final-text": "The budget is measured on the text as it will be sent.",
+            "render:budget:order": "The budget serves carried reminders first, then higher trust, then older ones.",
+            "render:budget:the-first-always-fits": "The first reminder in that order is shown even if it exceeds the budget.",
+            "render:budget:three-times-left-out-goes-first": "A reminder that was left out of three requests in a row comes first in the next request.",
+            "render:budget:larger-than-the-budget-goes-alone": "A reminder larger than the whole budget is shown alone.",
+            "render:budget:left-out-is-reported": "Each reminder the budget leaves out is named in an event.",
+        },
+    ),
+    *divergence(
+        Source.GUIDE_RENDERING,
+        "render:budget:size",
+        "The reminders of a request may take 2,000 tokens or 2 % of the window, whichever is less.",
+        reason="The guide shows every live reminder in every request; without a limit, reminders could crowd out the conversation they are about.",
+    ),
+    *divergence(
+        Source.GUIDE_RENDERING,
+        "render:budget:too-large",
+        "A reminder larger than 10 % of the window is `dropped` with the reason `too_large`.",
+        reason="The guide shows every reminder whatever its length; one that takes a tenth of the window would stay in each request for as long as it lives.",
+    ),
 )
