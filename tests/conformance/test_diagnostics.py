@@ -246,6 +246,7 @@ def error_classes() -> list[type[Exception]]:
 # These never reach a caller of the package: they end a call inside it, or become another error, a reported problem or
 # the output of a command.
 INTERNAL: Final = {
+    "CommandError",
     "CommitSeparately",
     "Halted",
     "NotReadable",
@@ -258,6 +259,7 @@ INTERNAL: Final = {
     "UnknownDiagnostic",
     "UnknownRoute",
     "UnknownSnapshot",
+    "UnreadableBlock",
     "UnreadableSession",
     "UnreadableSource",
     "UserCodeFailed",

@@ -188,6 +188,6 @@ async def test_a_task_may_be_blocks() -> None:
     await sb.llm_call(blocks, model=model)
     session = await sb.open_store().session()
     await sb.llm_call(blocks, model=model, session=session)
-    assert [request.messages[0]["content"] for request in model.requests] == [blocks] * 3
+    assert [[*request.messages[0]["content"]] for request in model.requests] == [blocks] * 3
     with pytest.raises(sb.ReminderError, match="content is blank"):
         await sb.llm_call([{"type": "text", "text": " "}], model=model, session=session)

@@ -7,15 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sideband.core.events import Fired, InjectDelivered, Injected, Queued, TurnCommitted, TurnVoided
+from sideband.core.errors import NothingToAnswer
+from sideband.core.events import (
+    Dropped,
+    DropReason,
+    Fired,
+    InjectDelivered,
+    Injected,
+    Queued,
+    TurnCommitted,
+    TurnVoided,
+)
 from sideband.core.messages import Reply, ToolCall
 from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode, Mode, ModeWord, Seam
 from sideband.core.state import PendingState
 from sideband.core.trust import Provenance
+from sideband.core.turn import Unusable
 from sideband.loop.run import LoopResult, LoopStatus
-from sideband.models.scripted import Line
+from sideband.models.scripted import Line, ScriptedModel
 from sideband.ports import ModelError
+from sideband.render.plan import Plan
 from sideband.render.view import RequestView
 from tests.agents import AnAgent, awaited
 from tests.builders import a_draft
@@ -150,6 +162,27 @@ async def test_a_run_with_nothing_to_answer_makes_no_request(task: str | None) -
     result = await agent.play(None)
     assert (result.status, result.turns, result.text) == (LoopStatus.COMPLETED, 0, "")
     assert (len(agent.model.requests), agent.state.running) == (asked, False)
+
+
+class NarrowModel(ScriptedModel):
+    """A model with a window in which no reminder fits."""
+
+    def plan(self, view: RequestView) -> Plan:
+        if view.messages[-1]["role"] == "assistant":
+            raise NothingToAnswer(tuple(Unusable(item.id, DropReason.TOO_LARGE) for item in view.live))
+        return super().plan(view)
+
+
+@pytest.mark.requirement("loop:end:reminder-that-cannot-be-shown")
+@awaited
+async def test_a_reminder_that_cannot_be_shown_does_not_keep_a_run_going() -> None:
+    agent = AnAgent()
+    agent.hooks.register_session_hook("pre_finish", lambda _: {"body": "The build is red.", "ttl_turns": 1})
+    model = NarrowModel(["Done."])
+    result = await agent.play(model=model)
+    assert (result.status, result.text, len(model.requests)) == (LoopStatus.COMPLETED, "Done.", 1)
+    (dropped,) = agent.events(Dropped)
+    assert (dropped.reason, agent.state.running, len(agent.state.live)) == (DropReason.TOO_LARGE, False, 0)
 
 
 @pytest.mark.requirement("loop:begin:new-reminders-are-answered")

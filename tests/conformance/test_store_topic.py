@@ -403,7 +403,7 @@ async def tell_secrets(twin: Twin) -> None:
 def test_an_export_masks_secrets_and_holds_no_body(durable: Twin, tmp_path: Path) -> None:
     played(lambda: tell_secrets(durable))
     path = tmp_path / "events.jsonl"
-    answer = run_sideband("events", address(durable), "--export", str(path))
+    answer = run_sideband("events", "--store", address(durable), "--all", "--export", str(path))
     assert answer.returncode == 0, answer.stderr
     text = path.read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]

@@ -35,6 +35,7 @@ from sideband.core.errors import (
     UnknownSession,
     UnsupportedHookEvent,
     UnsupportedMode,
+    WrongEventLoop,
 )
 from sideband.core.limits import Rate, take
 from sideband.core.seams import InjectMode
@@ -72,6 +73,7 @@ ERRORS: Final = (
     TooManyPending(8, 8, scope="source"),
     TooManyFacts(10),
     RateLimited(10),
+    WrongEventLoop(closed=True),
 )
 # The number for mistakes on our side, which no peer is blamed for.
 OUR_FAULT: Final = -32603

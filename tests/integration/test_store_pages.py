@@ -43,6 +43,7 @@ def test_every_limit_in_force_is_on_the_page_and_no_other() -> None:
         ("reserved_for_interrupts", [DEFAULT_LIMITS.reserved_for_interrupts]),
         ("frame_bytes", [DEFAULT_LIMITS.frame_bytes]),
         ("content_bytes", [DEFAULT_LIMITS.content_bytes]),
+        ("facts", [DEFAULT_LIMITS.facts]),
         ("subscriber_events", [DEFAULT_LIMITS.subscriber_events]),
     ],
 )

@@ -262,7 +262,7 @@ ADVICE: Final = (
         title="Body or message that is too large",
         severity=Severity.ERROR,
         cause="The body of a reminder or the content of a message has more bytes than its sender may send. A body may have 8 KiB of UTF-8 if it comes from this process or the session's client, and 1 KiB if it comes from another agent or an MCP server, unless the operator has raised the limit.",
-        remedy="Send a reference instead of the content: name the file or the command, and the agent can read it with its tools. In your own store, raise body_bytes or frame_bytes of its Limits.",
+        remedy="Send a reference instead of the content: name the file or the command, and the agent can read it with its tools. In your own store, raise body_bytes or content_bytes of its Limits.",
         example=in_python(
             """
             await session.remind("error: connection refused; " * 400, ttl_turns=1)

@@ -1,6 +1,6 @@
 """The turn and the run around it: request, reply, results, cancellation, recovery, and the end of the session."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from enum import Enum, auto
 from types import MappingProxyType
@@ -134,6 +134,11 @@ def open_request(
         *(_deferred(state, reminder_id, turn) for reminder_id in planned.left_out),
     )
     return Decided(events, OpenedTurn(turn, 1, reply_id))
+
+
+def drop_unusable(state: SessionState, unusable: Iterable[Unusable]) -> Decided[None]:
+    """End reminders that can never be shown, when there is no request to end them with."""
+    return Decided([_unusable(state, entry) for entry in unusable if entry.reminder_id in state.live], None)
 
 
 def _unusable(state: SessionState, entry: Unusable) -> Event:

@@ -13,12 +13,13 @@ from enum import Enum, auto
 from typing import Any
 
 from sideband.core.drain import has_question
-from sideband.core.errors import LeaseLost
+from sideband.core.errors import LeaseLost, NothingToAnswer
 from sideband.core.events import Equipped
 from sideband.core.hookevents import SessionEvent
 from sideband.core.messages import Message, Reply, ToolCall, text_of
 from sideband.core.seams import MAX_CLOSING_ITERATIONS, Mode, Seam
 from sideband.core.topic import AGENT_RECORD
+from sideband.core.turn import Unusable
 from sideband.loop.cancel import CancelScope, Deadlines, Ended
 from sideband.loop.compaction import AUTOMATIC_AT, PromptSize, compact, estimate_message
 from sideband.loop.conversation import Conversation
@@ -139,12 +140,11 @@ class AgentRun(DrivenRun):
                     return
                 await self._before_iteration()
                 await talk.drain(Seam.ITERATION_START)
-                if not has_question(talk.state):
-                    # The reminder that was to be answered is gone: it was cleared, or ended by the compaction.
+                reply = await self._turn()
+                if reply is None:
                     await self._finish_turn()
                     following = Following.NOTHING
                     continue
-                reply = await self._turns.run()
                 if self._pauses:
                     yield LoopEvent(Step.TURN, reply)
                 await self._after_turn(reply)
@@ -268,6 +268,19 @@ class AgentRun(DrivenRun):
         if options.hooks.step:
             payload = {"turn": self._talk.state.next_turn}
             await self.hooks.call_paired("step", "pre", options.hooks.step, payload)
+
+    async def _turn(self) -> Reply | None:
+        """Run one turn; return None if there is nothing to answer, so that no request is sent.
+
+        The reminder that was to be answered may be gone: it was cleared, ended by the compaction, or cannot be shown.
+        """
+        if has_question(self._talk.state):
+            try:
+                return await self._turns.run()
+            except NothingToAnswer as nothing:
+                unusable = [entry for entry in nothing.unusable if isinstance(entry, Unusable)]
+                await self._talk.drop_unusable(unusable)
+        return None
 
     async def _after_turn(self, reply: Reply) -> None:
         self._text = reply.text

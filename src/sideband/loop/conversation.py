@@ -1,7 +1,7 @@
 """A session as its loop uses it: each method commits one decision of the core."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeAlias
@@ -26,7 +26,7 @@ from sideband.core.seams import InjectMode, Seam
 from sideband.core.state import Decided, Decision, SessionState, ValueT
 from sideband.core.topic import Correlation, correlation_of
 from sideband.core.trust import IN_PROCESS, Provenance
-from sideband.core.turn import NotOpened, OpenedTurn
+from sideband.core.turn import NotOpened, OpenedTurn, Unusable
 from sideband.loop.cancel import Ended
 from sideband.ports import Journal, Lease
 from sideband.render.plan import Plan
@@ -259,6 +259,9 @@ class Conversation:
                 raise Ended
             if isinstance(opened, OpenedTurn):
                 return opened, plan
+
+    async def drop_unusable(self, unusable: Iterable[Unusable]) -> None:
+        await self.commit_in_turn(partial(turn.drop_unusable, unusable=unusable))
 
     async def repeat_request(self, number: int, *, attempt: int) -> bool:
         return await self.commit(lambda state: turn.repeat_request(state, number, attempt=attempt))

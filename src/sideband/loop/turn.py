@@ -5,7 +5,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sideband.core.errors import shown
+from sideband.core.errors import NothingToAnswer, shown
 from sideband.core.ledger import Fragment, RequestHead
 from sideband.core.live import LiveIndex
 from sideband.core.messages import Reply, ToolCall, storable_tree
@@ -127,11 +127,14 @@ def described(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def make_plan(model: Model, view: RequestView) -> Plan:
-    """The model's plan for a view, validated before it is committed; `ModelError` if there is no valid one."""
+    """The model's plan for a view, validated before it is committed; `ModelError` if there is no valid one.
+
+    `NothingToAnswer` if a request would say nothing new.
+    """
     try:
         plan: object = model.plan(view)
         return _validated(plan, view)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, NothingToAnswer):
         raise
     except BaseException as error:
         raise ModelError(f"no request could be built: {describe(error)}") from error

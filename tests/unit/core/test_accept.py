@@ -129,7 +129,7 @@ def test_an_item_refused_at_the_door_is_recorded_and_changes_nothing() -> None:
 
 
 def test_a_block_whose_text_is_not_a_string_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="the 'text' of a block must be a string, not 5"):
+    with pytest.raises(InvalidOption, match=r"content\[0\].text must be a string, not 5"):
         read_content([{"type": "text", "text": 5}], DEFAULT_LIMITS)
 
 
