@@ -4,9 +4,9 @@ from typing import Final
 
 import pytest
 
+from sideband.core.blocks import estimated_tokens
 from sideband.core.events import DropReason
 from sideband.core.trust import IN_PROCESS
-from sideband.render.budget import estimate
 from tests.planned_sessions import CLAUDE, UNKNOWN, PlannedSession, a_profile, shown_ids, texts
 from tests.sessions import CLIENT, PEER, SERVER
 
@@ -41,7 +41,7 @@ def test_reminders_take_two_thousand_tokens_or_two_percent(window: int | None, t
     session.remind("c", a_body(10), ttl_turns=1)
     planned = session.plan()
     assert planned.left_out == ("c",)
-    assert sum(map(estimate, texts(planned))) == tokens
+    assert sum(map(estimated_tokens, texts(planned))) == tokens
 
 
 @pytest.mark.requirement("render:budget:final-text")
@@ -58,7 +58,7 @@ def test_the_text_is_measured_as_it_will_be_sent(body: str, tokens: int) -> None
     session.remind("a", body, ttl_turns=1)
     session.remind("b", a_body(1_000 - tokens), ttl_turns=1)
     fits = session.plan()
-    assert (estimate(texts(fits)[0]), fits.left_out) == (tokens, ())
+    assert (estimated_tokens(texts(fits)[0]), fits.left_out) == (tokens, ())
     session.forget("b")
     session.remind("c", a_body(1_001 - tokens), ttl_turns=1)
     assert session.plan().left_out == ("c",)

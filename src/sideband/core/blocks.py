@@ -215,7 +215,8 @@ _AUDIO_BYTES_PER_TOKEN: Final = 500
 def estimated_tokens(content: str | Sequence[Mapping[str, Any]]) -> int:
     """Estimate the number of tokens of a message: a token for four bytes of text, and a typical size for media."""
     if isinstance(content, str):
-        return -(-len(content.encode(errors="replace")) // _BYTES_PER_TOKEN)
+        size = len(content) if content.isascii() else len(content.encode(errors="replace"))
+        return -(-size // _BYTES_PER_TOKEN)
     return sum(map(_block_tokens, content))
 
 

@@ -12,6 +12,7 @@ from copy import deepcopy
 from enum import Enum, auto
 from typing import Any
 
+from sideband.core.blocks import estimated_tokens
 from sideband.core.drain import has_question
 from sideband.core.errors import LeaseLost, NothingToAnswer
 from sideband.core.events import Equipped
@@ -32,7 +33,6 @@ from sideband.loop.run import Begins, DrivenRun, LoopEvent, LoopResult, LoopStat
 from sideband.loop.turn import RequestSender, TurnRunner, described
 from sideband.ports import ModelError
 from sideband.providers.settings import NOTHING
-from sideband.render.budget import estimate
 
 
 class Following(Enum):
@@ -114,7 +114,7 @@ class AgentRun(DrivenRun):
         )
         # Each run has a meter of its own, and the first prompt of this one is at least as long as the last one.
         self._meter.prompt_tokens = talk.prompt_tokens
-        self._fixed_tokens = estimate("".join(options.system)) + estimate(str(schemas))
+        self._fixed_tokens = estimated_tokens("".join(options.system)) + estimated_tokens(str(schemas))
         self._status, self._text = LoopStatus.COMPLETED, ""
         self._suspended = self._stopped = False
         # Closing drains in a row that took something and so added an iteration.

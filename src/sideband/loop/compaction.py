@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from sideband.core.blocks import estimated_tokens
 from sideband.core.errors import shown
 from sideband.core.hookevents import SessionEvent
 from sideband.core.lifecycle import plan_compaction
@@ -17,16 +18,12 @@ from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, UserCodeFailed, call_guarded, describe, read_guarded
 from sideband.loop.hooks import HookRunner, blocks
 from sideband.ports import Compactor, ModelError
-from sideband.render.budget import estimate
 from sideband.render.escape import neutralise_all
 
 # A run with a compactor compacts by itself when a prompt has reached this share of the context window.
 AUTOMATIC_AT: Final = 0.90
 # The built-in compactors bring the prompt under this share of the context window.
 TARGET: Final = 0.50
-
-# An image or a document, whose size says nothing about its tokens.
-BLOCK_TOKENS: Final = 1_500
 
 Summarise = Callable[[Sequence[Message]], Awaitable[str]]
 
@@ -56,11 +53,9 @@ UNKNOWN_SIZE: Final = PromptSize()
 
 def estimate_message(message: Mapping[str, Any]) -> int:
     """Estimate the number of tokens in a message."""
-    content = message.get("content", "")
-    others = 0 if isinstance(content, str) else sum(block.get("type", "text") != "text" for block in content)
     calls = message.get("tool_calls")
     written = "" if not calls else msgspec.json.encode(calls).decode()
-    return estimate(text_of(message)) + estimate(written) + others * BLOCK_TOKENS
+    return estimated_tokens(message.get("content", "")) + estimated_tokens(written)
 
 
 class _Sizes:
@@ -89,9 +84,9 @@ def _is_reply(message: Message) -> bool:
 class TokenCompactor(ABC):
     """A built-in compactor: it archives the oldest messages, until the rest fits into half of the context window.
 
-    At most `keep_last` messages are kept, also if the window is unknown. A tool result is never separated from its call, and the last reply and what
-    came after it are always kept, because no request has shown them yet. If the prompt is over the target and nothing
-    can be archived, this is reported once, until something could be archived again.
+    At most `keep_last` messages are kept, also if the window is unknown. A tool result is never separated from its call,
+    and the last reply and what came after it are always kept, because no request has shown them yet. If the prompt is
+    over the target and nothing can be archived, this is reported once, until something could be archived again.
     """
 
     def __init__(self, keep_last: int = DEFAULT_KEEP_LAST) -> None:

@@ -13,8 +13,6 @@ LARGEST_SHARE: Final = 10
 PATIENCE: Final = 3
 """A reminder that was left out this many times in a row comes first."""
 
-_BYTES_PER_TOKEN: Final = 4
-
 
 class Allowance(NamedTuple):
     """The budget in tokens for all reminders, and for the `largest` single one (None: unlimited)."""
@@ -35,12 +33,6 @@ def allowance(context_window: int | None) -> Allowance:
     if context_window is None:
         return Allowance(MOST_TOKENS, None)
     return Allowance(min(MOST_TOKENS, context_window // WINDOW_SHARE), context_window // LARGEST_SHARE)
-
-
-def estimate(text: str) -> int:
-    """Estimate the number of tokens in a text: one for every four bytes, rounded up."""
-    size = len(text) if text.isascii() else len(text.encode())
-    return -(-size // _BYTES_PER_TOKEN)
 
 
 def admitted(candidates: Sequence[Candidate], tokens: int) -> frozenset[str]:

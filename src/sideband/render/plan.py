@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from sideband.core.blocks import estimated_tokens
 from sideband.core.errors import NothingToAnswer
 from sideband.core.events import DropReason
 from sideband.core.ledger import Form, Fragment, Ledger, Lifetime
@@ -15,7 +16,7 @@ from sideband.core.live import LiveIndex, LiveItem
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import Trust
 from sideband.core.turn import PlannedRequest, Shown, Unusable
-from sideband.render.budget import Candidate, admitted, allowance, estimate
+from sideband.render.budget import Candidate, admitted, allowance
 from sideband.render.profiles import Cache, Placement, Profile, Wire
 from sideband.render.shapes import NOTICES, TAGGED, ReminderShape, plain, shape_of, tagged, withdrawal
 from sideband.render.view import RequestView
@@ -351,7 +352,7 @@ class Planner:
             text = _text(item, look, handle, live.remaining(item))
         else:
             text = _text(item, look)
-        tokens = estimate(text)
+        tokens = estimated_tokens(text)
         if tokens > reader.largest:
             return DropReason.TOO_LARGE
         shown = Shown(reminder.id, _SYSTEM if scope is Lifetime.CLEARING else role)

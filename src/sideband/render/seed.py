@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from sideband.core.blocks import estimated_tokens
 from sideband.core.errors import NothingToAnswer
 from sideband.core.events import DropReason
 from sideband.core.ledger import Form, Fragment, Lifetime
 from sideband.core.live import LiveItem
 from sideband.core.turn import Shown, Unusable
-from sideband.render.budget import estimate
 from sideband.render.escape import escape_markup, escape_notice_markup
 from sideband.render.plan import OPEN, Piece, Plan, Reader, tail_of, user_speaks_last
 from sideband.render.profiles import Cache, Profile
@@ -106,7 +106,7 @@ def _piece(profile: Profile, reader: Reader, item: LiveItem) -> Piece | DropReas
         if look.is_tagged
         else plain(item.reminder, item.provenance)
     )
-    tokens = estimate(text)
+    tokens = estimated_tokens(text)
     if tokens > reader.largest:
         return DropReason.TOO_LARGE
     # Text in the system slot has the role that the profile gives to the system text.

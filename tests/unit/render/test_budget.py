@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sideband.core.blocks import estimated_tokens
 from sideband.core.live import LiveItem
 from sideband.core.trust import Provenance, Trust
-from sideband.render.budget import PATIENCE, Allowance, Candidate, admitted, allowance, estimate
+from sideband.render.budget import PATIENCE, Allowance, Candidate, admitted, allowance
 from tests.builders import a_reminder
 
 
@@ -44,12 +45,12 @@ def test_a_window_leaves_the_smaller_of_a_fixed_amount_and_a_share(window: int |
     ],
 )
 def test_tokens_are_estimated_from_the_bytes(text: str, tokens: int) -> None:
-    assert estimate(text) == tokens
+    assert estimated_tokens(text) == tokens
 
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_the_estimate_is_the_bytes_by_four_rounded_up(text: str) -> None:
-    assert 4 * (estimate(text) - 1) < len(text.encode()) <= 4 * estimate(text)
+    assert 4 * (estimated_tokens(text) - 1) < len(text.encode()) <= 4 * estimated_tokens(text)
 
 
 @pytest.mark.parametrize(

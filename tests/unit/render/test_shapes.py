@@ -4,9 +4,9 @@ from typing import Final
 
 import pytest
 
+from sideband.core.blocks import estimated_tokens
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import Provenance, Trust
-from sideband.render.budget import estimate
 from sideband.render.profiles import Profile
 from sideband.render.shapes import (
     SHAPES,
@@ -75,8 +75,8 @@ def test_a_withdrawal_names_what_it_takes_back() -> None:
 
 
 def test_a_withdrawal_takes_sixteen_tokens_at_most() -> None:
-    assert estimate(withdrawal([998, 999], tags=True)) <= 16
-    assert estimate(withdrawal([998, 999], tags=False)) <= 16
+    assert estimated_tokens(withdrawal([998, 999], tags=True)) <= 16
+    assert estimated_tokens(withdrawal([998, 999], tags=False)) <= 16
 
 
 # Summaries.
