@@ -8,8 +8,9 @@ import pytest
 import sideband as sb
 from sideband.providers.context import ProviderContext
 from sideband.providers.grounded_review import PROVIDER
-from tests.agents import awaited
-from tests.conformance.provoked import FAILURE, with_output
+from tests.agents import AnAgent, awaited
+from tests.conformance.provoked import FAILURE, reminders_of, with_output
+from tests.loop_builders import ATool, a_reply
 from tests.unit.providers.contexts import a_context, recorded, said, told
 
 
@@ -179,6 +180,7 @@ def test_the_key_of_grounded_review_is_its_name_the_event_and_a_digest_of_the_fi
 # One finding is counted once.
 
 RUSTC: str = "error[E0308]: mismatched types\n --> src/lib.rs:7:5\nerror: could not compile `cart` (lib)"
+NO_UNDEF: dict[str, Any] = {"ruleId": "no-undef", "severity": 2, "message": "'a' is not defined."}
 E0308: dict[str, Any] = {"level": "error", "message": "mismatched types", "code": {"code": "E0308"}}
 
 
@@ -219,6 +221,15 @@ E0308: dict[str, Any] = {"level": "error", "message": "mismatched types", "code"
             ["undefined name, in data.undefined_names: 'a' is not defined"],
             id="an-undefined-name-of-eslint",
         ),
+        pytest.param(
+            "/repo/a.js\n  3:1  error  'a' is not defined  no-undef\n  9:1  error  'a' is not defined  no-undef\n",
+            {"diagnostics": [{**NO_UNDEF, "filePath": "/repo/a.js", "line": 3}]},
+            [
+                "diagnostic, in data.diagnostics: error: 'a' is not defined. [no-undef] (/repo/a.js:3)",
+                "eslint, in run result.text: /repo/a.js:9:1 error 'a' is not defined no-undef",
+            ],
+            id="a-diagnostic-of-eslint-and-another-of-the-same-words",
+        ),
     ],
 )
 @awaited
@@ -241,6 +252,34 @@ async def test_the_failures_in_the_output_of_a_failed_call_are_not_counted_with_
     assert reminder.body.startswith("1 failure was reported at post_tool_use.")
     (other,) = await with_output(sb.ToolOutput(text="no such file", is_error=True), "grounded_review")
     assert other.body.endswith("> runtime, in run error: no such file")
+    counted = sb.ToolOutput(text="=== 2 failed, 1 passed in 0.1s ===", is_error=True)
+    (count,) = await with_output(counted, "grounded_review")
+    assert count.body.endswith("shortened:\n> pytest, in run result.text: 2 failed, 1 passed")
+
+
+@pytest.mark.requirement("providers:grounded_review:concrete-evidence")
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        pytest.param(
+            RUSTC, "cargo, in run result.text: error[E0308]: mismatched types (src/lib.rs:7:5)", id="a-known-line"
+        ),
+        pytest.param(
+            "error: linking with `cc` failed: exit status: 1\n\nerror: could not compile `cart` (bin)",
+            "runtime, in run error: RuntimeError: error: linking with `cc` failed: exit status: 1",
+            id="any-other-line",
+        ),
+    ],
+)
+@awaited
+async def test_the_error_that_a_tool_raises_is_quoted_and_not_only_counted(output: str, line: str) -> None:
+    def raises(*_: object) -> sb.ToolOutput:
+        raise RuntimeError(output)
+
+    agent = AnAgent(a_reply("run"), tools=[ATool("run", raises)])
+    await agent.play(reminders=True)
+    (reminder,) = reminders_of(agent, "grounded_review")
+    assert f"\n> {line}" in reminder.body
 
 
 @pytest.mark.requirement("providers:grounded_review:counted-once")

@@ -406,7 +406,9 @@ FACTS: Final = "reminders.config.project_facts"
                 f"reminders.config.{provider}.{key} must be {wanted}, not {shown(value)}",
             )
             for provider, key, value, wanted in (
-                ("token_pressure", "context_window", "128k", "a number"),
+                ("token_pressure", "context_window", "128k", "a whole number of at least 1"),
+                ("token_pressure", "context_window", 0, "a whole number of at least 1"),
+                ("project_facts", "context_window", -5, "a whole number of at least 1"),
                 ("idle_nudge", "idle_seconds", "90", "a number"),
                 ("post_compact_recap", "ttl_turns", 2.5, "a whole number"),
                 ("grounded_review", "limit", True, "a whole number"),

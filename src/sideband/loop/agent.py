@@ -290,6 +290,7 @@ class AgentRun(DrivenRun):
             payload = {"turn": self._talk.state.live.turn, "text": reply.text}
             await self.hooks.notify(SessionEvent.POST_TURN, payload)
         for payload in self._meter.crossed():
+            payload["turn"] = self._talk.state.live.turn
             await self.hooks.notify(SessionEvent.ON_BUDGET_THRESHOLD, payload)
 
     async def _dispatch(self, calls: Sequence[ToolCall]) -> list[CallOutcome]:

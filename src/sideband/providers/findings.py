@@ -42,7 +42,8 @@ class StatedDiagnostic(NamedTuple):
 
     def is_told_by(self, summary: str) -> bool:
         """Whether a line of an output reports this diagnostic: the same words, at the same line of the same file."""
-        if not self.message or _words(self.message) not in _words(summary):
+        # The usual formatter of ESLint writes a message without the full stop at its end.
+        if not self.message or _words(self.message).removesuffix(".") not in _words(summary):
             return False
         places = set(re.findall(_LINE_OF_FILE, summary))
         mine = set(re.findall(_LINE_OF_FILE, self.place))

@@ -12,6 +12,7 @@ from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.evidence import ToolReport, entries, tool_reports
 from sideband.providers.findings import (
+    CallFailure,
     ReviewFinding,
     StatedDiagnostic,
     diagnostics,
@@ -57,11 +58,7 @@ def _findings(ctx: ProviderContext) -> Iterator[ReviewFinding]:
     scans = read_flag(ctx.config, "text_scan", default=True)
     scanned = dict(_scanned(reports, include_warnings=include_warnings)) if scans else {}
     told = {finding: report for finding, report in scanned.items() if not _is_stated(finding, known.values())}
-    recognised = {id(report) for report in scanned.values()}
-    for failure in runtime_errors(ctx.payload, reports):
-        # The first line of an output says less than the failures that were recognised in it.
-        if failure.report is None or id(failure.report) not in recognised:
-            yield failure.finding
+    yield from (failure.finding for failure in runtime_errors(ctx.payload, reports) if _is_news(failure, scanned))
     yield from _once((*verifier_signals(stated), *known, *told))
 
 
@@ -75,6 +72,15 @@ def _scanned(reports: Sequence[ToolReport], *, include_warnings: bool) -> Iterat
     for text, (place, report) in places.items():
         for source, summary, is_count in scan(text, include_warnings=include_warnings):
             yield finding(source, place, summary, is_count=is_count), report
+
+
+def _is_news(failure: CallFailure, scanned: Mapping[ReviewFinding, ToolReport]) -> bool:
+    """Whether a failed call is told besides what was recognised in its output.
+
+    The line that is quoted of the output says less than the failures, but more than a line that only counts them.
+    """
+    mine = [item for item, report in scanned.items() if report is failure.report]
+    return all(item.is_count and item.summary not in failure.finding.summary for item in mine)
 
 
 def _is_stated(found: ReviewFinding, known: Iterable[StatedDiagnostic]) -> bool:

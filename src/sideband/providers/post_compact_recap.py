@@ -29,11 +29,11 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
 
 
 def _body(archived: int, summary: str) -> str:
-    messages = "1 message" if archived == 1 else f"{archived:,} messages"
-    happened = f"A compaction took {messages} out of this conversation; their exact words are no longer part of it."
+    messages, their, them = ("1 message", "its", "it") if archived == 1 else (f"{archived:,} messages", "their", "them")
+    happened = f"A compaction took {messages} out of this conversation; {their} exact words are no longer part of it."
     if not summary.strip():
-        return f"{happened} It gave no summary of them."
-    return f"{happened} The summary it made of them:\n{quoted(summary)}"
+        return f"{happened} The compaction gave no summary of {them}."
+    return f"{happened} The summary that the compaction made of {them}:\n{quoted(summary)}"
 
 
 PROVIDER: Final = Provider(

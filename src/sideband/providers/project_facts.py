@@ -9,7 +9,7 @@ import msgspec
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
 from sideband.providers.quote import named, one_line, packed
-from sideband.providers.settings import A_NUMBER, Setting, is_number, read_number
+from sideband.providers.settings import A_COUNT_FROM_ONE, Setting, is_number, read_number
 from sideband.providers.token_pressure import WINDOW, fill
 from sideband.recall.facts import SCOPES, Fact, FactBook, FactError, FactKind, RecallOptions, recall_for_task
 
@@ -99,7 +99,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         "scope": _option("scope", f"one of {', '.join(SCOPES)}"),
         ROOT: Setting("the URL of a store or the path of a store file", is_root),
         "refresh_ratio": Setting("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1),
-        WINDOW: A_NUMBER,
+        WINDOW: A_COUNT_FROM_ONE,
     }
 )
 

@@ -183,5 +183,6 @@ def is_flag(value: object) -> bool:
 
 
 A_NUMBER: Final = Setting("a number", is_number)
+A_COUNT_FROM_ONE: Final = Setting("a whole number of at least 1", lambda value: is_count(value) and value >= 1)
 A_WHOLE_NUMBER: Final = Setting("a whole number", is_whole)
 A_FLAG: Final = Setting("true or false", is_flag)

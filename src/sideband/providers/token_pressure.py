@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from sideband.core.hookevents import SessionEvent
 from sideband.providers.context import Provider, ProviderContext
-from sideband.providers.settings import A_NUMBER, config_for, find_number, is_count, is_number
+from sideband.providers.settings import A_COUNT_FROM_ONE, config_for, find_number, is_count, is_number
 
 ID: Final = "token_pressure"
 WINDOW: Final = "context_window"
@@ -55,10 +55,14 @@ class PressureLevel(NamedTuple):
     critical: bool = False
 
 
-# The highest first. A body names the level and not the token count, so that it stays the same from turn to turn.
+# The highest first. A body states what a past prompt took, and its advice depends on what happened after it: the
+# reminder is shown for more than one turn and may live through a compaction.
 LEVELS: Final = (
     PressureLevel(
-        95, "At most 5% is left: compact, or write a summary of the open work, before anything else.", critical=True
+        95,
+        "At most 5% was left: unless a compaction has followed, compact, or write a summary of the open work, before "
+        "anything else.",
+        critical=True,
     ),
     PressureLevel(85, "Finish or summarise the work in progress before starting more."),
     PressureLevel(70, "Prefer narrow reads and short tool output from here on."),
@@ -74,7 +78,7 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     if level is None:
         return None
     return {
-        "body": f"[{level.percent}%] The current prompt takes {level.percent}% or more of the context window "
+        "body": f"[{level.percent}%] {_prompt(ctx)} took {level.percent}% or more of the context window "
         f"of {filled.window:,.0f} tokens. {level.advice}",
         "tags": [ID],
         "dedupe_key": ID,
@@ -85,10 +89,15 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     }
 
 
+def _prompt(ctx: ProviderContext) -> str:
+    turn = ctx.payload.get("turn")
+    return f"The prompt of turn {turn}" if is_count(turn) else "A prompt of this conversation"
+
+
 PROVIDER: Final = Provider(
     id=ID,
     subscribes_to=(SessionEvent.ON_BUDGET_THRESHOLD,),
     evaluate=evaluate,
     canonical=True,
-    settings={WINDOW: A_NUMBER},
+    settings={WINDOW: A_COUNT_FROM_ONE},
 )

@@ -84,7 +84,8 @@ class LineShape(NamedTuple):
 
     `what` is reported with the place `at`. Without a `source` the file suffix of the place determines the tool. `near`
     returns the place from the surrounding lines, or None if they do not fit; `holds` checks the line itself. A
-    `warning` is reported only on demand.
+    `warning` is reported only on demand. `under_file` if `what` begins with the line number in the file that `near`
+    returns.
     """
 
     source: str
@@ -93,6 +94,7 @@ class LineShape(NamedTuple):
     near: Surroundings | None = None
     holds: Judge | None = None
     warning: bool | Judge = False
+    under_file: bool = False
 
 
 class _Match(NamedTuple):
@@ -205,7 +207,8 @@ _ANY_RUNNER: Final = "test run"
 SHAPES: Final = (
     # rustc, cargo and harn name the place below the message; the short form of cargo, and mypy, before it.
     LineShape("cargo", r"(?P<what>error: (?:could not compile|test failed|aborting due to)\b.*)", Weight.COUNT),
-    LineShape(_BY_PLACE, rf"(?P<what>error{_CODE}: .+)", near=_arrow_below),
+    # The name of an exception precedes the first line of an output with which a tool raised it.
+    LineShape(_BY_PLACE, rf"(?:\w+Error: )?(?P<what>error{_CODE}: .+)", near=_arrow_below),
     LineShape(_BY_PLACE, rf"(?P<what>warning{_CODE}: .+)", near=_arrow_below, warning=True),
     LineShape(_BY_PLACE, rf"{_AT}: (?P<what>error{_CODE}: .+)"),
     LineShape(_BY_PLACE, rf"{_AT}: (?P<what>warning{_CODE}: .+)", warning=True),
@@ -246,8 +249,10 @@ SHAPES: Final = (
     # mypy
     LineShape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", Weight.COUNT),
     # eslint
-    LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)", near=_file_above),
-    LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True),
+    LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)", near=_file_above, under_file=True),
+    LineShape(
+        "eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True, under_file=True
+    ),
     LineShape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", Weight.COUNT),
     # What `npm test` usually runs: jest, vitest, mocha, node, or anything that writes TAP.
     LineShape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx? > \S.*)$"),
@@ -390,8 +395,10 @@ def _matched(shape: LineShape, lines: Sequence[str], index: int, *, include_warn
         return None
     is_warning = shape.warning if isinstance(shape.warning, bool) else shape.warning(found)
     what = _compiled(_ADDRESS).sub("0x…", _compiled(_DURATION).sub("", found["what"]))
-    is_reason = shape.weight is Weight.REASON
-    summary = f"{what} ({place})" if place and not is_reason else what
+    if shape.under_file:
+        summary = f"{place}:{what}"
+    else:
+        summary = f"{what} ({place})" if place and shape.weight is not Weight.REASON else what
     return _Match(index, shape, source, summary, place, include_warnings or not is_warning)
 
 

@@ -215,7 +215,7 @@ def test_hooks_are_told_before_and_after_and_a_recap_is_live() -> None:
         "kept_messages": 3,
         "preserved_reminders": 1,
     }
-    assert scene.requests_with("The summary it made of them") == [2]
+    assert scene.requests_with("The summary that the compaction made of") == [2]
 
 
 def test_a_hook_may_block_a_compaction() -> None:

@@ -35,7 +35,10 @@ def test_without_a_summary_it_gives_the_count(summary: object) -> None:
 
 
 def test_a_single_message_is_counted_as_one() -> None:
-    assert "took 1 message out" in said(PROVIDER, a_compaction(1)).body
+    assert said(PROVIDER, a_compaction(1)).body == (
+        "A compaction took 1 message out of this conversation; its exact words are no longer part of it. "
+        "The compaction gave no summary of it."
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ FACTS: Final = store_fact(
 ).book
 ANCHOR: Final = WorkspaceAnchor(primary="/repo", roots=(MountedRoot(path="/lib", mode=MountMode.READ_ONLY),))
 ORIGINS: Final = {
-    "token_pressure": "The current prompt takes",
+    "token_pressure": "A prompt of this conversation took",
     "idle_nudge": "going by its wake interval",
     "tool_output_truncated": "The output of `tool`",
-    "post_compact_recap": "The summary it made of them",
+    "post_compact_recap": "The summary that the compaction made of them",
     "resume_continuity": "Reason given for the suspension",
     "project_facts": "Facts recalled from `project/facts`",
     "workspace_anchor": "as its host set it",

@@ -19,9 +19,9 @@ CARGO_TEST: Final = [
     "cargo: test tests::the_total_is_the_sum ... FAILED",
 ]
 ESLINT: Final = [
-    "eslint: 1:5 error 'total' is assigned a value but never used no-unused-vars (/repo/es/cart.js)",
-    "eslint: 2:9 error 'unused' is assigned a value but never used no-unused-vars (/repo/es/cart.js)",
-    "eslint: 3:10 error 'sum' is not defined no-undef (/repo/es/cart.js)",
+    "eslint: /repo/es/cart.js:1:5 error 'total' is assigned a value but never used no-unused-vars",
+    "eslint: /repo/es/cart.js:2:9 error 'unused' is assigned a value but never used no-unused-vars",
+    "eslint: /repo/es/cart.js:3:10 error 'sum' is not defined no-undef",
 ]
 GO_TEST: Final = ["go: FAIL: TestTotal", "go: FAIL: TestTotal/an_empty_cart"]
 JEST: Final = ["npm test: FAIL ./cart.test.js > the total is the sum"]
@@ -45,7 +45,7 @@ FAILING: Final[dict[str, list[str]]] = {
     ],
     "cargo_test_failing": CARGO_TEST,
     "cargo_test_failing_coloured": CARGO_TEST,
-    "eslint_failing": [*ESLINT, "eslint: 1:7 error Parsing error: Unexpected token = (/repo/es/syntax.js)"],
+    "eslint_failing": [*ESLINT, "eslint: /repo/es/syntax.js:1:7 error Parsing error: Unexpected token ="],
     "eslint_failing_coloured": ESLINT,
     "go_test_build_failing": [
         'go: imported and not used: "os" (./cart.go:3:8)',
@@ -172,7 +172,7 @@ def test_every_recorded_run_is_in_one_of_the_tables() -> None:
     ("name", "expected"),
     [
         ("cargo_check_warnings", ["cargo: warning: unused variable: `error` (src/lib.rs:2:9)"]),
-        ("eslint_warnings", ["eslint: 1:33 warning Expected '===' and instead saw '==' eqeqeq (/repo/es/warn.js)"]),
+        ("eslint_warnings", ["eslint: /repo/es/warn.js:1:33 warning Expected '===' and instead saw '==' eqeqeq"]),
         (
             "ruff_style",
             [
