@@ -45,7 +45,7 @@ async def requests(profile: Profile, prompts: Sequence[str]) -> tuple[list[dict[
         propagate="none",
     )
     results = [await sb.agent_loop(prompt, session=session, model=recorder) for prompt in prompts]
-    return recorder.bodies, [problem.where for result in results for problem in result.problems]
+    return recorder.bodies, [problem.message.partition(":")[0] for result in results for problem in result.problems]
 
 
 def policy_in(body: dict[str, Any]) -> str:

@@ -168,9 +168,11 @@ async def test_a_book_that_is_passed_is_recalled_instead_of_the_store() -> None:
 
 
 @pytest.mark.requirement("providers:project_facts:root")
-@pytest.mark.parametrize("by_url", [True, False], ids=["url", "path"])
-def test_root_names_the_store_of_the_facts(sqlite: SqliteTwin, *, by_url: bool) -> None:
-    root = address(sqlite) if by_url else str(sqlite.path)
+@pytest.mark.parametrize("written", ["url", "path", "home", "url-home"])
+def test_root_names_the_store_of_the_facts(sqlite: SqliteTwin, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(sqlite.path.parent))
+    home = f"~/{sqlite.path.name}"
+    root = {"url": address(sqlite), "path": str(sqlite.path), "home": home, "url-home": f"sqlite:///{home}"}[written]
 
     async def story() -> None:
         async with sqlite.open() as journal:
@@ -187,20 +189,25 @@ def test_root_names_the_store_of_the_facts(sqlite: SqliteTwin, *, by_url: bool) 
 @pytest.mark.parametrize(
     ("root", "message"),
     [
-        pytest.param("missing.db", "root names the store file {}/missing.db, which does not exist", id="missing"),
+        pytest.param("missing.db", "root names the store file {}/missing.db, which does not exist; cor", id="missing"),
+        pytest.param("~nobody-here/a.db", "{}/~nobody-here/a.db, which does not exist; cor", id="of-an-unknown-user"),
+        pytest.param("~", "root names the store file {}, which is not a file; correct the path, store", id="a-folder"),
         pytest.param("notes.txt", "{}/notes.txt is damaged (file is not a database)", id="another-file"),
         pytest.param("memory:", "root must name a store file or a database", id="memory"),
         pytest.param("mysql://host/name", "is not the URL of a store", id="another-database"),
     ],
 )
-def test_a_root_that_cannot_be_opened_is_a_reported_problem(tmp_path: Path, root: str, message: str) -> None:
+def test_a_root_that_cannot_be_opened_is_a_reported_problem(
+    tmp_path: Path, root: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").write_text("No store." * 1_000, encoding="utf-8")
     before = sorted(tmp_path.iterdir())
 
     async def story() -> None:
         agent = AnAgent()
-        named = root if ":" in root else str(tmp_path / root)
-        result = await agent.play(reminders={"config": {ID: {"root": named}}})
+        result = await agent.play(reminders={"config": {ID: {"root": root}}})
         ((where, said, times),) = result.problems
         assert (where, times) == ("provider project_facts on session_start", 1)
         assert said.startswith("the facts cannot be read: ")

@@ -239,7 +239,11 @@ async def test_a_run_reports_each_block_that_its_model_does_not_take_once() -> N
     result = await scene.play(None, model=model)
     problems = [(problem.where, problem.message, problem.times) for problem in result.problems]
     assert problems == [
-        ("SIDEBAND-109", f"block {number} of message {message_id}, {about}, is left out of requests: {reason}", 1)
+        (
+            "request",
+            f"SIDEBAND-109: block {number} of message {message_id}, {about}, is left out of requests: {reason}",
+            1,
+        )
         for number, about, reason in (
             (2, "image content (image/png, 14 bytes)", "this model does not take image/png"),
             (3, "image content (image/png, 14 bytes)", "this model does not take image/png"),

@@ -192,7 +192,7 @@ async def test_a_hint_the_route_cannot_keep_is_reported_once() -> None:
         scene = AScene()
         await scene.session.remind("Use tabs.", role_hint="ephemeral_cache")
         result = await scene.play(model=COMPATIBLE.model(service))
-    assert [problem.where for problem in result.problems] == ["HARN-RMD-003"]
+    assert [(problem.where, problem.message[:13]) for problem in result.problems] == [("request", "HARN-RMD-003:")]
 
 
 @EVERY_MODEL_KIND

@@ -34,7 +34,6 @@ from sideband.providers.evaluation import (
     silent,
     within_budget,
 )
-from sideband.providers.project_facts import ROOT
 from sideband.providers.settings import NOTHING, read_options
 from sideband.recall.facts import FactBook
 
@@ -337,10 +336,13 @@ class HookRunner:
 
     async def _evaluate_canonical(self, provider: Provider, context: ProviderContext) -> Evaluation:
         recall, recalls = self._recall, provider.recalls
-        if recall is None or recalls is None or context.facts is not None or not recalls(context):
+        if recall is None or recalls is None or context.facts is not None:
+            return evaluate_one(provider, context)
+        source = recalls(context)
+        if source is None:
             return evaluate_one(provider, context)
         try:
-            reading = recall(self._talk.journal, context.config.get(ROOT))
+            reading = recall(self._talk.journal, source.root)
             facts = await self.scope.run(reading, seconds=self.seconds)
         except OutOfTime:
             return failure(provider.id, context.event, f"reading the facts took longer than {self.seconds:g} s")

@@ -115,7 +115,7 @@ class TurnRunner:
         for entry in advice:
             if entry not in self._advised:
                 self._advised.add(entry)
-                self._report(Problem(entry.code, entry.message))
+                self._report(Problem("request", f"{entry.code}: {entry.message}"))
 
 
 # Planning.

@@ -50,6 +50,12 @@ class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
 
 
+class FactSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a provider recalls facts from: the store that `root` names by URL or path, or by default the session's."""
+
+    root: str | None = None
+
+
 Evaluate: TypeAlias = Callable[[ProviderContext], Any]
 
 
@@ -57,7 +63,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """A function that is called at some events and may return reminders; a `canonical` one is built in and pure.
 
     `evaluate` returns None, the fields of a reminder, `{"reminder": …}`, or a list of these. `settings` are the keys of
-    its `config` (None: any). If `recalls` is true for an event, the provider gets the facts of the session's store.
+    its `config` (None: any). `recalls` says where the facts come from that the provider gets for an event; it returns
+    None if the provider needs none.
     """
 
     id: str
@@ -65,4 +72,4 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     evaluate: Evaluate
     canonical: bool = False
     settings: Mapping[str, Setting] | None = None
-    recalls: Callable[[ProviderContext], bool] | None = None
+    recalls: Callable[[ProviderContext], FactSource | None] | None = None

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from sideband.core.hookevents import SessionEvent
-from sideband.providers.context import Provider, ProviderContext
+from sideband.providers.context import FactSource, Provider, ProviderContext
 from sideband.providers.quote import named, one_line, packed
 from sideband.providers.settings import A_COUNT_FROM_ONE, Setting, is_number, read_number
 from sideband.providers.token_pressure import WINDOW, fill
@@ -21,14 +21,16 @@ CLAIM_CHARACTERS: Final = 300
 PLACE_CHARACTERS: Final = 120
 
 
-def recalls(ctx: ProviderContext) -> bool:
-    """Whether the event is a reason to recall facts: the start of a session, or budget pressure."""
-    return ctx.event != SessionEvent.ON_BUDGET_THRESHOLD or _is_pressed(ctx)
+def recalls(ctx: ProviderContext) -> FactSource | None:
+    """Where to recall facts from, if the event is a reason to: the start of a session, or budget pressure."""
+    if ctx.event == SessionEvent.ON_BUDGET_THRESHOLD and not _is_pressed(ctx):
+        return None
+    return FactSource(root=ctx.config.get(ROOT))
 
 
 def evaluate(ctx: ProviderContext) -> dict[str, Any] | None:
     """Fire at the start of a session, and again under budget pressure, if there are facts to show."""
-    if ctx.facts is None or not recalls(ctx):
+    if ctx.facts is None or recalls(ctx) is None:
         return None
     body = _body(ctx.facts, RecallOptions.from_config(ctx.config), ctx.task)
     if body is None:

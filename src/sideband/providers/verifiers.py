@@ -250,9 +250,7 @@ SHAPES: Final = (
     LineShape("mypy", r"(?P<what>Found [1-9]\d* errors? in \d+ files?) \((?:checked|errors prevented)", Weight.COUNT),
     # eslint
     LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+error\s+\S.*)", near=_file_above, under_file=True),
-    LineShape(
-        "eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True, under_file=True
-    ),
+    LineShape("eslint", r"\s+(?P<what>\d+:\d+\s+warning\s+\S.*)", near=_file_above, warning=True, under_file=True),
     LineShape("eslint", r"[✖\xd7x] (?P<what>\d+ problems? \([1-9]\d* errors?, \d+ warnings?\))", Weight.COUNT),
     # What `npm test` usually runs: jest, vitest, mocha, node, or anything that writes TAP.
     LineShape("npm test", r"\s{0,2}(?P<what>FAIL\s+\S+\.[cm]?[jt]sx? > \S.*)$"),

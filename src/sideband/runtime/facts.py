@@ -149,7 +149,7 @@ async def _recall(store: Store, recall: Callable[[FactBook], tuple[Recalled, ...
 async def facts_from(journal: Journal, root: str | None = None) -> FactBook:
     """The facts of the store with this journal or, if `root` is given, of the store that it names.
 
-    `root` is the URL of a store, or the path of a store file. It is never created.
+    `root` is the URL of a store, or the path of a store file, which may begin with `~`. It is never created.
     """
     if root is None:
         return await read_facts(journal)
@@ -164,9 +164,22 @@ def _existing(root: str) -> str:
             "root must name a store file or a database; facts in memory belong to one store", field="root", value=root
         )
     url = root if "://" in root else f"sqlite:///{root}"
-    if url.startswith("sqlite:") and not Path(path := sqlite_path(url)).is_file():
-        raise StoreRefused(f"root names the store file {path}, which does not exist; correct it or remove root")
+    if url.startswith("sqlite:"):
+        place = _absolute(sqlite_path(url))
+        if not place.is_file():
+            raise StoreRefused(
+                f"root names the store file {place}, which {'is not a file' if place.exists() else 'does not exist'}; "
+                "correct the path, store a fact in a store of that path, or remove root to recall from the session's store"
+            )
     return url
+
+
+def _absolute(path: str) -> Path:
+    """The path without `~`. The `~` of an unknown user is kept, as shells keep it."""
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:
+        return Path(path).absolute()
 
 
 def _book_or_store(book: object, store: object, function: str) -> FactBook | Store:

@@ -44,7 +44,9 @@ def test_the_body_names_the_turn_and_the_level_and_not_the_count() -> None:
     counts = (85_000, 86_123, 94_000)
     bodies = {said(PROVIDER, an_event(turn=7, context_tokens=tokens, **WINDOW)).body for tokens in counts}
     assert len(bodies) == 1
-    assert bodies.pop().startswith("[85%] The prompt of turn 7 took 85% or more of the context window of 100,000 tokens.")
+    assert bodies.pop().startswith(
+        "[85%] The prompt of turn 7 took 85% or more of the context window of 100,000 tokens."
+    )
 
 
 def test_the_tokens_of_the_context_go_before_those_of_the_prompt() -> None:
