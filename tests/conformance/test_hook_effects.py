@@ -197,6 +197,8 @@ def test_what_decides_something_is_an_action_even_if_it_has_a_body() -> None:
         # An action in a list would be overlooked: it stands beside the effects.
         {"reminder": SPEC, "then": {"deny": "no"}},
         {"reminder": SPEC, "deny": "no"},
+        {"reminder": SPEC, "foo": 1},
+        {"type": "reminder", "spec": SPEC, "foo": 1},
         {"body": "x", "deny": "no"},
     ],
     ids=repr,
@@ -230,6 +232,20 @@ def test_effects_that_are_no_list_are_an_error(effects: object) -> None:
 def test_a_reminder_that_is_no_spec_is_an_error(reminder: object, surface: Surface) -> None:
     with pytest.raises(MalformedProviderResult if surface is Surface.PROVIDER else InvalidOption):
         read_effects({"reminder": reminder}, surface)
+
+
+@pytest.mark.requirement("hooks:effects:bad-reminder-is-an-error")
+@pytest.mark.parametrize("key", ["foo", "thn", "body", 7])
+@pytest.mark.parametrize("returned", [{"reminder": SPEC}, {"effects": [SPEC]}], ids=["reminder", "effects"])
+@awaited
+async def test_an_unknown_key_beside_a_reminder_is_an_error(returned: dict[Any, object], key: object) -> None:
+    agent = AnAgent()
+    agent.hooks.register_session_hook("post_turn", lambda _: {**returned, key: "x"})
+    result = await agent.play()
+    (problem,) = result.problems
+    assert problem.message.startswith(f"HARN-RMD-001: the result of a hook has no key {key!r} beside a reminder; ")
+    assert ("did you mean 'then'?" in problem.message) is (key == "thn")
+    assert agent.events(Injected) == []
 
 
 # Actions of tool hooks.

@@ -15,6 +15,7 @@ from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.lint.check import check_source
 from sideband.runtime.producer import Producer
+from sideband.runtime.store import Store
 from tests.agents import AnAgent
 
 CODE: Final = re.compile(r"(?:HARN-RMD|SIDEBAND)-\d{3}")
@@ -53,6 +54,7 @@ def codes_at_run_time(program: str) -> list[str]:
         "Surface": Surface,
         "model": agent.model,
         "session": agent.session,
+        "store": Store(agent.recorded),
         "transcript": sb.Transcript(),
         "who": Provenance(trust=Trust.PEER, principal="planner", via="a2a"),
     }
@@ -86,6 +88,19 @@ def codes_at_run_time(program: str) -> list[str]:
         pytest.param(PROVIDER.format('{"foo": 1}'), "HARN-RMD-006", id="another-mapping-of-a-provider"),
         pytest.param(PROVIDER.format("{}"), "HARN-RMD-006", id="an-empty-mapping-of-a-provider"),
         pytest.param(PROVIDER.format('{"effects": []}'), "HARN-RMD-006", id="the-form-of-a-hook"),
+        pytest.param(
+            PROVIDER.format('{"reminder": {"body": "x", "ttl_turns": 1}, "foo": 1}'), "HARN-RMD-006", id="foo"
+        ),
+        pytest.param(
+            PROVIDER.format('{"reminder": {"body": "x", "ttl_turns": 1}, "then": {"deny": "no"}}'),
+            "HARN-RMD-006",
+            id="an-action-of-a-provider",
+        ),
+        pytest.param(
+            PROVIDER.format('[{"reminder": {"body": "x", "ttl_turns": 1}, "foo": 1}]'),
+            "HARN-RMD-006",
+            id="beside-a-reminder-in-a-list",
+        ),
         pytest.param(PROVIDER.format('"x"'), "HARN-RMD-006", id="text-of-a-provider"),
         pytest.param(PROVIDER.format("3"), "HARN-RMD-006", id="a-number-of-a-provider"),
         pytest.param(PROVIDER.format("[3]"), "HARN-RMD-006", id="an-item-of-a-provider"),
@@ -99,6 +114,14 @@ def codes_at_run_time(program: str) -> list[str]:
             "HARN-RMD-001",
             id="a-wrong-body-of-a-hook",
         ),
+        pytest.param(
+            HOOK.format("post_turn", '{"reminder": {"body": "x", "ttl_turns": 1}, "foo": 1}'),
+            "HARN-RMD-001",
+            id="beside-a-reminder-of-a-hook",
+        ),
+        pytest.param(
+            HOOK.format("post_turn", '{"reminder": {"body": "x", "ttl_turns": 1}, "then": None}'), None, id="then"
+        ),
         pytest.param(HOOK.format("post_turn", "[7]"), "HARN-RMD-001", id="an-item-of-a-hook"),
         pytest.param(HOOK.format("post_turn", '{"effects": 7}'), "HARN-RMD-001", id="effects-that-are-no-list"),
         pytest.param(HOOK.format("post_turn", '"x"'), "SIDEBAND-108", id="text-of-a-hook"),
@@ -111,6 +134,20 @@ def codes_at_run_time(program: str) -> list[str]:
         pytest.param(LOOP.format('{"providers": "idle_nudge"}'), "HARN-RMD-001", id="providers-of-a-wrong-type"),
         pytest.param(LOOP.format('{"providers": [3]}'), "HARN-RMD-001", id="an-id-of-a-wrong-type"),
         pytest.param(LOOP.format('{"providers": ["-idle_nugde"]}'), "HARN-RMD-001", id="a-misspelt-id"),
+        pytest.param(LOOP.format('{"providers": ["-tok"]}'), "HARN-RMD-001", id="nothing-to-turn-off"),
+        pytest.param(
+            LOOP.format('{"config": {"token_pressure": {"context_window": 0}}}'),
+            "HARN-RMD-001",
+            id="a-window-of-nothing",
+        ),
+        pytest.param(
+            'async with session.chat(model=model, reminders={"foo": 1}): pass', "HARN-RMD-001", id="reminders-of-a-chat"
+        ),
+        pytest.param(
+            'await find_worker(store, session.id, model=model, reminders={"foo": 1})',
+            "HARN-RMD-001",
+            id="reminders-of-a-worker-that-is-found",
+        ),
         pytest.param(LOOP.format('{"config": []}'), "HARN-RMD-001", id="config-of-a-wrong-type"),
         pytest.param(LOOP.format('{"config": {"idle_nugde": {}}}'), "HARN-RMD-001", id="a-misspelt-id-in-config"),
         pytest.param(LOOP.format('{"config": {"idle_nudge": 90}}'), "HARN-RMD-001", id="settings-of-a-wrong-type"),
@@ -143,6 +180,18 @@ def test_a_hook_that_returns_something_without_effect_is_advised() -> None:
     (finding,) = check_source(program.encode(), PurePath("hooks.py"))
     assert (finding.code, finding.severity, finding.line) == ("SIDEBAND-108", "advice", 4)
     assert finding.message.startswith("'Run the tests.' is ignored: a hook returns None, a reminder,")
+
+
+@pytest.mark.requirement("lint:options:of-a-loop")
+def test_a_provider_to_turn_off_may_be_registered_in_a_file_that_is_not_checked() -> None:
+    program = 'agent_loop(task, reminders={"providers": ["weather", "-news"]})'
+    (finding,) = check_source(program.encode(), PurePath("agent.py"))
+    assert (finding.code, finding.severity) == ("HARN-RMD-001", "advice")
+    assert finding.message.startswith(
+        "reminders.providers names 'news', but no provider has this id; the providers are"
+    )
+    program = f'register_reminder_provider(id="news", subscribes_to=["session_idle"], evaluate=read)\n{program}'
+    assert check_source(program.encode(), PurePath("agent.py")) == ()
 
 
 @pytest.mark.requirement("lint:options:of-a-loop")
@@ -210,6 +259,7 @@ def test_a_hook_that_returns_something_without_effect_is_advised() -> None:
         pytest.param('calendar(reminders={"enabled": 1, "interval": 5})', "agent.py", [], id="another-program"),
         pytest.param('{"reminders": {"enabled": 1, "interval": 5}}', "app.json", [], id="the-file-of-another-program"),
         pytest.param('agent_loop(task, reminders={"providers": ["weather"]})', "agent.py", [], id="an-id-of-elsewhere"),
+        pytest.param('client.chat(reminders={"every": 5})', "agent.py", [], id="a-chat-of-another-program"),
         pytest.param("agent_loop(task, reminders=options)", "agent.py", [], id="known-only-at-run-time"),
         pytest.param(
             'agent_loop(task, reminders={"enabled": on, "providers": [name], "config": {"idle_nudge": mine}})',

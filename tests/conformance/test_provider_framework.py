@@ -249,6 +249,8 @@ async def test_a_provider_that_fails_is_reported_and_the_others_still_run() -> N
         pytest.param({"body": ""}, id="a-blank-body"),
         pytest.param({"body": BODY, "ttl_turns": 0}, id="no-turns"),
         pytest.param({"reminder": "red"}, id="a-reminder-that-is-none"),
+        pytest.param({"reminder": a_spec(), "foo": 1}, id="something-beside-a-reminder"),
+        pytest.param({"reminder": a_spec(), "then": {"deny": "no"}}, id="an-action-beside-a-reminder"),
         pytest.param([42], id="a-list-of-something-else"),
         pytest.param([{"foo": 1}], id="a-list-of-other-mappings"),
         pytest.param("red", id="text"),

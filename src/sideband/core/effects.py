@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sideband.core.errors import InvalidOption, UnsupportedHookEvent, shown
+from sideband.core.errors import InvalidOption, UnknownOption, UnsupportedHookEvent, shown, suggestion
 from sideband.core.hookevents import WorkerEvent
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.parse import parse
@@ -22,6 +22,10 @@ _DETAILS: Final = frozenset({"reason", "truncated", "dropped_bytes"})
 # The keys by which a returned mapping is recognised: those of a reminder, and those that only hooks have.
 _RESULT_KEYS: Final = frozenset({"body", "reminder"})
 _HOOK_KEYS: Final = ACTION_KEYS | {"effects", "then"}
+# The keys of an entry of a list that wraps a reminder.
+_WRAPPER_KEYS: Final = frozenset({"reminder", "spec", "type", "kind"})
+# The keys that a hook may return beside `reminder` and `effects`, as errors list them.
+_KNOWN_KEYS: Final = ("reminder", "effects", "then", *sorted(DECISIONS), *sorted(_DETAILS))
 
 NO_EFFECT: Final = "SIDEBAND-108"
 HOOK_RETURNS: Final = (
@@ -90,6 +94,7 @@ def ignored(returned: object) -> str | None:
 
 
 def _from_mapping(returned: Mapping[str, object], surface: Surface) -> tuple[list[object], object]:
+    _refuse_unknown_keys(returned, surface)
     action = action_of(returned)
     specs = [returned["reminder"]] if "reminder" in returned else []
     if "effects" in returned and surface is not Surface.PROVIDER:
@@ -99,6 +104,25 @@ def _from_mapping(returned: Mapping[str, object], surface: Surface) -> tuple[lis
     if surface is Surface.PROVIDER:
         return [returned], None
     return [{key: value for key, value in returned.items() if key != "then"}], action
+
+
+def _refuse_unknown_keys(returned: Mapping[Any, object], surface: Surface) -> None:
+    """Refuse keys beside `reminder` and `effects` that would be ignored; a bare reminder is checked by the parser."""
+    if surface is Surface.PROVIDER:
+        if "reminder" in returned and len(returned) > 1:
+            more = ", ".join(shown(key) for key in returned if key != "reminder")
+            raise RULES[surface].invalid(
+                f'a provider that returns {{"reminder": ...}} may return no other key; remove {more}', value=returned
+            )
+    elif "reminder" in returned or "effects" in returned:
+        for key in returned:
+            if key not in _KNOWN_KEYS and key not in LOOKALIKES:
+                raise UnknownOption(
+                    f"the result of a hook has no key {shown(key)} beside a reminder; "
+                    f"{suggestion(key, _KNOWN_KEYS, kind='keys')}",
+                    field=key if isinstance(key, str) else shown(key),
+                    value=key,
+                )
 
 
 def _is_reminder(returned: Mapping[str, object], surface: Surface) -> bool:
@@ -119,16 +143,17 @@ def _from_effects(effects: object, surface: Surface) -> list[object]:
 
 
 def _from_entry(entry: object, surface: Surface) -> object:
-    """The reminder in an entry of a list of effects. An entry must be a reminder and cannot hold an action."""
-    if isinstance(entry, Mapping) and "then" not in entry and not ACTION_KEYS.intersection(entry):
-        if entry.get("type", entry.get("kind")) == "reminder" and "spec" in entry:
-            return entry["spec"]
-        if "reminder" in entry:
-            return entry["reminder"]
-        if "body" in entry:
+    """The reminder in an entry of a list of effects. An entry must be a reminder and cannot hold anything else."""
+    if isinstance(entry, Mapping):
+        if "body" in entry and "then" not in entry and not ACTION_KEYS.intersection(entry):
             return entry
+        if _WRAPPER_KEYS.issuperset(entry):
+            if entry.get("type", entry.get("kind")) == "reminder" and "spec" in entry:
+                return entry["spec"]
+            if "reminder" in entry:
+                return entry["reminder"]
     raise RULES[surface].invalid(
-        f"an entry of a list of effects must be a reminder without an action, not {shown(entry)}",
+        f"an entry of a list of effects must be a reminder with nothing beside it, not {shown(entry)}",
         field="effects",
         value=entry,
     )

@@ -205,7 +205,7 @@ def _finding(path: str, problem: LintProblem) -> LintFinding:
         line=problem.at.line,
         column=problem.at.column,
         code=problem.code,
-        severity=diagnostic(problem.code).severity,
+        severity=problem.severity or diagnostic(problem.code).severity,
         message=problem.message,
         key=problem.key or "",
     )

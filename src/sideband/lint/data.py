@@ -21,6 +21,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+import msgspec
+
 from sideband.core.errors import ReminderError
 from sideband.core.hookevents import SessionEvent, WorkerEvent, read_hook_event
 from sideband.core.surfaces import LIFECYCLE, Case, Surface, spelled
@@ -56,6 +58,7 @@ from sideband.lint.rules import is_route
 CONTAINERS: Final = frozenset({"reminder", "reminders", "hooks", "provider", "providers"})
 # Keys by which a reminder in a request for `sideband render` names its sender.
 SENDER_KEYS: Final = ("trust", "from")
+RETURNED_KEYS: Final = frozenset({"reminder", "effects", "then"})
 CHOICE_KEYS: Final = frozenset({"providers", "enabled", "config"})
 _CAMEL: Final = frozenset(name for field in LIFECYCLE if (name := spelled(field, Case.CAMEL)) != field)
 _SNAKE: Final = frozenset(field for field in LIFECYCLE if spelled(field, Case.CAMEL) != field)
@@ -112,7 +115,9 @@ def _hooks(table: Table) -> Iterator[Found]:
         name = hook.value("event") if isinstance(hook, Table) else None
         if isinstance(hook, Table) and isinstance(name, Scalar) and _brings_reminder(hook):
             yield HookEvent(name=name)
-            yield from effects(hook, Surface.HOOK, event=_event(name))
+            # Other keys say which hook it is, and are not part of what it returns.
+            returned = tuple(entry for entry in hook.entries if entry.key in RETURNED_KEYS)
+            yield from effects(msgspec.structs.replace(hook, entries=returned), Surface.HOOK, event=_event(name))
             yield from _repeated(hook)
 
 

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from sideband.core.effects import ignored, unpack
-from sideband.core.errors import ReminderError
+from sideband.core.errors import ReminderError, UnknownOption
+from sideband.core.explanation import Severity
 from sideband.core.hookevents import CANONICAL_PROVIDERS, SessionEvent, WorkerEvent
 from sideband.core.surfaces import LIFECYCLE, Case, Surface, spelled
 from sideband.lint.literals import Array, Position, Scalar, Table, TableEntry, Unknown, Value, plain, text_of
@@ -114,12 +115,16 @@ Found: TypeAlias = (
 
 
 class LintProblem(NamedTuple):
-    """Something wrong at a position of one file; `key` is the option concerned (None: no single one)."""
+    """Something wrong at a position of one file; `key` is the option concerned (None: no single one).
+
+    `severity` is given if it is not that of the code, because it is uncertain that the program is wrong.
+    """
 
     code: str
     at: Position
     message: str
     key: str | None = None
+    severity: Severity | None = None
 
 
 # `body` and `tags` occur in all kinds of documents; the other fields hardly occur outside reminders.
@@ -170,7 +175,7 @@ def effects(returned: Value, surface: Surface, *, event: SessionEvent | WorkerEv
     if not _is_effect(opened, surface):
         yield _not_an_effect(returned, surface)
         return
-    specs, _ = unpack(opened, surface)
+    specs = yield from _specs(opened, returned, surface)
     for spec in specs:
         match spec:
             case None:
@@ -183,6 +188,16 @@ def effects(returned: Value, surface: Surface, *, event: SessionEvent | WorkerEv
                 # A whole return value that is a reminder: `unpack` copies it without its action.
                 value = returned.without("then") if isinstance(returned, Table) else returned
         yield WatchingHook(event=event, at=value.at) if isinstance(event, WorkerEvent) else _spec(value, surface)
+
+
+def _specs(opened: object, returned: Value, surface: Surface) -> Generator[Found, None, list[object]]:
+    """Return the unparsed reminders; report an unknown key beside them, with which none is injected."""
+    try:
+        return unpack(opened, surface)[0]
+    except UnknownOption as error:
+        unknown = returned.get(error.value) if isinstance(returned, Table) else None
+        yield NotAnEffect(surface=surface, returned=plain(returned), at=unknown.at if unknown else returned.at)
+        return []
 
 
 def _is_effect(returned: object, surface: Surface) -> bool:

@@ -263,8 +263,9 @@ SESSION_HOOK: Final = "register_session_hook"
 REMIND: Final = "remind"
 REPLACE: Final = "replace_reminder"
 PRODUCER: Final = "Producer"
-# The functions and classes with the options of a loop.
-LOOPS: Final = frozenset({"agent_loop", "agent_run", "spawn", "Runner"})
+# The functions and classes with the options of a loop, and the method of a session.
+LOOPS: Final = frozenset({"agent_loop", "agent_run", "spawn", "find_worker", "Chat", "Runner"})
+CHAT: Final = "chat"
 TELLING_KEYS: Final = frozenset({"method", "reminders", "model"})
 
 
@@ -323,7 +324,7 @@ class _Module:
             if keyword.arg == "model" and (model := text_of(self._source.value(keyword.value))) is not None:
                 yield NamedModel(name=model)
             if keyword.arg == "reminders":
-                yield from _options(self._source.value(keyword.value), certain=self._name(node.func) in LOOPS)
+                yield from _options(self._source.value(keyword.value), certain=self._is_loop(node.func))
 
     def literal(self, node: ast.Dict) -> Iterator[Found]:
         """The uses in a dict literal, wherever it is."""
@@ -354,6 +355,15 @@ class _Module:
             return None
         root = dotted(node).partition(".")[0]
         return node.attr if node.attr not in PLAIN_NAMES or root in self._imported else None
+
+    def _is_loop(self, function: ast.expr) -> bool:
+        if isinstance(function, ast.Attribute) and function.attr == CHAT:
+            return self._may_be_session(function.value)
+        return self._name(function) in LOOPS
+
+    def _may_be_session(self, receiver: ast.expr) -> bool:
+        """Whether a method can be that of a session: the module uses Sideband, or the name says so."""
+        return bool(self._imported) or dotted(receiver).lower().endswith("session")
 
     # The calls.
 
@@ -404,8 +414,7 @@ class _Module:
         if not (isinstance(node.func, ast.Attribute) and node.func.attr == REPLACE) or REPLACE in self._functions:
             return
         named = [keyword.value for keyword in node.keywords if keyword.arg == "body"]
-        receiver = dotted(node.func.value).lower()
-        for written in [*node.args[1:2], *named] if self._imported or receiver.endswith("session") else ():
+        for written in [*node.args[1:2], *named] if self._may_be_session(node.func.value) else ():
             body = self._source.value(written)
             # The reminder has a lifetime already.
             fields = {"body": body, "ttl_turns": Scalar(value=1, at=body.at)}
@@ -419,9 +428,8 @@ class _Module:
             # A payload for a `Producer`.
             return
         options = self._source.keywords(node.keywords, self._source.at(node))
-        receiver = dotted(node.func.value).lower()
         telling = any(entry.key in LIFECYCLE for entry in options.entries)
-        if not (self._imported or receiver.endswith("session") or telling):
+        if not (self._may_be_session(node.func.value) or telling):
             return
         match node.args:
             case [ast.Starred(), *_]:

@@ -12,6 +12,7 @@ from typing import Final, assert_never
 from sideband.core.accept import Selector, check_body_size
 from sideband.core.effects import NO_EFFECT, unpack
 from sideband.core.errors import InvalidReminder, ReminderError, UnknownOption, nearest, shown
+from sideband.core.explanation import Severity
 from sideband.core.hookevents import read_hook_event, read_provider_event, refuse_worker_event
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.parse import parse
@@ -166,7 +167,10 @@ def _switch_problems(item: Value, registered: Collection[str]) -> Iterator[LintP
     except ReminderError as error:
         yield _problem(error, item.at)
     else:
-        yield from _unknown_provider(options.switches[0].removeprefix("-"), "providers", item.at, registered)
+        switch = options.switches[0]
+        yield from _unknown_provider(switch.removeprefix("-"), "providers", item.at, registered)
+        if switch.startswith("-"):
+            yield from _nothing_to_turn_off(switch.removeprefix("-"), item.at, registered)
 
 
 def _config_problems(entry: TableEntry, registered: Collection[str]) -> Iterator[LintProblem]:
@@ -190,6 +194,14 @@ def _unknown_provider(provider_id: str, field: str, at: Position, registered: Co
     known = (*SETTINGS, *registered)
     if provider_id not in known and nearest(provider_id, known) is not None:
         yield from _refused(partial(check_id, provider_id, known, field=field), at)
+
+
+def _nothing_to_turn_off(provider_id: str, at: Position, registered: Collection[str]) -> Iterator[LintProblem]:
+    """Advise on a provider to turn off that no checked file registers: a loop refuses it, unless another file does."""
+    known = (*SETTINGS, *registered)
+    if provider_id not in known and nearest(provider_id, known) is None:
+        for problem in _refused(partial(check_id, provider_id, known, field="providers"), at):
+            yield problem._replace(severity=Severity.ADVICE)
 
 
 # One reminder.

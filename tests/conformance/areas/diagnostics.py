@@ -41,7 +41,7 @@ LINT: Final[Rules] = (
             "lint:code:007": "`lint` reports a list of more than eight enabled providers that are not canonical as HARN-RMD-007.",
             "lint:code:008": "`lint` reports a reminder effect of a worker hook as HARN-RMD-008.",
             "lint:code:same-as-at-run-time": "A mistake that `lint` reports has the same code when the program runs.",
-            "lint:options:of-a-loop": "`lint` reads the `reminders` option of a loop in Python, JSON and TOML, and reports unknown keys, ids and settings with the nearest known name, and values of the wrong type.",
+            "lint:options:of-a-loop": "`lint` reads the `reminders` option of a loop in Python, JSON and TOML, and reports unknown keys, ids and settings with the nearest known name, and values of the wrong type; a provider to turn off that no checked file registers is advice.",
             "lint:code:ineffective-hook": "`lint` reports a hook that returns a value without effect as SIDEBAND-108.",
             "lint:004:finite-ttl-is-fine": "`lint` does not report HARN-RMD-004 for a reminder with a finite TTL or with `preserve_on_compact`.",
             "lint:input:python-calls": "`lint` reads calls of the producer functions in Python files without running them.",

@@ -59,7 +59,9 @@ def in_json(document: object, name: str = "spec.json") -> list[str]:
         pytest.param({"providers": [f"p{n}" for n in range(9)]}, ["007"], id="a-choice-of-providers"),
         pytest.param({"providers": [f"p{n}" for n in range(9)], "enabled": True}, ["007"], id="a-choice-and-a-switch"),
         pytest.param({"reminders": {"providers": [f"p{n}" for n in range(9)]}}, ["007"], id="a-choice-below-reminders"),
-        pytest.param({"providers": ["-p0", *(f"p{n}" for n in range(9))]}, [], id="a-choice-with-one-switched-off"),
+        pytest.param(
+            {"providers": ["-p0", *(f"p{n}" for n in range(9))]}, ["001"], id="a-choice-with-one-switched-off"
+        ),
         pytest.param(
             {"logs": [{"jsonrpc": "2.0", "method": "session/inject_reminder", "params": {"body": ""}}]},
             ["002", "004"],

@@ -44,12 +44,15 @@ ENTRIES = st.one_of(
     st.builds(lambda spec: {**GOOD, "then": spec}, SPECS),
 )
 LISTS = st.lists(ENTRIES, max_size=3)
+EXTRA = st.sampled_from(["foo", "body", "reason", "then", 7])
 RETURNS = st.one_of(
     ENTRIES,
     LISTS,
     LISTS.map(tuple),
     st.builds(lambda inner: {"effects": inner}, LISTS | SPECS),
     st.builds(lambda inner: {**GOOD, "effects": inner}, LISTS),
+    st.builds(lambda entry, key: {**entry, key: 1} if isinstance(entry, dict) else entry, ENTRIES, EXTRA),
+    st.builds(lambda entry, key: {"effects": [entry], key: 1}, ENTRIES, EXTRA),
     st.builds(lambda spec, then: {"reminder": spec, "then": then}, SPECS, st.none() | st.just({"deny": "no"})),
     st.builds(lambda spec, then: {**GOOD, "then": then, "extra": spec}, SPECS, st.none() | st.just({"deny": "no"})),
 )
