@@ -190,6 +190,11 @@ ASKED: Message = {"role": "user", "content": "And now?"}
         pytest.param([{"role": "system", "content": 5}, ASKED], "the content 5", id="content-of-no-kind"),
         pytest.param([{"role": "system", "content": " "}, ASKED], "blank content", id="a-blank-text"),
         pytest.param([{"role": "user", "content": [{"text": ""}]}, ASKED], "blank content", id="a-blank-block"),
+        pytest.param(
+            [{"role": "user", "content": [{"type": "imge"}]}, ASKED],
+            "not 'imge'; did you mean 'image'?",
+            id="a-block-of-no-kind",
+        ),
         pytest.param([{**CALL, "tool_calls": [{"id": "c2"}]}, ASKED], "needs an id, a name and args", id="half-a-call"),
         pytest.param([SUMMARY, RESULT, ASKED], "the result of call 'c1' without its call", id="an-orphan-result"),
         pytest.param([SUMMARY, CALL, ASKED, RESULT], "the call 'c1' without its result", id="a-result-that-is-late"),

@@ -263,7 +263,8 @@ async def test_a_built_in_compactor_keeps_what_no_request_has_shown(keep_last: i
     await agent.play("Q" * 1_000, compactor=KeepLast(keep_last))
     (compacted,) = agent.events(Compacted)
     kept = compacted.messages or ()
-    assert [message["role"] for message in kept] == ["assistant", "tool", "tool"]
+    # The task is kept, too, because the turn that answers it goes on.
+    assert [message["role"] for message in kept] == ["user", "assistant", "tool", "tool"]
     assert unanswered_calls(kept) == []
 
 
@@ -278,8 +279,18 @@ async def test_a_prompt_that_cannot_be_made_shorter_is_reported_once() -> None:
     assert (where, times) == ("compactor", 1)
     assert "nothing can be archived: the prompt has about 1,0" in message
     assert "the target is 500" in message
-    # The question was archived after the first turn, and then there is nothing but the last step again.
-    assert len(agent.events(Compacted)) == 1
+    assert agent.events(Compacted) == []
+
+
+@pytest.mark.requirement("loop:compaction:nothing-to-archive-is-reported")
+@awaited
+async def test_a_prompt_that_is_too_long_after_a_compaction_is_reported() -> None:
+    agent = AnAgent("Yes.", a_reply("work", tokens=990), "Done.", context_window=1_000)
+    await agent.play("First.")
+    result = await agent.play("Q" * 4_000, compactor=KeepLast(1))
+    ((_, message, _),) = result.problems
+    assert "2 of 5 messages were archived, which is not enough: the prompt has about 998 tokens" in message
+    assert [event.archived_messages for event in agent.events(Compacted)] == [2]
 
 
 @pytest.mark.requirement("loop:compaction:result-is-checked")
@@ -304,14 +315,36 @@ async def test_a_compactor_that_would_break_the_conversation_is_reported(
 
 
 @pytest.mark.requirement("loop:compaction:result-is-checked")
+@pytest.mark.parametrize(
+    "compactor",
+    [
+        pytest.param(lambda *_: [{"role": "system", "content": "In short."}], id="dropped"),
+        pytest.param(lambda messages, _: messages[:-1], id="asked-before-in-the-same-words"),
+        pytest.param(lambda messages, _: [messages[-1], messages[1]], id="moved"),
+        pytest.param(lambda messages, _: [*messages[1:], {"role": "system", "content": "In short."}], id="covered"),
+    ],
+)
 @awaited
-async def test_a_compactor_cannot_drop_a_question_that_has_no_reply() -> None:
+async def test_a_compactor_cannot_drop_a_question_that_has_no_reply(compactor: Callable[..., list[Message]]) -> None:
     agent = AnAgent(a_reply(text="Done.", tokens=95), "Done.", context_window=100)
-    await agent.play()
-    result = await agent.play("And now?", compactor=lambda *_: [{"role": "system", "content": "In short."}])
+    await agent.play("And now?")
+    before = list(agent.state.messages)
+    result = await agent.play("And now?", compactor=compactor)
     ((_, message, _),) = result.problems
-    assert "left out the message 'And now?' of the user, which has no reply yet" in message
-    assert (agent.events(Compacted), agent.requests_with("And now?")) == ([], [2])
+    assert "left out or moved 'And now?', which has no reply yet" in message
+    assert (agent.events(Compacted), agent.state.messages[:2], len(agent.model.requests)) == ([], before, 2)
+
+
+@pytest.mark.requirement("loop:compaction:post-compact-carries-counts")
+@awaited
+async def test_a_message_that_is_kept_out_of_its_place_is_not_counted_as_archived() -> None:
+    agent = AnAgent(*["Yes."] * 2, a_reply("work", tokens=95), context_window=100)
+    for question in ("First?", "Second?"):
+        await agent.play(question)
+    told: list[int] = []
+    agent.hooks.register_session_hook("post_compact", lambda context: told.append(context["archived_messages"]))
+    await agent.play("Third?", compactor=lambda messages, _: [messages[0], *messages[-2:]])
+    assert told == [4]
 
 
 @pytest.mark.requirement("loop:compaction:result-is-checked")

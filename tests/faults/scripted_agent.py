@@ -118,7 +118,7 @@ class WatchedCompactor:
 
     async def compact(self, messages: Sequence[Message], reminders: Sequence[Reminder]) -> Sequence[Message]:
         await self._at("compactor")
-        return await self._keeping.compact(messages, reminders)
+        return (await self._keeping.compact(messages, reminders)).messages
 
 
 class Talker:

@@ -181,8 +181,11 @@ def wake(state: SessionState) -> Decided[None]:
 
 
 def has_question(state: SessionState) -> bool:
-    """Whether a request has anything to answer: a message without a reply, or a reminder that no turn has shown."""
-    is_unanswered = bool(state.messages) and state.messages[-1].get("role") != "assistant"
+    """Whether a request has anything to answer: a message or a result without a reply, or a reminder.
+
+    The reminder must be one that no turn has shown. A summary asks nothing.
+    """
+    is_unanswered = bool(state.messages) and state.messages[-1].get("role") in ("user", "tool")
     return is_unanswered or any(item.first_turn is None for item in state.live)
 
 

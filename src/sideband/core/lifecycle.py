@@ -1,5 +1,6 @@
 """What becomes of a drained item: a message is delivered; a reminder goes live, is inherited, or ends by compaction."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -163,7 +164,7 @@ def compact(
 ) -> Decided[int]:
     """Replace the conversation `before` by `after`, end the reminders that do not survive, and count what was archived.
 
-    Nothing happens if the compactor changed nothing, or if the conversation changed while the compactor ran.
+    Nothing happens if the compactor archived nothing, or if the conversation changed while the compactor ran.
     """
     archived = archived_count(before, after)
     if not archived or state.request is not None or state.open_calls or list(before) != state.messages:
@@ -174,13 +175,13 @@ def compact(
 
 
 def archived_count(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> int:
-    """The number of messages that were replaced: all of `before` except the tail that both share."""
-    if list(before) == list(after):
-        return 0
-    kept = 0
-    while kept < min(len(before), len(after)) and before[-1 - kept] == after[-1 - kept]:
-        kept += 1
-    return max(1, len(before) - kept)
+    """The number of messages of `before` that are not in `after`; a message that occurs twice counts twice."""
+    return (Counter(map(content_key, before)) - Counter(map(content_key, after))).total()
+
+
+def content_key(message: Mapping[str, Any]) -> str:
+    """A message without its id, which a compactor need not copy."""
+    return repr(sorted((name, value) for name, value in message.items() if name != "id"))
 
 
 def _is_over(live: LiveIndex, item: LiveItem) -> bool:

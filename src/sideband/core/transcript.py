@@ -5,16 +5,17 @@ and each returns the events that a journal would record.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from sideband.core.accept import Selector, check_body_size, clear
 from sideband.core.apply import fold
+from sideband.core.blocks import check_block
 from sideband.core.errors import InvalidOption, shown
 from sideband.core.events import AuditRecorded, Compacted, Event, Injected
-from sideband.core.lifecycle import go_live, plan_compaction
+from sideband.core.lifecycle import archived_count, content_key, go_live, plan_compaction
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.live import LiveIndex
 from sideband.core.messages import Message, are_calls, has_content, is_content
@@ -375,8 +376,7 @@ def transcript_compact(
     plan = plan_compaction(state)
     if strategy == Strategy.CUSTOM:
         messages = _compact_by(transcript, plan.survivors, custom_compactor)
-        unchanged = messages == tuple(transcript.messages)
-        archived = 0 if unchanged else max(1, len(transcript.messages) - len(messages))
+        archived = archived_count(transcript.messages, messages)
     else:
         start = tail_start(transcript.messages, keep_last)
         summary = _summarize(transcript.messages[:start], strategy, summarizer)
@@ -412,29 +412,42 @@ def _compact_by(
 ) -> tuple[Message, ...]:
     if compactor is None:
         raise InvalidOption("strategy 'custom' needs a compactor; pass custom_compactor=", field="custom_compactor")
-    result = compactor(transcript.messages, survivors)
-    # Reminder events in the result are ignored: the survivors were decided before the compactor ran.
-    if isinstance(result, Transcript):
-        result = result.messages
-    elif isinstance(result, Mapping):
-        result = result.get("messages")
-    if not isinstance(result, list | tuple) or not all(isinstance(message, dict) for message in result):
-        raise InvalidOption(
-            f"a custom compactor must return a transcript or a list of messages, not {shown(result)}",
-            field="custom_compactor",
-            value=result,
-        )
-    wrong = fault_in_compacted(transcript.messages, result)
+    messages = read_compacted(compactor(transcript.messages, survivors))
+    wrong = fault_in_compacted(transcript.messages, messages)
     if wrong is not None:
-        raise InvalidOption(wrong, field="custom_compactor", value=result)
-    return tuple(result)
+        raise InvalidOption(wrong, field="custom_compactor", value=messages)
+    return tuple(messages)
 
 
 # What a compactor may return.
 
 ROLES: Final = ("system", "user", "assistant", "tool")
 
-_COUNTERPARTS: Final = {"the call": "result", "the result of call": "call"}
+
+class _Half(Enum):
+    """A tool call or its result, without the other: how an error names it, and what is missing."""
+
+    CALL = ("the call", "result")
+    RESULT = ("the result of call", "call")
+
+
+def read_compacted(returned: object) -> Sequence[Message]:
+    """The messages in what a compactor returned: a list of messages, a `Transcript`, or a mapping with `messages`.
+
+    Reminder events in it are ignored: which reminders survive was decided before the compactor ran.
+    """
+    messages = returned
+    if isinstance(returned, Transcript):
+        messages = returned.messages
+    elif isinstance(returned, Mapping):
+        messages = returned.get("messages")
+    if not isinstance(messages, list | tuple) or not all(isinstance(message, dict) for message in messages):
+        raise InvalidOption(
+            f"a custom compactor must return a list of messages or a transcript, not {shown(returned)}",
+            field="custom_compactor",
+            value=returned,
+        )
+    return messages
 
 
 def fault_in_compacted(before: Sequence[Message], after: Sequence[Message]) -> str | None:
@@ -450,18 +463,19 @@ def fault_in_compacted(before: Sequence[Message], after: Sequence[Message]) -> s
         if wrong is not None:
             return f"a compactor returned message {place} with {wrong}"
     known = _unpaired(before)
-    for what, call_id in _unpaired(after):
-        if (what, call_id) not in known:
+    for half, call_id in _unpaired(after):
+        if (half, call_id) not in known:
+            what, missing = half.value
             return (
-                f"a compactor returned {what} {shown(call_id)} without its {_COUNTERPARTS[what]}; "
+                f"a compactor returned {what} {shown(call_id)} without its {missing}; "
                 "keep both, the result directly after its call, or neither"
             )
+    if not archived_count(before, after) and list(map(content_key, before)) != list(map(content_key, after)):
+        return (
+            "a compactor returned all messages, in another order or with new ones; leave some out, "
+            "or return the same messages if there is nothing to compact"
+        )
     return None
-
-
-def content_key(message: Message) -> str:
-    """A message without its id, which a compactor need not copy."""
-    return repr(sorted((name, value) for name, value in message.items() if name != "id"))
 
 
 def _fault_in_message(message: Message) -> str | None:
@@ -473,6 +487,12 @@ def _fault_in_message(message: Message) -> str | None:
         return (
             f"the content {shown(content)}; content is a text or a list of blocks, each with a text or of another type"
         )
+    if not isinstance(content, str):
+        try:
+            for place, block in enumerate(content):
+                check_block(block, place)
+        except InvalidOption as fault:
+            return f"a block that no request can show: {str(fault).removeprefix(f'{fault.code}: ')}"
     if not are_calls(calls):
         return f"the tool_calls {shown(calls)}; each call needs an id, a name and args"
     if not calls and not has_content(content):
@@ -480,17 +500,17 @@ def _fault_in_message(message: Message) -> str | None:
     return None
 
 
-def _unpaired(messages: Sequence[Message]) -> list[tuple[str, str]]:
+def _unpaired(messages: Sequence[Message]) -> list[tuple[_Half, str]]:
     """Every tool call without a result directly after it, and every result without such a call."""
-    unpaired: list[tuple[str, str]] = []
+    unpaired: list[tuple[_Half, str]] = []
     calls: dict[str, None] = {}
     for message in messages:
         answered = str(message.get("tool_call_id"))
         if message.get("role") != "tool":
-            unpaired.extend(("the call", call_id) for call_id in calls)
+            unpaired.extend((_Half.CALL, call_id) for call_id in calls)
             calls = dict.fromkeys(str(call.get("id")) for call in message.get("tool_calls", ()))
         elif answered in calls:
             del calls[answered]
         else:
-            unpaired.append(("the result of call", answered))
-    return [*unpaired, *(("the call", call_id) for call_id in calls)]
+            unpaired.append((_Half.RESULT, answered))
+    return [*unpaired, *((_Half.CALL, call_id) for call_id in calls)]

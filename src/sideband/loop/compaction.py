@@ -1,23 +1,25 @@
 """Compaction of a running conversation: the compactors, and the step that calls one with its hooks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Final, NamedTuple
+from itertools import dropwhile
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from sideband.core.blocks import estimated_tokens
-from sideband.core.errors import shown
+from sideband.core.blocks import UnreadableBlock, estimated_tokens, resource_text
+from sideband.core.errors import InvalidOption, shown
 from sideband.core.hookevents import SessionEvent
-from sideband.core.lifecycle import plan_compaction
+from sideband.core.lifecycle import content_key, plan_compaction
 from sideband.core.messages import Message, text_of
 from sideband.core.reminder import Reminder
-from sideband.core.transcript import DEFAULT_KEEP_LAST, content_key, fault_in_compacted
+from sideband.core.transcript import DEFAULT_KEEP_LAST, fault_in_compacted, read_compacted
+from sideband.loop.cancel import CancelScope
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, UserCodeFailed, call_guarded, describe, read_guarded
 from sideband.loop.hooks import HookRunner, blocks
-from sideband.ports import Compactor, ModelError
+from sideband.ports import ModelError
 from sideband.render.escape import neutralise_all
 
 # A run with a compactor compacts by itself when a prompt has reached this share of the context window.
@@ -65,20 +67,31 @@ class _Sizes:
         self.last_reply = max((place for place, message in enumerate(messages) if _is_reply(message)), default=0)
         sizes = [estimate_message(message) for message in messages]
         estimated = prompt.fixed + sum(sizes[: self.last_reply])
-        scale = prompt.measured / estimated if prompt.measured and estimated else 1.0
-        self.fixed = scale * prompt.fixed
-        self.messages = [scale * size for size in sizes]
+        self._scale = prompt.measured / estimated if prompt.measured and estimated else 1.0
+        self.fixed = self._scale * prompt.fixed
+        self.messages = [self._scale * size for size in sizes]
 
-    @property
-    def whole(self) -> float:
-        return self.fixed + sum(self.messages)
+    def whole(self, messages: Sequence[Message]) -> float:
+        """The size of a prompt with these messages."""
+        return self.fixed + self._scale * sum(map(estimate_message, messages))
 
 
 def _is_reply(message: Message) -> bool:
     return message.get("role") == "assistant"
 
 
+def _is_summary(message: Message) -> bool:
+    return message.get("role") == "system"
+
+
 # Compactors.
+
+
+class Compaction(NamedTuple):
+    """The messages to go on with, and what there is to report about them, if anything."""
+
+    messages: Sequence[Message]
+    problem: str | None = None
 
 
 class TokenCompactor(ABC):
@@ -86,7 +99,7 @@ class TokenCompactor(ABC):
 
     At most `keep_last` messages are kept, also if the window is unknown. A tool result is never separated from its call,
     and the last reply and what came after it are always kept, because no request has shown them yet. If the prompt is
-    over the target and nothing can be archived, this is reported once, until something could be archived again.
+    still over the target, this is reported once, until a compaction reaches the target again.
     """
 
     def __init__(self, keep_last: int = DEFAULT_KEEP_LAST) -> None:
@@ -95,32 +108,48 @@ class TokenCompactor(ABC):
 
     async def compact(
         self, messages: Sequence[Message], _reminders: Sequence[Reminder], prompt: PromptSize = UNKNOWN_SIZE
-    ) -> Sequence[Message]:
+    ) -> Compaction:
         sizes, target = _Sizes(messages, prompt), prompt.target
-        start = self._kept_from(messages, sizes, target)
-        if self._archives_nothing(messages[:start]):
-            if target is not None and sizes.whole > target and not self._has_reported:
-                self._has_reported = True
-                raise UserCodeFailed(
-                    f"nothing can be archived: the prompt has about {sizes.whole:,.0f} tokens, and the target is "
-                    f"{target:,.0f}, but everything in it is part of the last step; shorten the system text, the tools "
-                    "or their results"
-                )
-            return messages
-        self._has_reported = False
-        return [*await self._replacement(messages[:start]), *messages[start:]]
+        kept = self._always_kept(messages)
+        start = self._kept_from(messages, sizes, kept, target)
+        archived = [message for place, message in enumerate(messages[:start]) if place not in kept]
+        if self._archives_nothing(archived):
+            return Compaction(messages, self._overlong(sizes.whole(messages), target, "nothing can be archived"))
+        try:
+            replacement = await self._replacement(archived)
+        except ModelError as error:
+            return Compaction(messages, f"the model wrote no summary: {error}")
+        after = [*replacement, *(messages[place] for place in sorted(kept) if place < start), *messages[start:]]
+        archiving = f"{len(archived)} of {len(messages)} messages were archived, which is not enough"
+        return Compaction(after, self._overlong(sizes.whole(after), target, archiving))
 
-    def _kept_from(self, messages: Sequence[Message], sizes: _Sizes, target: float | None) -> int:
-        """The index of the first message to keep."""
-        start, used = len(messages), sizes.fixed
+    def _kept_from(
+        self, messages: Sequence[Message], sizes: _Sizes, kept: Collection[int], target: float | None
+    ) -> int:
+        """The index from which on all messages are kept; `kept` are the indices of messages that are kept anyway."""
+        start, used = len(messages), sizes.fixed + sum(sizes.messages[place] for place in kept)
         while start > 0 and len(messages) - start < self.keep_last:
-            used += sizes.messages[start - 1]
+            used += 0 if start - 1 in kept else sizes.messages[start - 1]
             if target is not None and used > target:
                 break
             start -= 1
         while start < len(messages) and messages[start].get("role") == "tool":
             start += 1
         return min(start, sizes.last_reply)
+
+    def _overlong(self, size: float, target: float | None, archiving: str) -> str | None:
+        """What to report of a prompt of this size; None if it is under the target, or was reported before."""
+        is_reported, self._has_reported = self._has_reported, target is not None and size > target
+        if target is None or not self._has_reported or is_reported:
+            return None
+        return (
+            f"{archiving}: the prompt has about {size:,.0f} tokens, and the target is {target:,.0f}, but everything in it "
+            "is part of the last step; shorten the task, the system text, the tools or their results"
+        )
+
+    def _always_kept(self, _messages: Sequence[Message]) -> Collection[int]:
+        """The indices of messages that are kept even if they are old."""
+        return ()
 
     def _archives_nothing(self, archived: Sequence[Message]) -> bool:
         return not archived
@@ -131,7 +160,13 @@ class TokenCompactor(ABC):
 
 
 class KeepLast(TokenCompactor):
-    """Keeps the last messages only."""
+    """Keeps the last messages only, and what the user has said in the turn that runs: its task."""
+
+    def _always_kept(self, messages: Sequence[Message]) -> Collection[int]:
+        # A reply without calls ends a turn, unless it is the last message: a reminder may ask for one more reply.
+        ends = (place for place, message in enumerate(messages[:-1]) if _is_reply(message) and not _calls(message))
+        begun = max(ends, default=-1) + 1
+        return frozenset(place for place in range(begun, len(messages)) if messages[place].get("role") == "user")
 
     async def _replacement(self, _archived: Sequence[Message]) -> Sequence[Message]:
         return ()
@@ -146,13 +181,10 @@ class Summarize(TokenCompactor):
 
     def _archives_nothing(self, archived: Sequence[Message]) -> bool:
         # A summary of nothing but the last summary would cost a request in every turn, and make nothing shorter.
-        return all(message.get("role") == "system" for message in archived)
+        return all(map(_is_summary, archived))
 
     async def _replacement(self, archived: Sequence[Message]) -> Sequence[Message]:
-        try:
-            return ({"role": "system", "content": await self.summarise(archived)},)
-        except ModelError as error:
-            raise UserCodeFailed(f"the model wrote no summary: {error}") from error
+        return ({"role": "system", "content": await self.summarise(archived)},)
 
 
 def as_document(messages: Sequence[Message]) -> str:
@@ -165,11 +197,24 @@ def as_document(messages: Sequence[Message]) -> str:
 
 def _paragraph(message: Message) -> str:
     content = message["content"]
-    kinds = [] if isinstance(content, str) else [block.get("type", "text") for block in content]
-    others = [f"[{kind}]" for kind in kinds if kind != "text"]
+    blocks = [content] if isinstance(content, str) else map(_block_text, content)
     calls = [f"calls {call['name']} with {msgspec.json.encode(call['args']).decode()}" for call in _calls(message)]
     name = f" {message['name']}" if "name" in message else ""
-    return f"{message['role']}{name}: " + "\n".join(filter(None, (text_of(message).strip(), *others, *calls)))
+    return f"{message['role']}{name}: " + "\n".join(filter(None, (*(text.strip() for text in blocks), *calls)))
+
+
+def _block_text(block: Mapping[str, Any]) -> str:
+    """The text of a block; of other content its type, and its URI if it is a resource."""
+    kind = block.get("type", "text")
+    if kind == "text":
+        return str(block.get("text", ""))
+    inner = block.get("resource")
+    uri = (inner if isinstance(inner, Mapping) else block).get("uri")
+    try:
+        text = resource_text(block)
+    except UnreadableBlock:
+        text = None
+    return "\n".join(filter(None, (f"[{kind}]" if uri is None else f"[{kind} {uri}]", text)))
 
 
 def _calls(message: Message) -> Sequence[dict[str, Any]]:
@@ -178,25 +223,39 @@ def _calls(message: Message) -> Sequence[dict[str, Any]]:
 
 
 class Custom:
-    """Calls a function of the user with the messages and the reminders that survive."""
+    """Calls a compactor of the user with copies of the messages, and with the reminders that survive."""
 
-    def __init__(self, compactor: Callable[[Sequence[Message], Sequence[Reminder]], Any]) -> None:
+    def __init__(self, compactor: Callable[..., Any]) -> None:
         self.compactor = compactor
 
-    async def compact(self, messages: Sequence[Message], reminders: Sequence[Reminder]) -> Sequence[Message]:
-        # The time limit is the run's, in `compact` below.
-        result: Any = await call_guarded(self.compactor, messages, reminders)
-        if isinstance(result, Mapping):
-            result = result.get("messages")
-        # Reminder events in a returned transcript are ignored: which reminders survive is already decided.
-        return _read_list(getattr(result, "messages", result))
+    async def compact(
+        self, messages: Sequence[Message], reminders: Sequence[Reminder], _prompt: PromptSize = UNKNOWN_SIZE
+    ) -> Compaction:
+        # Copies, so that changing a message does not change the session. The time limit is the run's, in `compact` below.
+        returned = await call_guarded(self.compactor, deepcopy(messages), reminders)
+        return Compaction(read_guarded(_read_plain, returned))
+
+
+RunCompactor: TypeAlias = TokenCompactor | Custom
+
+
+def _read_plain(returned: object) -> tuple[Message, ...]:
+    """The returned messages as plain copies, so that no method of the compactor's objects runs inside a commit."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(read_compacted(returned)), type=tuple[Message, ...])
+    except InvalidOption as error:
+        raise UserCodeFailed(str(error)) from error
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise UserCodeFailed(
+            f"a compactor must return messages that can be stored as JSON: {describe(error)}"
+        ) from error
 
 
 # The step.
 
 
 async def compact(
-    talk: Conversation, compactor: Compactor, hooks: HookRunner, *, seconds: float, prompt: PromptSize = UNKNOWN_SIZE
+    talk: Conversation, compactor: RunCompactor, hooks: HookRunner, *, seconds: float, prompt: PromptSize = UNKNOWN_SIZE
 ) -> int:
     """Compact and return how many messages were archived; 0 if nothing was compacted, a hook blocked it, or it failed."""
     before = tuple(talk.state.messages)
@@ -205,15 +264,9 @@ async def compact(
         return 0
     begun_at, in_turn = talk.state.live.next_place, talk.state.running
     survivors = plan_compaction(talk.state).survivors
-    # User code gets copies, so that changing a message does not change the session.
-    given = (before, survivors, prompt) if isinstance(compactor, TokenCompactor) else (deepcopy(before), survivors)
-    try:
-        returned = await call_guarded(compactor.compact, *given, scope=hooks.scope, seconds=seconds)
-        after = read_guarded(_read_messages, before, returned)
-    except UserCodeFailed as error:
-        # The run continues with the conversation as it is.
-        hooks.report(Problem("compactor", str(error)))
-        return 0
+    after, problem = await _compacted(compactor.compact, before, survivors, prompt, scope=hooks.scope, seconds=seconds)
+    if problem is not None:
+        hooks.report(Problem("compactor", problem))
     archived = await talk.compact(before, after, begun_at=begun_at, in_turn=in_turn)
     if archived:
         done = {
@@ -226,38 +279,41 @@ async def compact(
     return archived
 
 
-def _read_list(result: object) -> Sequence[Message]:
-    if not isinstance(result, list | tuple) or not all(isinstance(message, dict) for message in result):
-        raise UserCodeFailed(f"a compactor must return a list of messages, not {shown(result)}")
-    return result
-
-
-def _read_messages(before: Sequence[Message], result: object) -> tuple[Message, ...]:
-    """Validate what a compactor returned, before anything is committed."""
+async def _compacted(
+    compact: Callable[..., Awaitable[Compaction]],
+    before: Sequence[Message],
+    *given: object,
+    scope: CancelScope,
+    seconds: float,
+) -> Compaction:
+    """What the compactor makes of `before`; the same messages and a problem if it failed, or if they cannot be used."""
     try:
-        # Plain copies, so that no method of the compactor's objects runs inside a commit.
-        after = msgspec.json.decode(msgspec.json.encode(_read_list(result)), type=tuple[Message, ...])
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise UserCodeFailed(
-            f"a compactor must return messages that can be stored as JSON: {describe(error)}"
-        ) from error
+        compaction: Any = await call_guarded(compact, before, *given, scope=scope, seconds=seconds)
+    except UserCodeFailed as error:
+        return Compaction(before, str(error))
+    after, problem = compaction
     wrong = fault_in_compacted(before, after) or _lost_question(before, after)
-    if wrong is not None:
-        raise UserCodeFailed(wrong)
-    return after
+    return Compaction(after, problem) if wrong is None else Compaction(before, wrong)
 
 
 def _lost_question(before: Sequence[Message], after: Sequence[Message]) -> str | None:
-    """Why a run cannot go on with `after`: a message of the user that has no reply yet is missing."""
-    returned = {content_key(message) for message in after}
+    """Why a run cannot go on with `after`: it does not end with the messages that have no reply yet."""
     replies = (place for place, message in enumerate(before) if _is_reply(message))
-    for message in before[max(replies, default=-1) + 1 :]:
-        if message.get("role") == "user" and content_key(message) not in returned:
-            return (
-                f"a compactor left out the message {shown(text_of(message))} of the user, which has no reply yet; "
-                "keep the messages after the last reply"
-            )
-    return None
+    # A summary at the beginning asks nothing.
+    asked = list(dropwhile(_is_summary, before[max(replies, default=-1) + 1 :]))
+    wanted, found = list(map(_asked_key, asked)), list(map(_asked_key, after))
+    if not asked or found[-len(asked) :] == wanted:
+        return None
+    lost = next((message for message in asked if _asked_key(message) not in found), asked[-1])
+    return (
+        f"a compactor left out or moved {shown(text_of(lost))}, which has no reply yet; the messages after the last reply "
+        "must stay the last ones, in their order"
+    )
+
+
+def _asked_key(message: Message) -> str:
+    """What identifies a message without a reply; a compactor may shorten the result of a tool."""
+    return f"result of {message.get('tool_call_id')}" if message.get("role") == "tool" else content_key(message)
 
 
 def _summary(before: Sequence[Message], after: Sequence[Message]) -> str | None:

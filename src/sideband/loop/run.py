@@ -13,10 +13,11 @@ import msgspec
 from sideband.core.errors import LeaseLost
 from sideband.core.events import Closing, InboxItem, Usage
 from sideband.loop.cancel import Ended
+from sideband.loop.compaction import RunCompactor
 from sideband.loop.guard import Problem
 from sideband.loop.hooks import HOOK_SECONDS, Hooks, Recall
 from sideband.loop.turn import OnRestart
-from sideband.ports import Clock, Compactor, Model, ModelError, OnText, Permission, Tool, Watcher
+from sideband.ports import Clock, Model, ModelError, OnText, Permission, Tool, Watcher
 from sideband.providers.context import Provider, WorkspaceAnchor
 from sideband.providers.settings import NOTHING
 from sideband.recall.facts import FactBook
@@ -123,7 +124,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     system: SystemText = SystemText()
     tools: Sequence[Tool] = ()
     permission: Permission | None = None
-    compactor: Compactor | None = None
+    compactor: RunCompactor | None = None
     watcher: Watcher | None = None
     on_text: OnText | None = None
     on_restart: OnRestart | None = None

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, Required, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Final, Literal, Required, TypeAlias, TypedDict, TypeVar, Unpack
 
 from sideband.core.errors import InvalidOption, UnknownSession, shown, suggestion
 from sideband.core.events import Closing
@@ -18,7 +18,7 @@ from sideband.core.messages import Content, Message, Reply, as_blocks, read_cont
 from sideband.core.seams import Seam
 from sideband.loop.agent import AgentRun
 from sideband.loop.cancel import CancelScope, Ended
-from sideband.loop.compaction import Custom, KeepLast, Summarize, as_document
+from sideband.loop.compaction import Custom, KeepLast, RunCompactor, Summarize, TokenCompactor, as_document
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, name_of
 from sideband.loop.hooks import HOOK_SECONDS, Hooks
@@ -42,7 +42,7 @@ from sideband.tools.function import ToolLike, read_tools, watcher_of
 
 _Value = TypeVar("_Value")
 
-CompactorChoice: TypeAlias = Compactor | Literal["keep_last", "summarize"] | Callable[..., Any] | None
+CompactorChoice: TypeAlias = Compactor | TokenCompactor | Literal["keep_last", "summarize"] | Callable[..., Any] | None
 
 MODEL_SECONDS: Final = 600.0
 TOOL_SECONDS: Final = 120.0
@@ -250,8 +250,8 @@ def _read_watcher(options: AgentOptions, tools: Sequence[Tool]) -> Watcher | Non
     return _with_method(watcher, "changes", "watcher")
 
 
-def read_compactor(compactor: CompactorChoice, model: Model) -> Compactor | None:
-    """The chosen compactor; a function becomes one."""
+def read_compactor(compactor: CompactorChoice, model: Model) -> RunCompactor | None:
+    """The chosen compactor; a function or an object of the user becomes one."""
     match compactor:
         case None:
             return None
@@ -259,10 +259,11 @@ def read_compactor(compactor: CompactorChoice, model: Model) -> Compactor | None
             return KeepLast()
         case "summarize":
             return Summarize(lambda messages: _summary(messages, model))
-    if hasattr(compactor, "compact"):
-        return cast("Compactor", _with_method(compactor, "compact", "compactor"))
-    if callable(compactor):
-        return Custom(compactor)
+        case TokenCompactor():
+            return compactor
+    method = getattr(compactor, "compact", compactor)
+    if callable(method):
+        return Custom(method)
     raise InvalidOption(
         f"compactor must be 'summarize', 'keep_last', a function or an object, not {shown(compactor)}",
         field="compactor",

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from sideband.core.messages import Message, Reply, ToolCall
 from sideband.core.reminder import Reminder
-from sideband.loop.compaction import UNKNOWN_SIZE, KeepLast, PromptSize
+from sideband.loop.compaction import UNKNOWN_SIZE, Compaction, KeepLast, PromptSize
 from sideband.models.scripted import Line, ScriptedModel
 from sideband.ports import Logged, OnText, ToolContext, ToolOutput
 from sideband.render.plan import Plan
@@ -82,6 +82,6 @@ class SlowKeepLast(KeepLast):
 
     async def compact(
         self, messages: Sequence[Message], reminders: Sequence[Reminder], prompt: PromptSize = UNKNOWN_SIZE
-    ) -> Sequence[Message]:
+    ) -> Compaction:
         await steps(self._thinking)
         return await super().compact(messages, reminders, prompt)

@@ -11,11 +11,12 @@ from sideband.core.messages import Message
 from sideband.core.reminder import Reminder
 from sideband.core.transcript import Transcript
 from sideband.loop.agent import AgentRun
-from sideband.loop.compaction import Custom, KeepLast, PromptSize, Summarize, as_document
-from sideband.loop.guard import Problem, UserCodeFailed
+from sideband.loop.compaction import KeepLast, PromptSize, Summarize, as_document
+from sideband.loop.guard import Problem
 from sideband.loop.run import LoopStatus, Step
 from sideband.render.view import RequestView
-from sideband.testing import run_schedule
+from sideband.runtime.agents import read_compactor
+from sideband.testing import ScriptedModel, run_schedule
 from tests.loop_builders import AScene, a_reply, hang, others, same_state, until
 
 SUMMARY: Message = {"role": "system", "content": "They mended the build."}
@@ -54,15 +55,16 @@ def a_conversation() -> list[Message]:
 @pytest.mark.parametrize(
     ("keep_last", "kept"),
     [
-        pytest.param(1, 1, id="the-last"),
-        pytest.param(2, 1, id="a-result-is-not-parted-from-its-call"),
-        pytest.param(3, 3, id="the-call-too"),
-        pytest.param(9, 4, id="all-there-are"),
+        pytest.param(1, [0, 3], id="the-task-and-the-last"),
+        pytest.param(2, [0, 3], id="a-result-is-not-parted-from-its-call"),
+        pytest.param(3, [0, 1, 2, 3], id="the-call-too"),
+        pytest.param(9, [0, 1, 2, 3], id="all-there-are"),
     ],
 )
-def test_the_last_messages_are_kept(keep_last: int, kept: int) -> None:
+def test_the_last_messages_are_kept(keep_last: int, kept: list[int]) -> None:
     messages = a_conversation()
-    assert list(asyncio.run(KeepLast(keep_last).compact(messages, ()))) == messages[-kept:]
+    compaction = asyncio.run(KeepLast(keep_last).compact(messages, ()))
+    assert compaction == ([messages[place] for place in kept], None)
 
 
 def test_a_summary_stands_for_what_is_not_kept() -> None:
@@ -73,11 +75,9 @@ def test_a_summary_stands_for_what_is_not_kept() -> None:
         return "They mended it."
 
     messages = a_conversation()
-    assert asyncio.run(Summarize(summarise, 1).compact(messages, ())) == [
-        {"role": "system", "content": "They mended it."},
-        messages[-1],
-    ]
-    assert asyncio.run(Summarize(summarise).compact(messages, ())) == messages
+    summary: Message = {"role": "system", "content": "They mended it."}
+    assert asyncio.run(Summarize(summarise, 1).compact(messages, ())).messages == [summary, messages[-1]]
+    assert asyncio.run(Summarize(summarise).compact(messages, ())).messages == messages
     assert asked == [3]
 
 
@@ -88,22 +88,32 @@ def test_a_summary_is_not_summarised_again_by_itself() -> None:
     async def main() -> None:
         messages, full = [SUMMARY, *a_conversation()[1:3]], PromptSize(measured=95, window=100)
         compactor = Summarize(summarise)
-        with pytest.raises(UserCodeFailed, match="nothing can be archived"):
-            await compactor.compact(messages, (), full)
+        kept, problem = await compactor.compact(messages, (), full)
+        assert (kept, str(problem).partition(":")[0]) == (messages, "nothing can be archived")
         # Once it is reported, it is not reported again.
-        assert await compactor.compact(messages, (), full) == messages
+        assert await compactor.compact(messages, (), full) == (messages, None)
 
     asyncio.run(main())
 
 
 def test_a_summariser_reads_the_conversation_as_one_text() -> None:
     conversation: list[Message] = [
-        {"role": "user", "content": [{"text": "Look."}, {"type": "image", "source": "…"}]},
+        {
+            "role": "user",
+            "content": [
+                {"text": "Look."},
+                {"type": "image", "source": "…"},
+                {"type": "resource", "resource": {"uri": "file:///a", "text": "It says a."}},
+                {"type": "resource_link", "uri": "https://wiki.example/b"},
+                {"type": "resource", "resource": "of another client"},
+            ],
+        },
         {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "read", "args": {"path": "a"}}]},
         {"role": "tool", "tool_call_id": "c1", "name": "read", "content": "It says b."},
     ]
     assert as_document(conversation) == (
-        'user: Look.\n[image]\n\nassistant: calls read with {"path":"a"}\n\ntool read: It says b.'
+        "user: Look.\n[image]\n[resource file:///a]\nIt says a.\n[resource_link https://wiki.example/b]\n[resource]\n\n"
+        'assistant: calls read with {"path":"a"}\n\ntool read: It says b.'
     )
 
 
@@ -115,8 +125,8 @@ def test_a_summariser_reads_the_conversation_as_one_text() -> None:
         pytest.param(Transcript(messages=(SUMMARY,)), id="a-transcript"),
     ],
 )
-@pytest.mark.parametrize("awaited", [False, True], ids=["function", "coroutine"])
-def test_a_function_of_the_users_may_answer_in_any_form(returned: object, awaited: bool) -> None:  # noqa: FBT001 - a column
+@pytest.mark.parametrize("form", ["function", "coroutine", "object"])
+def test_a_compactor_of_the_users_may_answer_in_any_form(returned: object, form: str) -> None:
     seen: list[object] = []
 
     def function(messages: object, reminders: object) -> object:
@@ -126,11 +136,14 @@ def test_a_function_of_the_users_may_answer_in_any_form(returned: object, awaite
     async def coroutine(messages: object, reminders: object) -> object:
         return function(messages, reminders)
 
-    survivors: tuple[Reminder, ...] = ()
-    messages = a_conversation()
-    custom = Custom(coroutine if awaited else function)
-    assert list(asyncio.run(custom.compact(messages, survivors))) == [SUMMARY]
-    assert seen == [(messages, survivors)]
+    class Compacts:
+        compact = staticmethod(function)
+
+    forms: dict[str, Any] = {"function": function, "coroutine": coroutine, "object": Compacts()}
+    compactor, messages = read_compactor(forms[form], ScriptedModel()), a_conversation()
+    assert compactor is not None
+    assert asyncio.run(compactor.compact(messages, ())) == ((SUMMARY,), None)
+    assert seen == [(messages, ())]
 
 
 # What becomes of the reminders.
@@ -307,7 +320,7 @@ def test_without_a_compactor_it_does_not() -> None:
     ("compactor", "words"),
     [
         pytest.param(lambda *_: 1 / 0, "ZeroDivisionError", id="one-that-raises"),
-        pytest.param(lambda *_: None, "must return a list of messages, not None", id="nothing"),
+        pytest.param(lambda *_: None, "must return a list of messages or a transcript, not None", id="nothing"),
         pytest.param(lambda *_: ["text"], "must return a list of messages", id="no-messages"),
         pytest.param(lambda *_: [{"content": "by whom?"}], "message 0 with the role None; the roles are", id="no-role"),
         pytest.param(lambda *_: {"summary": "s"}, "must return a list of messages", id="another-mapping"),
@@ -331,6 +344,16 @@ def test_without_a_compactor_it_does_not() -> None:
             lambda *_: [{"role": "user", "content": [{"type": "text", "text": 5}]}],
             "content is a text or a list of blocks",
             id="a-text-that-is-none",
+        ),
+        pytest.param(
+            lambda messages, _: [{"role": "user", "content": [{"type": "imge"}]}, *messages[1:]],
+            "message 0 with a block that no request can show: content[0].type must be one of",
+            id="a-block-of-no-kind",
+        ),
+        pytest.param(
+            lambda messages, _: [SUMMARY, *messages],
+            "returned all messages, in another order or with new ones; leave some out",
+            id="more-than-there-was",
         ),
         pytest.param(lambda *_: [], "returned no message; return a summary", id="nothing-left"),
         pytest.param(
