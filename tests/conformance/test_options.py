@@ -64,7 +64,19 @@ def test_the_options_of_agent_loop_are_those_of_every_run() -> None:
         ("daemon", "yes", "daemon must be True or False, not 'yes'"),
         ("queue_after_cancel", "drop", "queue_after_cancel must be 'hold' or 'deliver', not 'drop'"),
         ("placement", "head", "placement must be 'seed', 'tail', 'native' or None, not 'head'"),
-        ("base_url", 8080, "base_url must be a text, not a int"),
+        ("base_url", 8080, "base_url must be a text, not a value of the type int"),
+        ("hooks", 3, r"hooks must be Hooks\(\)"),
+        (
+            "providers",
+            ["-x"],
+            r"providers must be a Registry of providers; the option that turns providers on and off is",
+        ),
+        ("closing", 3, "closing must be a mapping from statuses"),
+        ("facts", 3, "facts must be a FactBook or None, not 3"),
+        ("anchor", "x", "anchor must be a WorkspaceAnchor or None, not 'x'"),
+        ("on_text", 3, "on_text must be a function or None, not 3"),
+        ("on_restart", 3, "on_restart must be a function or None, not 3"),
+        ("clock", 3, r"clock must be an object with monotonic\(\), now_ms\(\) and sleep\(\), or None, not 3"),
         ("compactor", "shorten", "compactor must be 'summarize', 'keep_last', a function or an object"),
     ],
 )
@@ -77,6 +89,32 @@ async def test_a_wrong_value_is_refused_before_the_run_begins(option: str, value
     assert (refused.value.code, refused.value.field) == ("HARN-RMD-001", option)
     assert not (await session.transcript()).messages
     assert not await session.waiting()
+
+
+@pytest.mark.requirement("options:run:wrong-value-is-refused-at-the-start")
+@awaited
+async def test_a_context_window_that_none_can_be_is_refused() -> None:
+    reminders: Any = {"config": {"token_pressure": {"context_window": -5}}}
+    with pytest.raises(sb.ReminderError, match=r"context_window.* -5"):
+        await sb.agent_loop("Fix it", model="scripted:", reminders=reminders)
+
+
+@pytest.mark.requirement("options:run:wrong-value-is-refused-at-the-start")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"system": 3}, "system must be a text, not 3"),
+        ({"system_prompt_parts": "abc"}, "system_prompt_parts must be a list of texts, not 'abc'"),
+        ({"on_text": 3}, "on_text must be a function or None, not 3"),
+        ({"prompt": " "}, "content is blank"),
+    ],
+)
+@awaited
+async def test_a_single_call_checks_what_a_run_checks(given: dict[str, Any], message: str) -> None:
+    model = ScriptedModel()
+    with pytest.raises(sb.ReminderError, match=message):
+        await sb.llm_call(**{"prompt": "Hi.", "model": model, **given})
+    assert model.requests == []
 
 
 @pytest.mark.requirement("options:run:unknown-name-is-refused")
@@ -93,8 +131,15 @@ async def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
 async def test_the_name_of_a_session_is_refused(call: Callable[..., Coroutine[Any, Any, object]]) -> None:
     with pytest.raises(sb.ReminderError, match=r"get it with `await store.session\('fix-login'\)`"):
         await call("Fix it", session="fix-login", model="scripted:")
-    with pytest.raises(sb.ReminderError, match="session must be a Session, not 3"):
-        await call("Fix it", session=3, model="scripted:")
+    with pytest.raises(sb.ReminderError, match=r"session must be a Session, not <.*Store.*; get it with `await store"):
+        await call("Fix it", session=sb.open_store(), model="scripted:")
+
+
+@pytest.mark.requirement("options:session:name-is-not-a-session")
+def test_a_runner_needs_a_session() -> None:
+    name: Any = "abc"
+    with pytest.raises(sb.ReminderError, match="session must be a Session, not 'abc'"):
+        sb.Runner(name, model="scripted:")
 
 
 @pytest.mark.requirement("options:session:belongs-to-one-event-loop")

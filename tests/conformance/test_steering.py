@@ -164,6 +164,17 @@ async def test_a_run_with_nothing_to_answer_makes_no_request(task: str | None) -
     assert (len(agent.model.requests), agent.state.running) == (asked, False)
 
 
+@pytest.mark.requirement("loop:begin:nothing-to-answer")
+@awaited
+async def test_a_summary_alone_is_nothing_to_answer() -> None:
+    agent = AnAgent("Done.")
+    await agent.play()
+    run = await agent.begin(None, compactor=lambda *_: [{"role": "system", "content": "In short."}])
+    assert await run.compact() == 2
+    result = await run.finish()
+    assert (result.status, result.turns, len(agent.model.requests)) == (LoopStatus.COMPLETED, 0, 1)
+
+
 class NarrowModel(ScriptedModel):
     """A model with a window in which no reminder fits."""
 

@@ -75,6 +75,46 @@ def test_a_worker_that_a_process_left_suspended_goes_on_in_another(durable: Twin
     assert (heard[0]["reason"], heard[0]["cause"]) == (REASON, "timeout")
 
 
+# A process that resumes a worker, and is killed in the next turn.
+DIES: Final = """
+import asyncio, os, sys
+import sideband as sb
+from sideband.testing import ScriptedModel
+from tests.loop_builders import ATool, a_reply
+
+async def main(url, session_id):
+    async with sb.open_store(url) as store:
+        script = [a_reply("work", text="I go on."), lambda _view: os._exit(9)]
+        worker = await sb.find_worker(store, session_id, model=ScriptedModel(script), tools=[ATool()])
+        await worker.resume(sb.Resumption(input="Go on."))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.requirement("loop:worker:left-by-its-process")
+@pytest.mark.parametrize("continues", [True, False], ids=["with-its-conversation", "with-a-digest"])
+def test_a_worker_whose_process_was_killed_is_told_so(durable: Twin, continues: bool) -> None:  # noqa: FBT001 - a column
+    session_id = run_python("-c", SUSPENDS, address(durable)).stdout.strip()
+    assert run_python("-c", DIES, address(durable), session_id).returncode == 9
+    model = ScriptedModel(["Read."])
+
+    async def main() -> None:
+        async with durable.open() as journal:
+            store = Store(journal)
+            await durable.let_leases_lapse(journal)
+            worker = await sb.find_worker(store, session_id, model=model, tools=[ATool()])
+            assert worker.phase == "left"
+            resumption = sb.Resumption(cause="operator", continue_transcript=continues)
+            assert (await worker.resume(resumption)).status == "completed"
+
+    asyncio.run(main())
+    (request,) = model.requests
+    assert "its process ended" in request.text
+    assert ("at turn" in request.text, REASON in request.text) == (False, False)
+    assert ("A digest of it:" in request.text, len(request.messages) > 1) == (not continues, continues)
+
+
 async def a_suspended_worker(agent: AnAgent, *, name: str = "worker") -> sb.Worker:
     workers: list[sb.Worker] = []
 
@@ -105,7 +145,7 @@ async def test_a_worker_that_runs_or_has_ended_elsewhere_is_not_resumed() -> Non
     store, theirs_model = Store(agent.recorded), ScriptedModel([looks])
     theirs = await sb.find_worker(store, ours.session.id, model=theirs_model)
     await theirs.resume(sb.Resumption())
-    with pytest.raises(sb.WrongPhase, match="worker 'worker' is ended; this can only be done while it is suspended"):
+    with pytest.raises(sb.WrongPhase, match="is ended; this can only be done while it is suspended; make a new"):
         await ours.resume(sb.Resumption(input="Mine!"))
     assert (await ours.session.waiting(), theirs_model.requests[0].text.count("Mine!")) == ((), 0)
 
@@ -123,11 +163,39 @@ async def test_a_session_that_is_no_suspended_worker_is_refused() -> None:
     new = await sb.spawn(agent.session, store, "Read.", model=model)
     with pytest.raises(sb.WrongPhase, match="worker 'worker' is new"):
         await sb.find_worker(store, new.session.id, model=model)
+    wrong: Any = "st"
+    with pytest.raises(InvalidOption, match="store must be a Store, not 'st'; open one"):
+        await sb.find_worker(wrong, "main", model=model)
     suspended = await a_suspended_worker(agent)
+    with pytest.raises(InvalidOption, match=r"resumption must be Resumption\(...\), not 'x'"):
+        await suspended.resume("x")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="the parent of worker 'worker' is session 'main', not 'child-1'"):
         await sb.find_worker(store, suspended.session.id, parent=new.session, model=model)
     found = await sb.find_worker(store, suspended.session.id, parent=agent.session, model=ScriptedModel(["Read."]))
     assert (await found.resume(sb.Resumption())).text == "Read."
+
+
+@pytest.mark.requirement("loop:worker:spawn-says-what-is-wrong")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "nope"}, "'nope' does not name a model"),
+        ({"max_turns": "3"}, "max_turns must be a whole number of at least 0 or None, not '3'"),
+        ({"closing": {"completed": 3}}, "closing must map"),
+        ({"task": 3}, "task must be a text, not 3"),
+        ({"task": " "}, "content is blank"),
+        ({"parent": "p"}, r"parent must be a Session, not 'p'; get it with `await store.session\('p'\)`"),
+        ({"store": "s"}, "store must be a Store, not 's'; open one with `open_store"),
+    ],
+)
+@awaited
+async def test_a_worker_that_could_never_run_is_not_made(given: dict[str, Any], message: str) -> None:
+    agent = AnAgent()
+    store = agent.children()
+    right: dict[str, Any] = {"parent": agent.session, "store": store, "task": "Read.", "model": ScriptedModel()}
+    with pytest.raises(InvalidOption, match=message):
+        await sb.spawn(**(right | given))
+    assert (await store.sessions()).sessions == ()
 
 
 @pytest.mark.requirement("loop:worker:parent-observes-it-anywhere")

@@ -477,7 +477,7 @@ _RUNS: Final = (
         "SIDEBAND-402",
         "WrongPhase",
         title="Worker in the wrong phase",
-        cause="A worker can be worked once, suspended while it works, and resumed while it is suspended. The method was called in another phase; nothing has changed.",
+        cause="A worker can be worked once, suspended while it works, and resumed while it is suspended or after its process has ended. The method was called in another phase; nothing has changed.",
         remedy="Look at `worker.phase` first, and make a new worker with `spawn` for another task.",
         wrong="""
         await worker.work()

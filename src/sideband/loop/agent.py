@@ -7,10 +7,10 @@ turn. If no message is queued, the run ends, or a daemon waits. The end of every
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeAlias
 
 from sideband.core.blocks import estimated_tokens
 from sideband.core.drain import has_question
@@ -33,6 +33,13 @@ from sideband.loop.run import Begins, DrivenRun, LoopEvent, LoopResult, LoopStat
 from sideband.loop.turn import RequestSender, TurnRunner, described
 from sideband.ports import ModelError
 from sideband.providers.settings import NOTHING
+
+# The named records that a suspended run sets, for the number of its last turn.
+RecordsOfTurn: TypeAlias = Callable[[int], Mapping[str, Any]]
+
+
+def _no_records(_turn: int) -> Mapping[str, Any]:
+    return NOTHING
 
 
 class Following(Enum):
@@ -66,6 +73,8 @@ class AgentRun(DrivenRun):
         self.options = options
         # The message that this run was begun for; None if it continues with what is queued.
         self.prompt_id = options.prompt
+        # The named records of the session that the commit which begins the run sets.
+        self.records: Mapping[str, Any] = {AGENT_RECORD: options.name}
         self._talk = talk
         self._lease = lease
         self._deadlines = Deadlines(keeps_timer=True)
@@ -180,7 +189,7 @@ class AgentRun(DrivenRun):
         equipped = Equipped(
             ids=tuple(options.registered), closing=dict(options.closing), hold_queue=options.hold_queue_after_cancel
         )
-        for missing in await talk.equip(equipped, records={AGENT_RECORD: options.name}):
+        for missing in await talk.equip(equipped, records=self.records):
             self.hooks.report(
                 Problem(missing, "it was registered when this session last ran, and is not registered now")
             )
@@ -420,10 +429,10 @@ class AgentRun(DrivenRun):
         """Cancel one running tool call; the other calls and the run continue. Return False if no such call runs."""
         return self._dispatcher.cancel_call(call_id)
 
-    def suspend(self, *, records: Mapping[str, Any] = NOTHING) -> None:
+    def suspend(self, *, records: RecordsOfTurn = _no_records) -> None:
         """End the run after the current step, so that it can be resumed.
 
-        The commit that ends it sets these named records of the session.
+        The commit that ends it sets the named records of the session that `records` returns for the last turn.
         """
         self._suspended, self._end.suspension = True, records
         self._idle.end()
@@ -498,7 +507,7 @@ class RunEnd:
         self.lost: LeaseLost | None = None
         self.error: str | None = None
         # Named records to set if the run ends because it was suspended.
-        self.suspension: Mapping[str, Any] = NOTHING
+        self.suspension: RecordsOfTurn = _no_records
 
     async def close(self, why: Exception | None, status: LoopStatus, *, prompt: str | None) -> LoopStatus:
         """Settle the session; return the status for the exception `why`, or `status` if the run ended by itself."""
@@ -529,7 +538,8 @@ class RunEnd:
     async def settle(self, status: LoopStatus) -> None:
         """Make the session idle and drain `loop_exit`."""
         if self.lost is None:
-            records = self.suspension if status is LoopStatus.SUSPENDED else NOTHING
+            is_suspended = status is LoopStatus.SUSPENDED
+            records = self.suspension(self._talk.state.live.turn) if is_suspended else NOTHING
             await self._talk.settle(status=status, records=records)
             await self._talk.drain(Seam.LOOP_EXIT)
 

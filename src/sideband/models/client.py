@@ -117,7 +117,9 @@ def need_key(service: str, given: object, *variables: str) -> None:
         return
     found = {name: value for name in variables if (value := os.environ.get(name, "")).strip()}
     if given is not None or not found:
-        raise ModelError(f"{service} needs a key: set the environment variable {variables[0]}")
+        raise ModelError(
+            f"{service} needs a key: set the environment variable {' or '.join(variables)}, or pass api_key"
+        )
     for name, value in found.items():
         check_key(service, value, name)
 

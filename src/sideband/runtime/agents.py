@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, Required, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Literal, NamedTuple, Required, TypeAlias, TypedDict, TypeVar, Unpack
 
 from sideband.core.errors import InvalidOption, UnknownSession, shown, suggestion
 from sideband.core.events import Closing
@@ -131,6 +131,39 @@ _NUMBERS: Final[Mapping[str, Bound]] = MappingProxyType(
 )
 _TEXTS: Final = ("system", "system_appendix", "system_suffix", "name")
 
+
+class _Kind(NamedTuple):
+    """The values that an option may have, and how an error describes them."""
+
+    admits: Callable[[object], bool]
+    wanted: str
+
+
+def _is_callable(value: object) -> bool:
+    return value is None or callable(value)
+
+
+def _is_clock(value: object) -> bool:
+    return value is None or all(callable(getattr(value, name, None)) for name in ("monotonic", "now_ms", "sleep"))
+
+
+_KINDS: Final[Mapping[str, _Kind]] = MappingProxyType(
+    {
+        "daemon": _Kind(lambda value: isinstance(value, bool), "True or False"),
+        "on_text": _Kind(_is_callable, "a function or None"),
+        "on_restart": _Kind(_is_callable, "a function or None"),
+        "facts": _Kind(lambda value: isinstance(value, FactBook | None), "a FactBook or None"),
+        "anchor": _Kind(lambda value: isinstance(value, WorkspaceAnchor | None), "a WorkspaceAnchor or None"),
+        "clock": _Kind(_is_clock, "an object with monotonic(), now_ms() and sleep(), or None"),
+        "closing": _Kind(lambda value: isinstance(value, Mapping), "a mapping from statuses to Closing(...)"),
+        "hooks": _Kind(lambda value: isinstance(value, Hooks), "Hooks(); register_session_hook and others fill it"),
+        "providers": _Kind(
+            lambda value: isinstance(value, Registry),
+            "a Registry of providers; the option that turns providers on and off is reminders={'providers': [...]}",
+        ),
+    }
+)
+
 # The statuses with which a run makes its session idle. A run that has lost its lease writes nothing.
 _CLOSES: Final = frozenset(LoopStatus) - {LoopStatus.LEASE_LOST}
 
@@ -144,12 +177,16 @@ def check_names(options: AgentOptions) -> None:
         raise TypeError("a run needs a model")
 
 
-def check_session(session: object) -> Session:
+def check_session(session: object, *, field: str = "session") -> Session:
     """Raise `InvalidOption` if this is not a session, for example only the name of one."""
     if isinstance(session, Session):
         return session
-    remedy = f"get it with `await store.session({shown(session)})`" if isinstance(session, str) else "leave it out"
-    raise InvalidOption(f"session must be a Session, not {shown(session)}; {remedy}", field="session", value=session)
+    name = shown(session) if isinstance(session, str) else "..."
+    raise InvalidOption(
+        f"{field} must be a Session, not {shown(session)}; get it with `await store.session({name})`",
+        field=field,
+        value=session,
+    )
 
 
 def read_run_options(task: str | None, options: AgentOptions) -> RunOptions:
@@ -214,8 +251,9 @@ def _check_values(options: AgentOptions) -> None:
             field="system_prompt_parts",
             value=parts,
         )
-    if not isinstance(daemon := options.get("daemon", False), bool):
-        raise InvalidOption(f"daemon must be True or False, not {shown(daemon)}", field="daemon", value=daemon)
+    for name, (is_right, wanted) in _KINDS.items():
+        if name in options and not is_right(value := options.get(name)):
+            raise InvalidOption(f"{name} must be {wanted}, not {shown(value)}", field=name, value=value)
 
 
 def _read_closing(closing: Mapping[str, Closing]) -> Mapping[str, Closing]:
@@ -239,6 +277,12 @@ def _read_window(model: Model, config: Mapping[str, Mapping[str, Any]]) -> int |
             value=own,
         )
     configured = find_number(config.get(token_pressure.ID, {}), token_pressure.WINDOW)
+    if configured is not None and configured < 1:
+        raise InvalidOption(
+            f"the context_window of {token_pressure.ID} must be a number of tokens, not {shown(configured)}",
+            field=f"reminders.config.{token_pressure.ID}.{token_pressure.WINDOW}",
+            value=configured,
+        )
     return own if configured is None else int(configured)
 
 
@@ -452,11 +496,23 @@ async def llm_call(
     `audit_only`, and shows everything that is live. Queued messages wait, and no provider is called. Without a session no
     reminder is shown and no turn is counted. A failure of `on_text` is logged; the reply is returned all the same.
     """
-    _SECONDS.check("model_seconds", model_seconds)
+    _check_values(
+        {
+            "model": model,
+            "system": system,
+            "system_prompt_parts": system_prompt_parts,
+            "system_appendix": system_appendix,
+            "system_suffix": system_suffix,
+            "on_text": on_text,
+            "model_seconds": model_seconds,
+            "clock": clock,
+        }
+    )
     if session is not None:
         check_session(session)
+    blocks = read_content(as_blocks(prompt), DEFAULT_LIMITS if session is None else session.talk.limits)
     if not isinstance(prompt, str):
-        prompt = read_content(as_blocks(prompt), DEFAULT_LIMITS if session is None else session.talk.limits)
+        prompt = blocks
     chosen = read_model(model, placement=placement, base_url=base_url, api_key=api_key)
     text = system_text(parts=system_prompt_parts, system=system, appendix=system_appendix, suffix=system_suffix)
     scope = CancelScope()

@@ -53,7 +53,7 @@ def read_model(
     for name in ("base_url", "api_key"):
         if not isinstance(text := given.get(name, ""), str):
             # The value is not shown, because it may be a key.
-            raise InvalidOption(f"{name} must be a text, not a {type(text).__name__}", field=name)
+            raise InvalidOption(f"{name} must be a text, not a value of the type {type(text).__name__}", field=name)
     if not isinstance(model, str):
         if given:
             raise InvalidOption(

@@ -20,7 +20,7 @@ from sideband.loop.cancel import GRACE_SECONDS, CancelScope
 from sideband.loop.guard import describe
 from sideband.loop.run import Begins, LoopResult, LoopStatus, RunOptions
 from sideband.ports import Logged
-from sideband.runtime.agents import AgentOptions, check_names, read_run_options
+from sideband.runtime.agents import AgentOptions, check_names, check_session, read_run_options
 from sideband.runtime.session import Session
 
 # How often a runner asks again for a session that another process or handle runs. The process may have died.
@@ -84,6 +84,7 @@ class Runner:
         resume: bool = False,
         **options: Unpack[AgentOptions],
     ) -> None:
+        check_session(session)
         check_names(options)
         if options.get("wake_seconds") is not None:
             raise InvalidOption("a runner does not wake by itself; use agent_run", field="wake_seconds")

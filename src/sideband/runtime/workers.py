@@ -12,6 +12,7 @@ import msgspec
 from sideband.core.errors import InvalidOption, SessionBusy, UnknownSession, shown
 from sideband.core.events import Closing
 from sideband.core.hookevents import WorkerEvent
+from sideband.core.messages import as_blocks, read_content
 from sideband.core.state import SessionState
 from sideband.loop.agent import AgentRun
 from sideband.loop.conversation import Conversation
@@ -20,7 +21,7 @@ from sideband.loop.hooks import HookRunner, Hooks
 from sideband.loop.run import LoopResult, LoopStatus, Step
 from sideband.loop.subagent import digest, envelope, receive
 from sideband.providers.context import Provider
-from sideband.runtime.agents import AgentOptions, agent_run, check_names
+from sideband.runtime.agents import AgentOptions, agent_run, check_names, check_session, read_run_options
 from sideband.runtime.registries import HOOKS, PROVIDERS
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
@@ -34,6 +35,8 @@ class WorkerPhase(StrEnum):
 
     NEW = "new"
     WORKING = "working"
+    LEFT = "left"
+    """It worked when its process ended. Another process may resume it."""
     SUSPENDED = "suspended"
     ENDED = "ended"
 
@@ -41,8 +44,9 @@ class WorkerPhase(StrEnum):
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the session of a worker holds about it, so that another process can resume it.
 
-    `parent` is the session that made it. `phase` is `new` until the worker is suspended or has ended. `reason` is that of
-    the last suspension; None if none was given.
+    `parent` is the session that made it. `phase` is never `left`: the record of such a worker says `working`, and no
+    process runs it. `reason` and `suspended_turn` are those of the suspension (None: it is not suspended, or no reason was
+    given).
     """
 
     name: str
@@ -50,10 +54,13 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     parent: str
     phase: WorkerPhase = WorkerPhase.NEW
     reason: str | None = None
+    suspended_turn: int | None = None
 
-    def records(self, phase: WorkerPhase, reason: str | None = None) -> dict[str, Any]:
+    def records(
+        self, phase: WorkerPhase, reason: str | None = None, suspended_turn: int | None = None
+    ) -> dict[str, Any]:
         """The named records of a session whose worker is in this phase."""
-        changed = msgspec.structs.replace(self, phase=phase, reason=reason)
+        changed = msgspec.structs.replace(self, phase=phase, reason=reason, suspended_turn=suspended_turn)
         return {WORKER_RECORD: msgspec.to_builtins(changed)}
 
 
@@ -89,13 +96,30 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "cause", ResumeCause(self.cause))
 
 
+# What a user can do with a worker in each phase.
+_NEXT: Final[Mapping[WorkerPhase, str]] = MappingProxyType(
+    {
+        WorkerPhase.NEW: "the process that made it begins with `await worker.work()`",
+        WorkerPhase.WORKING: "wait until it is suspended, or call `worker.suspend()`",
+        WorkerPhase.LEFT: "go on with `await worker.resume(...)`",
+        WorkerPhase.SUSPENDED: "go on with `await worker.resume(...)`",
+        WorkerPhase.ENDED: "make a new worker with `spawn`",
+    }
+)
+
+# The reason that a worker is told if it was not suspended.
+PROCESS_ENDED: Final = "its process ended"
+
+
 class WrongPhase(Exception):
     """A method of a worker was called in the wrong phase; nothing has changed."""
 
     code: ClassVar[str] = "SIDEBAND-402"
 
     def __init__(self, name: str, phase: WorkerPhase, wanted: WorkerPhase) -> None:
-        super().__init__(f"worker {shown(name)} is {phase.value}; this can only be done while it is {wanted.value}")
+        super().__init__(
+            f"worker {shown(name)} is {phase.value}; this can only be done while it is {wanted.value}; {_NEXT[phase]}"
+        )
         self.phase = phase
 
 
@@ -121,7 +145,11 @@ async def spawn(parent: Session, store: Store, task: str, **options: Unpack[Agen
     Those are the live ones in transcript order, then the queued ones, which also stay queued in the parent. The options
     are those of `agent_loop`, for the worker; its `name` is "worker" by default.
     """
-    _check(options)
+    check_session(parent, field="parent")
+    _check(store, options)
+    if not isinstance(task, str):
+        raise InvalidOption(f"task must be a text, not {shown(task)}", field="task", value=task)
+    read_content(as_blocks(task), store.limits)
     record = WorkerRecord(name=options.get("name", "worker"), task=task, parent=parent.id)
     session = await store.session()
     await receive(session.talk, await envelope(parent.talk, task), records=record.records(WorkerPhase.NEW))
@@ -133,18 +161,20 @@ async def find_worker(
 ) -> "Worker":
     """The suspended worker with this session, to be resumed by this process; `await worker.resume(…)` runs it.
 
-    The hooks of this process observe it for the session that made it, which may be passed as `parent`. The options are
+    A worker whose process ended while it worked can be resumed, too; its `phase` is `left`. The hooks of this process observe it for the session that made it, which may be passed as `parent`. The options are
     those of `agent_loop`; they are not stored, so pass them as for `spawn`. `UnknownSession` if there is no such session,
-    `InvalidOption` if it is not that of a worker, `WrongPhase` if the worker is not suspended, and `SessionBusy` if a
+    `InvalidOption` if it is not that of a worker, `WrongPhase` if the worker is new or has ended, and `SessionBusy` if a
     process runs it.
     """
-    _check(options)
+    if parent is not None:
+        check_session(parent, field="parent")
+    _check(store, options)
     session = await store.find(session_id)
     if session is None:
         raise UnknownSession(
             f"there is no session {shown(session_id)} in the store", field="session_id", value=session_id
         )
-    record = await _read_suspended(session)
+    record = await _read_resumable(session)
     if parent is not None and parent.id != record.parent:
         raise InvalidOption(
             f"the parent of worker {shown(record.name)} is session {shown(record.parent)}, not {shown(parent.id)}",
@@ -156,8 +186,11 @@ async def find_worker(
     return Worker(session, record, talk if parent is None else parent.talk, options)
 
 
-async def _read_suspended(session: Session) -> WorkerRecord:
-    """The record of a worker that is suspended and that no process runs, as it stands in the store."""
+async def _read_resumable(session: Session) -> WorkerRecord:
+    """The record of a worker that is suspended, or was left behind by a process that ended.
+
+    Of the latter, the phase is `left`, and the reason says so.
+    """
 
     def look(state: SessionState) -> tuple[Any, bool]:
         return state.records.get(WORKER_RECORD), state.attended
@@ -175,15 +208,21 @@ async def _read_suspended(session: Session) -> WorkerRecord:
         raise SessionBusy(
             f"worker {shown(record.name)} is being run; wait until it is suspended", field="session", value=session.id
         )
+    if record.phase is WorkerPhase.WORKING:
+        return msgspec.structs.replace(record, phase=WorkerPhase.LEFT, reason=PROCESS_ENDED)
     if record.phase is not WorkerPhase.SUSPENDED:
         raise WrongPhase(record.name, record.phase, WorkerPhase.SUSPENDED)
     return record
 
 
-def _check(options: AgentOptions) -> None:
-    """Raise for options that no worker can have, before there is one."""
+def _check(store: object, options: AgentOptions) -> None:
+    """Raise for a store or options with which no worker can run, before there is one."""
+    if not isinstance(store, Store):
+        raise InvalidOption(
+            f"store must be a Store, not {shown(store)}; open one with `open_store(...)`", field="store", value=store
+        )
     check_names(options)
-    _enabled(options)
+    read_run_options(None, options)
 
 
 def _enabled(options: AgentOptions) -> Sequence[Provider]:
@@ -196,10 +235,8 @@ def _closing(record: WorkerRecord, options: AgentOptions) -> Mapping[str, Closin
     closing = dict(options.get("closing", {}))
     for status in _ENDS:
         chosen = closing.get(status, Closing())
-        # A wrong value is refused when the worker begins to run.
-        if isinstance(chosen, Closing):
-            records = {**chosen.records, **record.records(WorkerPhase.ENDED)}
-            closing[status] = msgspec.structs.replace(chosen, records=records)
+        records = {**chosen.records, **record.records(WorkerPhase.ENDED)}
+        closing[status] = msgspec.structs.replace(chosen, records=records)
     return closing
 
 
@@ -213,7 +250,8 @@ class Worker:
         self.phase = record.phase
         self.problems: list[Problem] = []
         self._record = record
-        self._reason = record.reason
+        # The reason of the next suspension.
+        self._reason: str | None = None
         self._options: AgentOptions = {**options, "name": record.name, "closing": _closing(record, options)}
         hooks, report = options.get("hooks", HOOKS), self.problems.append
         reminders = {"reminders": options.get("reminders", True)}
@@ -227,22 +265,31 @@ class Worker:
 
     async def work(self) -> LoopResult:
         """Run the worker until it ends or is suspended."""
-        self._leave(WorkerPhase.NEW)
+        if self.phase is not WorkerPhase.NEW:
+            raise WrongPhase(self.name, self.phase, WorkerPhase.NEW)
+        self._leave()
         async with self._reporting_failure():
             await self._notify(WorkerEvent.WORKER_SPAWNED, {"task": self.task})
             async with await self._begin(self.task) as run:
                 return await self._drive(run)
 
     async def resume(self, resumption: Resumption) -> LoopResult:
-        """Resume a suspended worker; its first request shows the reminders about the pause."""
-        self._leave(WorkerPhase.SUSPENDED)
+        """Resume a worker that is suspended, or whose process ended; its first request tells it about the pause."""
+        if not isinstance(resumption, Resumption):
+            raise InvalidOption(
+                f"resumption must be Resumption(...), not {shown(resumption)}", field="resumption", value=resumption
+            )
+        phase = self.phase
+        if phase not in (WorkerPhase.SUSPENDED, WorkerPhase.LEFT):
+            raise WrongPhase(self.name, phase, WorkerPhase.SUSPENDED)
+        self._leave()
         try:
             # Another process may have resumed it, and it may have ended there.
-            self._reason = (await _read_suspended(self.session)).reason
+            self._record = await _read_resumable(self.session)
             begun = await self._begin(resumption.input)
         except BaseException:
             # No hook was called and nothing has changed, so the worker can still be resumed.
-            self.phase = WorkerPhase.SUSPENDED
+            self.phase = phase
             raise
         async with self._reporting_failure(), begun as run:
             await self._announce_resumption(resumption)
@@ -257,7 +304,8 @@ class Worker:
             self._suspend(self._run)
 
     def _suspend(self, run: AgentRun) -> None:
-        run.suspend(records=self._record.records(WorkerPhase.SUSPENDED, self._reason))
+        reason = self._reason
+        run.suspend(records=lambda turn: self._record.records(WorkerPhase.SUSPENDED, reason, turn))
 
     def cancel(self) -> None:
         """Cancel the worker's turn; a worker that is not running is cancelled when it is started or resumed."""
@@ -266,11 +314,11 @@ class Worker:
             self._run.cancel()
 
     async def _begin(self, prompt: str | None) -> AgentRun:
-        return await agent_run(prompt, session=self.session, **self._options)
+        run = await agent_run(prompt, session=self.session, **self._options)
+        run.records = {**run.records, **self._record.records(WorkerPhase.WORKING)}
+        return run
 
-    def _leave(self, phase: WorkerPhase) -> None:
-        if self.phase is not phase:
-            raise WrongPhase(self.name, self.phase, phase)
+    def _leave(self) -> None:
         self.phase, self._run = WorkerPhase.WORKING, None
 
     @asynccontextmanager
@@ -294,16 +342,20 @@ class Worker:
 
     async def _announce_resumption(self, resumption: Resumption) -> None:
         talk = self.session.talk
+        reason = self._record.reason
         payload: dict[str, Any] = {
-            "suspended_turn": talk.state.live.turn,
-            "reason": self._reason,
+            "suspended_turn": self._record.suspended_turn,
+            "reason": reason,
             **msgspec.to_builtins(resumption),
         }
         if not resumption.continue_transcript:
             payload["digest"] = digest(talk.state)
+            # A process that ended may have left calls and a request open, and they belong to the old conversation.
+            await talk.recover()
+            await talk.void_turn()
             await talk.compact(tuple(talk.state.messages), (), begun_at=talk.state.live.next_place)
         await self._child_hooks.notify(WorkerEvent.WORKER_RESUMED, payload)
-        await self._notify(WorkerEvent.WORKER_RESUMED, {"reason": self._reason, "cause": str(resumption.cause)})
+        await self._notify(WorkerEvent.WORKER_RESUMED, {"reason": reason, "cause": str(resumption.cause)})
 
     async def _drive(self, run: AgentRun) -> LoopResult:
         self._run = run

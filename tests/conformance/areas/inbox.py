@@ -229,7 +229,7 @@ IN_THE_LOOP: Final[Rules] = (
             "loop:interrupt:names-the-true-source": "The synthetic result of a skipped call names the sender of the interrupt.",
             "loop:interrupt:usage-is-counted": "The usage of a reply whose batch was skipped is counted.",
             "loop:interrupt:budgets-still-apply": "A skipped batch does not suspend any budget of the loop.",
-            "loop:begin:nothing-to-answer": "A run without a task completes without a request if no message is queued, the last message is a reply or there is none, and every reminder that is queued or live was shown or is `audit_only`.",
+            "loop:begin:nothing-to-answer": "A run without a task completes without a request if no message is queued, the last message is a reply or a summary or there is none, and every reminder that is queued or live was shown or is `audit_only`.",
             "loop:end:reminder-that-cannot-be-shown": "A reminder that would add an iteration, and cannot be shown on the route of the run, is dropped, and the run ends without another request.",
             "loop:begin:new-reminders-are-answered": "A run without a task sends a request for queued reminders and for live ones that no turn has shown.",
             "loop:closing:the-rest-is-undelivered": "Items that those extra iterations did not take are listed in the result as `undelivered`.",

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from sideband.core.errors import InvalidOption, SessionBusy
+from sideband.core.errors import SessionBusy, UnknownSession
 from sideband.core.events import Compacted, Inherited, TurnCommitted
 from sideband.core.messages import Reply
 from sideband.core.reminder import Source
@@ -192,14 +192,15 @@ def test_a_worker_that_cannot_even_begin_has_failed() -> None:
     family = AFamily()
 
     async def main() -> None:
-        worker = await family.spawn(model="nowhere:x")
-        with pytest.raises(InvalidOption):
+        worker = await family.spawn()
+        await worker.session.close()
+        with pytest.raises(UnknownSession):
             await worker.work()
         assert worker.phase is WorkerPhase.ENDED
 
     asyncio.run(main())
     assert family.events == ["worker_spawned", "worker_failed"]
-    assert "nowhere:x" in family.heard[-1][1]["error"]
+    assert "is closed" in family.heard[-1][1]["error"]
 
 
 def test_what_a_model_failed_with_is_told_to_the_parent() -> None:

@@ -166,7 +166,9 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_key_is_one_sentence_that_names_the_variable() -> None:
     with pytest.raises(ModelError) as refused:
         need_key("Acme", None, "ACME_KEY", "ACME_TOKEN")
-    assert str(refused.value) == "Acme needs a key: set the environment variable ACME_KEY"
+    assert (
+        str(refused.value) == "Acme needs a key: set the environment variable ACME_KEY or ACME_TOKEN, or pass api_key"
+    )
     assert not refused.value.retryable
 
 

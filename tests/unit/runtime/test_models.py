@@ -98,10 +98,16 @@ def test_a_transport_without_a_model_is_refused(transport: str) -> None:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        ("anthropic:claude-opus-5", "Anthropic needs a key: set the environment variable ANTHROPIC_API_KEY"),
-        ("openai:gpt-6", "OpenAI needs a key: set the environment variable OPENAI_API_KEY"),
-        ("openai-chat:gpt-6", "OpenAI needs a key: set the environment variable OPENAI_API_KEY"),
-        ("google:gemini-3.8-flash", "Google needs a key: set the environment variable GOOGLE_API_KEY"),
+        (
+            "anthropic:claude-opus-5",
+            "Anthropic needs a key: set the environment variable ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN or ANTHROPIC_PROFILE, or pass api_key",
+        ),
+        ("openai:gpt-6", "OpenAI needs a key: set the environment variable OPENAI_API_KEY, or pass api_key"),
+        ("openai-chat:gpt-6", "OpenAI needs a key: set the environment variable OPENAI_API_KEY, or pass api_key"),
+        (
+            "google:gemini-3.8-flash",
+            "Google needs a key: set the environment variable GOOGLE_API_KEY or GEMINI_API_KEY, or pass api_key",
+        ),
         (
             "openai-compatible:x",
             (
