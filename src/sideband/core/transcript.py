@@ -457,7 +457,8 @@ def fault_in_compacted(before: Sequence[Message], after: Sequence[Message]) -> s
     """
     if before and not after:
         return "a compactor returned no message; return a summary, or the same messages if there is nothing to compact"
-    kept = {content_key(message) for message in before}
+    keys = [content_key(message) for message in before]
+    kept = frozenset(keys)
     for place, message in enumerate(after):
         wrong = None if content_key(message) in kept else _fault_in_message(message)
         if wrong is not None:
@@ -470,7 +471,7 @@ def fault_in_compacted(before: Sequence[Message], after: Sequence[Message]) -> s
                 f"a compactor returned {what} {shown(call_id)} without its {missing}; "
                 "keep both, the result directly after its call, or neither"
             )
-    if not archived_count(before, after) and list(map(content_key, before)) != list(map(content_key, after)):
+    if before and not archived_count(before, after) and keys != [content_key(message) for message in after]:
         return (
             "a compactor returned all messages, in another order or with new ones; leave some out, "
             "or return the same messages if there is nothing to compact"

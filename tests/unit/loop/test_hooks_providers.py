@@ -252,7 +252,7 @@ def test_one_that_is_switched_off_is_not_evaluated() -> None:
 def test_every_canonical_provider_is_on_unless_told_otherwise() -> None:
     scene = AScene()
     scene.says(a_reply("work", tokens=90), context_window=100)
-    asyncio.run(scene.play(reminders=True, compactor="keep_last"))
+    asyncio.run(scene.play(reminders=True, compactor=lambda messages, _: messages[1:]))
     evaluated = {event.provider_id for event in scene.events(ProviderEvaluated)}
     # What happens to a daemon and to a resumed worker does not happen here.
     assert evaluated == {
