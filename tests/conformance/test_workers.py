@@ -110,8 +110,8 @@ def test_a_worker_whose_process_was_killed_is_told_so(durable: Twin, continues: 
 
     asyncio.run(main())
     (request,) = model.requests
-    assert "its process ended" in request.text
-    assert ("at turn" in request.text, REASON in request.text) == (False, False)
+    assert "The process that ran this session ended, and the session has been resumed by the operator." in request.text
+    assert ("suspended" in request.text, REASON in request.text) == (False, False)
     assert ("A digest of it:" in request.text, len(request.messages) > 1) == (not continues, continues)
 
 

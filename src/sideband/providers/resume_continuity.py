@@ -31,15 +31,12 @@ _EVENT: Final = ("resume.trigger.event_id", "trigger.event_id", "resume.event_id
 def evaluate(ctx: ProviderContext) -> dict[str, Any]:
     """Fire whenever a worker is resumed."""
     told = ctx.payload
-    parts = [f"This session was suspended{_when(told)} and has been resumed{_cause(told)}."]
-    parts += _quote("Reason given for the suspension:", _text(told, _REASON), REASON_CHARACTERS) or [
-        "No reason for the suspension was given."
-    ]
+    parts = _beginning(told)
     parts += _quote("Input given on resumption:", _text(told, _INPUT), INPUT_CHARACTERS) or [
         "No input was given on resumption."
     ]
     if _first(told, _CONTINUE) is False:
-        parts.append("The conversation before the suspension is not part of this transcript.")
+        parts.append("The conversation before that is not part of this transcript.")
         parts += _quote("A digest of it:", _text(told, _DIGEST), DIGEST_CHARACTERS) or ["There is no digest of it."]
     return {
         "body": "\n".join(parts),
@@ -49,6 +46,15 @@ def evaluate(ctx: ProviderContext) -> dict[str, Any]:
         "preserve_on_compact": True,
         "propagate": "none",
     }
+
+
+def _beginning(told: Mapping[str, object]) -> list[str]:
+    """Why the session did not go on, and what resumed it."""
+    if told.get("process_ended") is True:
+        return [f"The process that ran this session ended, and the session has been resumed{_cause(told)}."]
+    suspended = f"This session was suspended{_when(told)} and has been resumed{_cause(told)}."
+    reason = _quote("Reason given for the suspension:", _text(told, _REASON), REASON_CHARACTERS)
+    return [suspended, *(reason or ["No reason for the suspension was given."])]
 
 
 def _when(told: Mapping[str, object]) -> str:

@@ -161,10 +161,10 @@ async def find_worker(
 ) -> "Worker":
     """The suspended worker with this session, to be resumed by this process; `await worker.resume(…)` runs it.
 
-    A worker whose process ended while it worked can be resumed, too; its `phase` is `left`. The hooks of this process observe it for the session that made it, which may be passed as `parent`. The options are
-    those of `agent_loop`; they are not stored, so pass them as for `spawn`. `UnknownSession` if there is no such session,
-    `InvalidOption` if it is not that of a worker, `WrongPhase` if the worker is new or has ended, and `SessionBusy` if a
-    process runs it.
+    A worker whose process ended while it worked can be resumed, too; its `phase` is `left`. The hooks of this process
+    observe it for the session that made it, which may be passed as `parent`. The options are those of `agent_loop`; they
+    are not stored, so pass them as for `spawn`. `UnknownSession` if there is no such session, `InvalidOption` if it is
+    not that of a worker, `WrongPhase` if the worker is new or has ended, and `SessionBusy` if a process runs it.
     """
     if parent is not None:
         check_session(parent, field="parent")
@@ -346,6 +346,7 @@ class Worker:
         payload: dict[str, Any] = {
             "suspended_turn": self._record.suspended_turn,
             "reason": reason,
+            "process_ended": self._record.phase is WorkerPhase.LEFT,
             **msgspec.to_builtins(resumption),
         }
         if not resumption.continue_transcript:
