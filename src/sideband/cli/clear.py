@@ -30,11 +30,9 @@ def clear(
     if key is None and tag is None and id is None:
         return refuse("name the reminders to clear with --key, --tag or --id")
     try:
-        target, count = tell(to, store, lambda producer: producer.clear(id=id, tag=tag, dedupe_key=key))
+        session_id, count = tell(to, store, lambda producer: producer.clear(id=id, tag=tag, dedupe_key=key))
     except REFUSALS as error:
         return refuse_request(error)
     what = "1 reminder" if count == 1 else f"{count:,} reminders"
-    print_reply(
-        f"cleared {what} of session {target.session_id}", json=json, session=target.session_id, removed_count=count
-    )
+    print_reply(f"cleared {what} of session {session_id}", json=json, session=session_id, removed_count=count)
     return OK

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse, refuse_address
-from sideband.cli.target import Address, Flag, JsonLinesOption, StoreOption, ToOption, address, find
+from sideband.cli.target import Address, Flag, Integer, JsonLinesOption, StoreOption, ToOption, address, find
 from sideband.core.errors import InvalidOption
 from sideband.core.topic import TopicRecord
 from sideband.inspect.events import HEADING, EventQuery, as_json, as_row, check_filter, read_topic
@@ -31,14 +31,14 @@ def events(
     every: Annotated[Flag, Parameter(name="--all")] = False,
     store: StoreOption = None,
     kind: str = "",
-    after: int | None = None,
+    after: Integer = None,
     follow: Flag = False,
     json: JsonLinesOption = False,
     export: Path | None = None,
 ) -> int:
     """Show what happened in a session: every event of its reminders and messages, without bodies, secrets masked.
 
-    Exits with 2 if the store cannot be read, or not from the given sequence number on.
+    Exits with 2 if the store cannot be read, or if events after the given sequence number have been pruned.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def events(
         store_url, session = address(to, store)
         if not every:
             # A session that is named need not exist yet if its events are followed.
-            wanted = wanted._replace(session=session or find(Address(store_url)).session_id)
+            wanted = wanted._replace(session=session or find(Address(store_url)))
         asyncio.run(_show(store_url, wanted, json=json) if export is None else _export(store_url, wanted, export))
     except KeyboardInterrupt:
         return OK if follow else INTERRUPTED

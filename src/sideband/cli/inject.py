@@ -26,18 +26,18 @@ def inject(
     ----------
     mode
         When it is delivered: `steer` at the end of the current step of the running turn, `queue` as the beginning of the
-        next turn, `interrupt_immediate` before the next tools run, which are skipped, `finish_step` (the same as
-        `steer`), or `audit_only` never: it goes on record when the run ends.
+        next turn, `interrupt_immediate` before the next tools run, which are skipped, or `finish_step` (the same as
+        `steer`); with `audit_only` it is not delivered, and goes on record when the run ends.
     """
     try:
         text = read_body(body).rstrip("\r\n")
-        target, message_id = tell(to, store, lambda producer: producer.inject(text, mode=mode))
+        session_id, message_id = tell(to, store, lambda producer: producer.inject(text, mode=mode))
     except REFUSALS as error:
         return refuse_request(error)
     print_reply(
-        f"accepted {message_id} for session {target.session_id}",
+        f"accepted {message_id} for session {session_id}",
         json=json,
-        session=target.session_id,
+        session=session_id,
         message_id=message_id,
     )
     return OK

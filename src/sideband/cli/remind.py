@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse_request
 from sideband.cli.request import BodyArgument, print_reply, read_body, tell
-from sideband.cli.target import Flag, JsonOption, StoreOption, ToOption
+from sideband.cli.target import Flag, Integer, JsonOption, StoreOption, ToOption
 
 
 def remind(
@@ -16,7 +16,7 @@ def remind(
     to: ToOption = None,
     store: StoreOption = None,
     key: str | None = None,
-    ttl: int | None = None,
+    ttl: Integer = None,
     tag: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     mode: str | None = None,
     role_hint: Annotated[str | None, Parameter(name="--hint")] = None,
@@ -44,13 +44,13 @@ def remind(
         A tag to select it by; may be given several times.
     mode
         When it is delivered: `finish_step` (the default) at the end of the current step, `interrupt_immediate` before the
-        next tools run, which are skipped, or `audit_only` never: it goes on record when the run ends.
+        next tools run, which are skipped; with `audit_only` it is not delivered, and goes on record when the run ends.
     role_hint
         The role that it is shown in, if the model allows it: `system` (the default), `developer`, `user_block` or
         `ephemeral_cache`.
     propagate
         Which sub-agents inherit it: `session` (the default) only those that are started by this agent, `all` also those
-        that they start, `none` no one.
+        that they start, `none` no sub-agent.
     preserve
         Keep it when the conversation is compacted.
     id
@@ -71,14 +71,14 @@ def remind(
     }
     try:
         given = {"body": read_body(body)} | {name: value for name, value in payload.items() if value is not None}
-        target, accepted = tell(to, store, lambda producer: producer.remind(given))
+        session_id, accepted = tell(to, store, lambda producer: producer.remind(given))
     except REFUSALS as error:
         return refuse_request(error)
     replaced = f", which replaces {accepted.deduped_count} that waited" if accepted.deduped_count else ""
     print_reply(
-        f"accepted {accepted.reminder_id} for session {target.session_id}{replaced}",
+        f"accepted {accepted.reminder_id} for session {session_id}{replaced}",
         json=json,
-        session=target.session_id,
+        session=session_id,
         reminder_id=accepted.reminder_id,
         deduped_count=accepted.deduped_count,
         accepted_at=moment(accepted.accepted_at),

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sideband.cli.app import OK, REFUSALS, refuse, refuse_address
-from sideband.cli.target import Flag, JsonOption, StoreOption, ToOption, address
+from sideband.cli.target import Flag, Integer, JsonOption, StoreOption, ToOption, address
 from sideband.core.errors import InvalidOption
 from sideband.core.ledger import RequestHead
 from sideband.inspect.report import printable
@@ -56,7 +56,7 @@ def render(
     *,
     to: ToOption = None,
     store: StoreOption = None,
-    turn: int | None = None,
+    turn: Integer = None,
     coming: Annotated[Flag, Parameter(name="--next")] = False,
     model: str | None = None,
     placement: Literal["tail", "native", "seed"] | None = None,

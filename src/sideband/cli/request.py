@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 import msgspec
 from cyclopts import Parameter
 
-from sideband.cli.target import Target, address, find
+from sideband.cli.target import address, find
 from sideband.inspect.report import CommandError, printable
 
 if TYPE_CHECKING:
@@ -48,23 +48,24 @@ def print_reply(line: str, *, json: bool, **fields: object) -> None:
     print(msgspec.json.encode(fields).decode() if json else printable(line))
 
 
-def tell(to: str | None, store: str | None, act: Callable[["Producer"], Awaitable[_ValueT]]) -> tuple[Target, _ValueT]:
-    """Find the session that is meant, and run `act` with a producer for it."""
-    target = find(address(to, store))
+def tell(to: str | None, store: str | None, act: Callable[["Producer"], Awaitable[_ValueT]]) -> tuple[str, _ValueT]:
+    """Find the session that is meant, run `act` with a producer for it, and return its id and the value of `act`."""
+    wanted = address(to, store)
+    session_id = find(wanted)
 
     async def telling() -> _ValueT:
-        async with _reached(target) as producer:
+        async with _reached(wanted.store_url, session_id) as producer:
             return await act(producer)
 
-    return target, asyncio.run(telling())
+    return session_id, asyncio.run(telling())
 
 
 @asynccontextmanager
-async def _reached(target: Target) -> AsyncIterator["Producer"]:
+async def _reached(store_url: str, session_id: str) -> AsyncIterator["Producer"]:
     """A producer in the name of the operator.
 
-    Whoever can write the store is its operator. A command therefore has the rights of the operator's own code: level T0,
-    the source `in_pipeline`, and the keys that code and controllers share. `via` tells it from the agent's process.
+    A user who can write the store is its operator. A command therefore has the rights of the operator's own code: level
+    T0, the source `in_pipeline`, and the keys that code and controllers share. `via` tells it from the agent's process.
     """
     # Imported here, so that the help of a command appears fast.
     from sideband.core.reminder import Source  # noqa: PLC0415 - see above
@@ -74,9 +75,9 @@ async def _reached(target: Target) -> AsyncIterator["Producer"]:
     from sideband.runtime.store import open_store  # noqa: PLC0415 - see above
 
     # The program that owns the store decides how many events are kept, so a command prunes nothing.
-    async with open_store(target.store_url, kept_events=None) as store:
-        session = await store.find(target.session_id)
+    async with open_store(store_url, kept_events=None) as store:
+        session = await store.find(session_id)
         if session is None:
-            raise CommandError(f"session {target.session_id!r} was deleted just now")
+            raise CommandError(f"session {session_id!r} was deleted just now")
         provenance = Provenance(trust=Trust.OPERATOR, via="cli")
         yield Producer(session, provenance, surface=Surface.COMMAND_LINE, source=Source.IN_PIPELINE)

@@ -24,11 +24,9 @@ def revoke(
         The id that `remind` or `inject` printed, or that `pending` lists.
     """
     try:
-        target, status = tell(to, store, lambda producer: producer.revoke(id))
+        session_id, status = tell(to, store, lambda producer: producer.revoke(id))
     except REFUSALS as error:
         return refuse_request(error)
     word = status.value.replace("_", " ")
-    print_reply(
-        f"{word}: {id} in session {target.session_id}", json=json, session=target.session_id, id=id, status=status
-    )
+    print_reply(f"{word}: {id} in session {session_id}", json=json, session=session_id, id=id, status=status)
     return OK

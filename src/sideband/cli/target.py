@@ -1,11 +1,11 @@
 """What a command acts on: `--to TARGET` and `--store URL`, which every command reads in the same way."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from sideband.core.errors import StoreRefused
 from sideband.inspect.report import CommandError
@@ -25,14 +25,15 @@ ToOption: TypeAlias = Annotated[
     Parameter(
         name="--to",
         metavar="TARGET",
-        help="The session: its id, or `STORE_URL#ID`. The default is the only session of the store that is not closed.",
+        help="The session: its id, or `STORE_URL#ID`. The default is the only open session of the store, apart from "
+        "those of sub-agents.",
     ),
 ]
 Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
 JsonOption: TypeAlias = Annotated[Flag, Parameter(help="Print one JSON object.")]
 JsonLinesOption: TypeAlias = Annotated[Flag, Parameter(help="Print one JSON object per line.")]
 
-# The forms of a target that need a protocol, with the way to reach such a session now.
+# What the forms of a target that need a protocol stand for.
 _LATER: Final[Mapping[str, str]] = MappingProxyType(
     {
         "http": "a running server",
@@ -43,8 +44,21 @@ _LATER: Final[Mapping[str, str]] = MappingProxyType(
         "agent": "an agent that runs in this directory",
     }
 )
-_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):(//)?")
-_OWN_SLASHES: Final = ("acp", "agent")
+_PROTOCOL: Final = re.compile(r"(?:(acp|agent):|([a-z][a-z0-9+.-]*)://)")
+# The address of a store, with or without slashes: an id may contain a colon and a `#`, but not begin like this.
+_STORE: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(?:user|memory):(?:#|$)|(?:sqlite|postgresql|postgres):.*#")
+_DECIMAL: Final = re.compile(r"-?[0-9]+")
+
+
+def _decimal(_type: object, tokens: Sequence[Token]) -> int:
+    """The converter of integer options: `int` and the parser also take `1.5`, `0x10` and `1_0`."""
+    value = tokens[0].value
+    if _DECIMAL.fullmatch(value) is None:
+        raise ValueError(f"{value!r} is not a whole number in decimal digits")
+    return int(value)
+
+
+Integer: TypeAlias = Annotated[int | None, Parameter(converter=_decimal)]
 
 
 class Address(NamedTuple):
@@ -54,34 +68,30 @@ class Address(NamedTuple):
     session_id: str | None = None
 
 
-class Target(NamedTuple):
-    """A session that was found."""
+def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Address:
+    """Read `--to` and `--store`; `CommandError` for a target that cannot be reached, or that is named in two ways.
 
-    store_url: str
-    session_id: str
-
-
-def address(to: str | None, store: str | None) -> Address:
-    """Read `--to` and `--store`; `CommandError` for a target that cannot be reached, or that is named in two ways."""
+    `must_exist` is that of `store_of`.
+    """
     if to is None:
-        return Address(store_of(store))
+        return Address(store_of(store, must_exist=must_exist))
     if not to.strip():
         raise CommandError(f"--to must be the id of a session or STORE_URL#ID, not {to!r}")
-    found = _SCHEME.match(to)
-    if found is None or (found[2] is None and found[1] not in _OWN_SLASHES):
-        return Address(store_of(store), to)
-    if found[1] in _LATER:
+    protocol = _PROTOCOL.match(to)
+    if protocol is not None and (name := protocol[1] or protocol[2]) in _LATER:
+        forms = "--to STORE_URL#ID" if store is not None else "--to ID with --store URL, or --to STORE_URL#ID"
         raise CommandError(
-            f"this version cannot reach {_LATER[found[1]]} ({found[0]}...); name a session of a store: "
-            "--to ID with --store URL, or --to STORE_URL#ID"
+            f"this version cannot reach {_LATER[name]} ({protocol[0]}...); name a session of a store: {forms}"
         )
+    if _STORE.match(to) is None:
+        return Address(store_of(store, must_exist=must_exist), to)
     # At the first #, so that any id can follow it. A path that contains one is given with --store.
     url, marked, session_id = to.partition("#")
     if not marked or not session_id:
         raise CommandError("--to names a store and no session; write STORE_URL#ID, or --store STORE_URL")
     if store is not None:
         raise CommandError("the store is named twice; write --to STORE_URL#ID without --store, or --to ID with it")
-    return Address(url, session_id)
+    return Address(store_of(url, must_exist=must_exist), session_id)
 
 
 def store_of(store: str | None, *, must_exist: bool = True) -> str:
@@ -92,15 +102,15 @@ def store_of(store: str | None, *, must_exist: bool = True) -> str:
     file = user_file()
     if must_exist and url == f"sqlite:///{file}" and not file.exists():
         raise StoreRefused(
-            f"you have no store yet: {file} does not exist. A program creates it with open_store({USER_STORE!r}). "
-            f"To use another store, name it with --store URL or in ${VARIABLE}"
+            f"you have no store yet: {file} does not exist. `sideband facts add` or a program with "
+            f"open_store({USER_STORE!r}) creates it. To use another store, name it with --store URL or in ${VARIABLE}"
         )
     return url
 
 
-def find(wanted: Address) -> Target:
-    """The session that is meant; it must exist, and nothing is created."""
+def find(wanted: Address) -> str:
+    """The id of the session that is meant; it must exist, and nothing is created."""
     from sideband.inspect.sessions import inspect_store, stored_session  # noqa: PLC0415 - the help of a command does not need it
 
     with inspect_store(wanted.store_url) as found:
-        return Target(wanted.store_url, stored_session(found, wanted.session_id).session_id)
+        return stored_session(found, wanted.session_id).session_id

@@ -89,6 +89,17 @@ def test_an_unknown_option_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "--deep" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("number", ["1.5", "2.0", "0x10", "1_0", "1e3", "\u0663", ""])
+@pytest.mark.parametrize(
+    "command", [("remind", "x", "--ttl"), ("events", "--after"), ("render", "--turn")], ids=" ".join
+)
+def test_an_integer_is_written_in_decimal_digits(
+    command: tuple[str, ...], number: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    assert run(monkeypatch, *command, number) == 2
+    assert f"Invalid value for {command[-1]}: '{number}' is not a whole number" in capsys.readouterr().err
+
+
 def test_the_status_of_a_command_is_that_of_the_program(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     assert run(monkeypatch, "explain", "HARN-RMD-004") == 0
     assert run(monkeypatch, "explain", "HARN-RMD-404") == 2

@@ -17,7 +17,6 @@ from sideband.cli.inject import inject
 from sideband.cli.pending import pending
 from sideband.cli.remind import remind
 from sideband.cli.revoke import revoke
-from sideband.cli.target import Target
 from sideband.core.errors import (
     IdempotencyConflict,
     NoRunningTurn,
@@ -168,6 +167,6 @@ def test_a_store_that_fails_is_reported_with_its_code(tmp_path: Path, capsys: Ca
 def test_a_session_that_is_deleted_in_the_meantime_is_not_begun_again(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(request, "find", lambda _address: Target(url, "gone"))
+    monkeypatch.setattr(request, "find", lambda _address: "gone")
     assert remind("x", store=url, to="gone") == 2
     assert capsys.readouterr().err == "error: session 'gone' was deleted just now\n"
