@@ -49,48 +49,39 @@ _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "role_hint": "--hint",
         "mode": "--mode",
         "id": "--id",
+        "item_id": "ID",
     }
 )
 
 
-def refuse(error: Exception | str) -> int:
-    """Print the error on one line of standard error, and possible targets below it; return the exit status."""
-    match error:
-        case BrokenPipeError():
-            # Standard output is closed; `main` handles it.
-            raise error
-        case CursorExpired(oldest=oldest):
-            text = f"some events up to {oldest} have been pruned; continue with --after {oldest}"
-        case ReminderError(code=str(code)):
-            # Diagnostic codes are about reminders, not about commands.
-            text = str(error).removeprefix(f"{code}: ")
-        case _:
-            text = str(error)
-    _complain(f"error: {printable(text)}")
+def refuse(error: Exception | str, *, option: str | None = None) -> int:
+    """Print the error on a line of standard error, with its code or the possible targets below it; return the status.
+
+    `option` is what the error is about, as it is written on the command line (None: no single one).
+    """
+    if isinstance(error, BrokenPipeError):
+        # Standard output is closed; `main` handles it.
+        raise error
+    code: str | None = getattr(error, "code", None)
+    text = str(error).removeprefix(f"{code}: ")
+    if isinstance(error, CursorExpired):
+        text = f"some events up to {error.oldest} have been pruned; continue with --after {error.oldest}"
+    _complain(f"error: {printable(text if option is None else f'{option}: {text}')}")
+    if code is not None:
+        _complain(f"code: {code}; for the cause and the remedy: sideband explain {code}")
     for candidate in error.candidates if isinstance(error, CommandError) else ():
         _complain(f"  {candidate}")
     return FAILED
 
 
 def refuse_request(error: Exception) -> int:
-    """Print the error of a request to a session, with its code and how to have it explained; return the exit status.
+    """Print the error of a request to a session, with the option that it is about; return the exit status.
 
     The status is `REFUSED` if the session refuses a request that is correct in itself.
     """
-    if not isinstance(error, ReminderError | StoreError):
-        return refuse(error)
-    field = getattr(error, "field", None)
-    option = _OPTIONS.get((field or "").partition("[")[0])
-    refuse_coded(str(error), error.code, option=option)
+    field = getattr(error, "field", None) or ""
+    refuse(error, option=_OPTIONS.get(field.partition("[")[0]))
     return REFUSED if isinstance(error, ReminderError) and not isinstance(error, _MISTAKES) else FAILED
-
-
-def refuse_coded(message: str, code: str, *, option: str | None = None) -> int:
-    """Print an error with its code, after the option that it is about (None: about no single one)."""
-    text = message.removeprefix(f"{code}: ")
-    _complain(f"error: {printable(text if option is None else f'{option}: {text}')}")
-    _complain(f"code: {code}; for the cause and the remedy: sideband explain {code}")
-    return FAILED
 
 
 def refuse_address(command: str) -> int:

@@ -3,6 +3,7 @@
 from sideband.cli.app import OK, REFUSALS, refuse, refuse_request
 from sideband.cli.request import print_reply, tell
 from sideband.cli.target import JsonOption, StoreOption, ToOption
+from sideband.core.errors import InvalidOption
 
 
 def clear(
@@ -28,7 +29,7 @@ def clear(
         The reminder with this id. Only this selects an `audit_only` reminder.
     """
     if key is None and tag is None and id is None:
-        return refuse("name the reminders to clear with --key, --tag or --id")
+        return refuse(InvalidOption("name the reminders to clear with --key, --tag or --id", field="selector"))
     try:
         session_id, count = tell(to, store, lambda producer: producer.clear(id=id, tag=tag, dedupe_key=key))
     except REFUSALS as error:

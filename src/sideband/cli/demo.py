@@ -3,9 +3,9 @@
 import asyncio
 import sys
 import tempfile
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +14,7 @@ from rich.text import Text
 from sideband.core.events import (
     AuditRecorded,
     Deduped,
+    Dropped,
     Event,
     Expired,
     Fired,
@@ -27,7 +28,6 @@ from sideband.core.messages import Reply, ToolCall
 from sideband.core.reminder import RemindOptions
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
-from sideband.inspect.sessions import receipts
 from sideband.loop.agent import AgentRun
 from sideband.loop.dispatch import CallOutcome
 from sideband.loop.hooks import HookContext, Hooks
@@ -69,12 +69,49 @@ def demo(*, act: Literal["all", "lifecycle", "session"] = "all") -> int:
 
 def _print_receipts(console: Console, labels: Mapping[str, str], journal: Sequence[Event]) -> None:
     table = Table("reminder", "shown in turns", "ended as")
-    found = receipts(labels, journal)
+    found = _receipts(labels, journal)
     for receipt in found:
         table.add_row(receipt.label, ", ".join(map(str, receipt.turns)) or "never", ", ".join(receipt.endings))
     console.print(table)
     ended = sum(len(receipt.endings) == 1 for receipt in found)
     console.print(f"{len(found)} reminders, {ended} ended in exactly one way, {len(found) - ended} lost.")
+
+
+class ReceiptRow(NamedTuple):
+    """In which turns a reminder was shown, and how it ended; exactly one way once its session is closed."""
+
+    label: str
+    turns: tuple[int, ...]
+    endings: tuple[str, ...]
+
+
+def _receipts(labels: Mapping[str, str], journal: Sequence[Event]) -> list[ReceiptRow]:
+    """One receipt for each reminder; `labels` maps reminder ids to the names to show."""
+    return [
+        ReceiptRow(
+            label,
+            tuple(event.turn for event in journal if isinstance(event, Fired) and event.reminder_id == reminder_id),
+            tuple(_endings(reminder_id, journal)),
+        )
+        for reminder_id, label in labels.items()
+    ]
+
+
+def _endings(reminder_id: str, journal: Sequence[Event]) -> Iterator[str]:
+    for event in journal:
+        match event:
+            case Expired(reminder_id=gone, reason=reason) if gone == reminder_id:
+                yield f"expired ({reason.value})"
+            case Dropped(reminder_id=gone, reason=why) if gone == reminder_id:
+                yield f"dropped ({why.value})"
+            case Deduped(replaced_id=gone) if gone == reminder_id:
+                yield "deduped"
+            case Revoked(reminder_id=gone) if gone == reminder_id:
+                yield "revoked"
+            case AuditRecorded(reminder=reminder) if reminder.id == reminder_id:
+                yield "audit_recorded"
+            case _:
+                pass
 
 
 # The lifecycle.

@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from textwrap import shorten
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from sideband.cli.app import OK, REFUSALS, REFUSED, refuse, refuse_coded, refuse_request
+from sideband.cli.app import OK, REFUSALS, REFUSED, refuse, refuse_request
 from sideband.cli.commands import COMMANDS
-from sideband.cli.request import BodyArgument, print_reply, read_body
-from sideband.cli.target import JsonOption, StoreOption, store_of
+from sideband.cli.request import BodyArgument, Surplus, print_reply, read_body
+from sideband.cli.target import JsonOption, StoreOption, address
 from sideband.inspect.report import table
 
 if TYPE_CHECKING:
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from sideband.runtime.store import Store
 
 _ValueT = TypeVar("_ValueT")
+
+_StoreOfOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--to",
+        metavar="TARGET",
+        help="A session, by its id or as `STORE_URL#ID`, whose store is meant; its id does not matter here, because facts "
+        "belong to the store.",
+    ),
+]
 
 HEADINGS: Final = ("id", "kind", "confidence", "namespace", "claim")
 CLAIM_WIDTH: Final = 80
@@ -31,6 +41,7 @@ def list_facts(
     *,
     query: str | None = None,
     namespace: str | None = None,
+    to: _StoreOfOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
@@ -59,7 +70,7 @@ def list_facts(
         names = book.namespaces if namespace is None else (namespace,)
         return [(name, fact) for name in names for fact in book.facts(name)]
 
-    return _run(store, read, lambda found: _print(found, json=json))
+    return _run(to, store, read, lambda found: _print(found, json=json))
 
 
 @facts.command
@@ -67,9 +78,10 @@ def add(
     kind: str,
     claim: BodyArgument,
     /,
-    *,
+    *surplus: Surplus,
     confidence: float = 1.0,
     namespace: str | None = None,
+    to: _StoreOfOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
@@ -92,10 +104,9 @@ def add(
         from sideband.recall.facts import DEFAULT_NAMESPACE  # noqa: PLC0415 - the help does not need it
         from sideband.runtime.facts import store_fact  # noqa: PLC0415 - the help does not need it
 
+        text = read_body(claim, surplus, "facts", "add")
         where = DEFAULT_NAMESPACE if namespace is None else namespace
-        return await store_fact(
-            store=opened, kind=kind, claim=read_body(claim).strip(), confidence=confidence, namespace=where
-        )
+        return await store_fact(store=opened, kind=kind, claim=text.strip(), confidence=confidence, namespace=where)
 
     def tell(stored: tuple["Fact", bool]) -> int:
         fact, refreshed = stored
@@ -103,7 +114,7 @@ def add(
         print_reply(f"{word} {fact.id}", json=json, id=fact.id, refreshed=refreshed)
         return OK
 
-    return _run(store, keep, tell, must_exist=False)
+    return _run(to, store, keep, tell, must_exist=False)
 
 
 @facts.command
@@ -112,10 +123,11 @@ def remove(
     /,
     *,
     namespace: str | None = None,
+    to: _StoreOfOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Remove a fact from a store, so that it is recalled no more.
+    """Remove a fact from a store, so that agents do not recall it any more.
 
     Exits with 1 if there is no such fact, and with 2 if the store cannot be written.
 
@@ -134,10 +146,11 @@ def remove(
         print_reply(f"removed {id}", json=json, id=id)
         return OK
 
-    return _run(store, lambda opened: opened.forget_fact(id, namespace=namespace), tell)
+    return _run(to, store, lambda opened: opened.forget_fact(id, namespace=namespace), tell)
 
 
 def _run(
+    to: str | None,
     store: str | None,
     act: Callable[["Store"], Awaitable[_ValueT]],
     tell: Callable[[_ValueT], int],
@@ -145,7 +158,7 @@ def _run(
     must_exist: bool = True,
 ) -> int:
     """Run `act` on the store, and print its value with `tell`."""
-    from sideband.inspect.sessions import inspect_store  # noqa: PLC0415 - the help does not need it
+    from sideband.inspect.sessions import inspect_store, store_kind  # noqa: PLC0415 - the help does not need it
     from sideband.recall.facts import FactError  # noqa: PLC0415 - the same
     from sideband.runtime.store import open_store  # noqa: PLC0415 - the same
 
@@ -155,13 +168,14 @@ def _run(
             return await act(opened)
 
     try:
-        url = store_of(store, must_exist=must_exist)
+        url = address(to, store, must_exist=must_exist).store_url
+        store_kind(url)
         if must_exist:
             with inspect_store(url):
                 pass
         value = asyncio.run(acting(url))
     except FactError as error:
-        return refuse_coded(str(error), error.code)
+        return refuse(error)
     except REFUSALS as error:
         return refuse_request(error)
     return tell(value)

@@ -1,14 +1,14 @@
 """`sideband inject`: send a user message to a session."""
 
 from sideband.cli.app import OK, REFUSALS, refuse_request
-from sideband.cli.request import BodyArgument, print_reply, read_body, tell
+from sideband.cli.request import BodyArgument, Surplus, print_reply, read_body, tell
 from sideband.cli.target import JsonOption, StoreOption, ToOption
 
 
 def inject(
     body: BodyArgument,
     /,
-    *,
+    *surplus: Surplus,
     mode: str = "steer",
     to: ToOption = None,
     store: StoreOption = None,
@@ -30,7 +30,7 @@ def inject(
         `steer`); with `audit_only` it is not delivered, and goes on record when the run ends.
     """
     try:
-        text = read_body(body).rstrip("\r\n")
+        text = read_body(body, surplus, "inject").rstrip("\r\n")
         session_id, message_id = tell(to, store, lambda producer: producer.inject(text, mode=mode))
     except REFUSALS as error:
         return refuse_request(error)

@@ -5,14 +5,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse_request
-from sideband.cli.request import BodyArgument, print_reply, read_body, tell
+from sideband.cli.request import BodyArgument, Surplus, print_reply, read_body, tell
 from sideband.cli.target import Flag, Integer, JsonOption, StoreOption, ToOption
 
 
 def remind(
     body: BodyArgument,
     /,
-    *,
+    *surplus: Surplus,
     to: ToOption = None,
     store: StoreOption = None,
     key: str | None = None,
@@ -70,7 +70,9 @@ def remind(
         "id": id,
     }
     try:
-        given = {"body": read_body(body)} | {name: value for name, value in payload.items() if value is not None}
+        given = {"body": read_body(body, surplus, "remind")} | {
+            name: value for name, value in payload.items() if value is not None
+        }
         session_id, accepted = tell(to, store, lambda producer: producer.remind(given))
     except REFUSALS as error:
         return refuse_request(error)

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
@@ -11,6 +11,7 @@ import msgspec
 from cyclopts import Parameter
 
 from sideband.cli.target import address, find
+from sideband.core.errors import shown, suggestion
 from sideband.inspect.report import CommandError, printable
 
 if TYPE_CHECKING:
@@ -21,16 +22,35 @@ _ValueT = TypeVar("_ValueT")
 BodyArgument: TypeAlias = Annotated[
     str, Parameter(allow_leading_hyphen=True, help="The text; `-` reads it from standard input.")
 ]
+# What follows BODY by mistake. The parser would refuse it too, but would not say how BODY is written.
+Surplus: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 _LIKE_AN_OPTION: Final = re.compile(r"--[a-z][a-z-]*(=.*)?")
 
 
-def read_body(body: str) -> str:
-    """The text that BODY stands for."""
-    if body == "-":
-        return _standard_input()
-    if _LIKE_AN_OPTION.fullmatch(body):
-        raise CommandError(f"there is no option {body}, and it is not taken for the BODY; to send it, use - and a pipe")
-    return body
+def read_body(body: str, surplus: Sequence[str], *command: str) -> str:
+    """The text that BODY of this command stands for; `surplus` are the arguments after it, of which there must be none."""
+    if (wrong := next(filter(_LIKE_AN_OPTION.fullmatch, (body, *surplus)), None)) is not None:
+        raise CommandError(_about_option(wrong, command))
+    if surplus:
+        raise CommandError(f"the text must be one argument; put it in quotes: {shown(' '.join((body, *surplus)))}")
+    return _standard_input() if body == "-" else body
+
+
+def _about_option(argument: str, command: Sequence[str]) -> str:
+    from sideband.cli.app import app  # noqa: PLC0415 - only needed for an error message
+
+    parser = app
+    for name in command:
+        parser = parser[name]
+    known = [name for option in parser.assemble_argument_collection() for name in option.names if name[:2] == "--"]
+    name = argument.partition("=")[0]
+    if name in known:
+        return f"{name} follows `--`, after which there are no options; write options before `--`"
+    pipe = f"sideband {' '.join(command)} -"
+    return (
+        f"there is no option {name}; {suggestion(name, known, kind='options')} "
+        f"A text that begins like an option is sent with a pipe: `{pipe}`"
+    )
 
 
 def _standard_input() -> str:

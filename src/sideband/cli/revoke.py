@@ -1,8 +1,10 @@
 """`sideband revoke`: withdraw a queued reminder or message."""
 
-from sideband.cli.app import OK, REFUSALS, refuse_request
+from sideband.cli.app import OK, REFUSALS, REFUSED, refuse, refuse_request
 from sideband.cli.request import print_reply, tell
 from sideband.cli.target import JsonOption, StoreOption, ToOption
+from sideband.core.errors import AlreadyDelivered, UnknownReminder, shown
+from sideband.inspect.report import CommandError
 
 
 def revoke(
@@ -25,6 +27,14 @@ def revoke(
     """
     try:
         session_id, status = tell(to, store, lambda producer: producer.revoke(id))
+    except UnknownReminder as error:
+        text = f"no reminder or message with the id {shown(id)} is queued; `sideband pending` lists those that are"
+        refuse(CommandError(text, code=error.code), option="ID")
+        return REFUSED
+    except AlreadyDelivered as error:
+        text = f"{shown(id)} was already delivered; `sideband clear --id {id}` ends it if it is a live reminder"
+        refuse(CommandError(text, code=error.code), option="ID")
+        return REFUSED
     except REFUSALS as error:
         return refuse_request(error)
     word = status.value.replace("_", " ")

@@ -55,12 +55,12 @@ def _list(about: Mapping[str, str]) -> None:
 
 
 def _print(texts: Mapping[str, str], name: str) -> int:
-    import difflib  # noqa: PLC0415 - needed only after a mistake
+    from sideband.core.errors import nearest  # noqa: PLC0415 - needed only after a mistake
 
     text = texts.get(name, texts.get(f"{name}.schema.json"))
     if text is None:
-        near = difflib.get_close_matches(name, [path.removesuffix(".schema.json") for path in texts])
-        hint = f"did you mean {' or '.join(near)}?" if near else "`sideband schema` lists them"
+        near = nearest(name, (path.removesuffix(".schema.json") for path in texts))
+        hint = f"did you mean {near!r}?" if near else "`sideband schema` lists them"
         return _fail(f"there is no artifact {name!r}; {hint}", MISUSED)
     sys.stdout.write(text)
     return OK

@@ -24,13 +24,14 @@ def transcript(*, to: ToOption = None, store: StoreOption = None, json: JsonOpti
     `messages`, and `events` with the live reminders (`visibility` public) and the audit records (internal). Exits with 2
     if the session cannot be read.
     """
-    from sideband.inspect.conversation import session_content, session_transcript  # noqa: PLC0415 - the help does not need it
+    from sideband.core.transcript import transcript_of  # noqa: PLC0415 - the help does not need it
+    from sideband.inspect.conversation import session_content  # noqa: PLC0415 - the same
 
     try:
         content = session_content(*address(to, store))
     except REFUSALS as error:
         return refuse(error)
-    found = session_transcript(content)
+    found = transcript_of(content.state)
     if json:
         print(found.to_json())
         return OK

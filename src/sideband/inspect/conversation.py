@@ -7,10 +7,9 @@ import msgspec
 
 from sideband.core.errors import StoreDamaged, shown
 from sideband.core.events import QueuedReminder
-from sideband.core.messages import is_content, text_of
+from sideband.core.messages import is_content
 from sideband.core.reminder import Reminder
 from sideband.core.state import PendingState, SessionState, pending, waiting
-from sideband.core.transcript import Transcript, transcript_of
 from sideband.core.trust import Provenance
 from sideband.inspect.sessions import inspect_store, state_word, stored_session
 from sideband.store.inspector import UnreadableSession, restored
@@ -33,11 +32,6 @@ def session_content(store_url: str, session_id: str | None) -> SessionContent:
         except UnreadableSession as error:
             raise StoreDamaged(f"session {shown(stored.session_id)} cannot be read: {error}") from error
         return SessionContent(stored.session_id, state_word(state, stored), state)
-
-
-def session_transcript(content: SessionContent) -> Transcript:
-    """Its conversation, with the live reminders and the audit records."""
-    return transcript_of(content.state)
 
 
 def message_text(message: Mapping[str, Any]) -> str:
@@ -92,13 +86,11 @@ def pending_items(state: SessionState) -> Iterator[PendingItem]:
     """The inbox in acceptance order, then the live reminders in the order in which they are shown."""
     for entry in waiting(state):
         item = entry.item
-        queued = PendingItem(
-            PendingState.QUEUED, entry.position, entry.kind, item.id, entry.mode.value, "", item.provenance
+        reminder = item.reminder if isinstance(item, QueuedReminder) else None
+        text = item.reminder.body if isinstance(item, QueuedReminder) else message_text({"content": list(item.content)})
+        yield PendingItem(
+            PendingState.QUEUED, entry.position, entry.kind, item.id, entry.mode.value, text, item.provenance, reminder
         )
-        if isinstance(item, QueuedReminder):
-            yield queued._replace(text=item.reminder.body, reminder=item.reminder)
-        else:
-            yield queued._replace(text=text_of({"content": list(item.content)}))
     for place, reminder, provenance in (
         (found.place, found.reminder, found.provenance) for found in pending(state) if found.state is PendingState.LIVE
     ):

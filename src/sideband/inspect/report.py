@@ -22,12 +22,13 @@ class CheckResult(NamedTuple):
 class CommandError(Exception):
     """A command cannot do what it was asked to, for example because it cannot tell which session is meant.
 
-    `candidates` are the sessions that could be meant, each on a line.
+    `candidates` are the sessions that could be meant, each on a line; `code` is the diagnostic that describes the error.
     """
 
-    def __init__(self, message: str, candidates: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, candidates: Sequence[str] = (), *, code: str | None = None) -> None:
         super().__init__(message)
         self.candidates = tuple(candidates)
+        self.code = code
 
 
 def printable(text: str) -> str:

@@ -1,16 +1,16 @@
-"""Open a store for inspection, find its sessions, and show their state and how their reminders ended."""
+"""Open a store for inspection, find its sessions, and show their state."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from sideband.core.errors import InvalidOption, StoreRefused, shown
-from sideband.core.events import AuditRecorded, Closed, Deduped, Dropped, Event, Expired, Fired, Revoked
+from sideband.core.events import Closed
 from sideband.core.state import SessionState
 from sideband.inspect.report import CommandError, printable
 from sideband.store.codec import WORDS
@@ -26,13 +26,25 @@ _NAMES: Final = ("title", "agent")
 
 def inspect_store(url: str) -> AbstractContextManager[Inspector]:
     """Open a read-only view of the store at this address, as it is on entry; `StoreRefused` if there is no store."""
-    from sideband.runtime.store import kind_of  # noqa: PLC0415 - the help of a command does not need it
+    return _OPENERS[store_kind(url)](url)
 
+
+def store_kind(url: str) -> str:
+    """The scheme of the address of a store that a command can reach; an error quotes no password of the address."""
     if url == "memory:":
         raise InvalidOption(
             "a store in memory cannot be inspected, because it exists only in its own process", field="url", value=url
         )
-    return _OPENERS[kind_of(url, _OPENERS)](url)
+    scheme, slashes, _ = url.partition("://")
+    if slashes and scheme in _OPENERS:
+        return scheme
+    # A path alone is the likely mistake; other text may be anything.
+    path = url if url.strip() and ":" not in url else "sideband.db"
+    raise InvalidOption(
+        f"{shown(f'{scheme}://...' if slashes else url)} is not the URL of a store; "
+        f"write {shown(f'sqlite:///{path}')} or 'postgresql://host/name'",
+        field="url",
+    )
 
 
 # Each function imports its own kind of store: the other need not be loaded, or even be installed. The runtime is imported
@@ -154,19 +166,28 @@ def _changed(store: Inspector, stored: StoredSession) -> str | None:
 
 
 def _about(store: Inspector, stored: StoredSession) -> str | None:
+    records = _records(store, stored)
+    return next((value for name in _NAMES if isinstance(value := records.get(name), str)), None)
+
+
+def _records(store: Inspector, stored: StoredSession) -> Mapping[str, Any]:
     try:
-        records: Any = msgspec.json.decode(store.records(stored.session_id).body)
+        records: dict[str, Any] = msgspec.json.decode(store.records(stored.session_id).body)
     except msgspec.DecodeError:
         # A damaged list of sessions; `doctor --verify` reports it.
-        return None
-    return next((value for name in _NAMES if isinstance(value := records.get(name), str)), None)
+        return {}
+    return records
 
 
 # Finding one session.
 
 
 def stored_session(store: Inspector, name: str | None) -> StoredSession:
-    """The session of this name (None: the only open session); raises `CommandError` if it is not there."""
+    """The session of this name; raises `CommandError` if it is not there.
+
+    None is the only open session. Those of sub-agents count only if no other one is open, because they stay open when
+    the sub-agent has ended.
+    """
     sessions = listed(store)
     if name is None:
         return _only_open(store, sessions)
@@ -181,7 +202,9 @@ def _only_open(store: Inspector, sessions: Sequence[StoredSession]) -> StoredSes
         raise CommandError(f"there is no session in {store.place}")
     newest = _newest_first(sessions)
     # One more than is listed, to know whether there are more.
-    opened = [*islice((stored for stored in newest if not _is_closed(store, stored)), LISTED + 1)]
+    opened = [*islice(_open(store, newest, workers=False), LISTED + 1)] or [
+        *islice(_open(store, newest, workers=True), LISTED + 1)
+    ]
     if len(opened) == 1:
         return opened[0]
     if opened:
@@ -191,6 +214,15 @@ def _only_open(store: Inspector, sessions: Sequence[StoredSession]) -> StoredSes
     raise CommandError(
         f"no session of {store.place} is open; choose a closed one with --to ID:", _briefs(store, newest)
     )
+
+
+def _open(store: Inspector, sessions: Iterable[StoredSession], *, workers: bool) -> Iterator[StoredSession]:
+    """Those that are open and belong to a sub-agent, or do not."""
+    from sideband.runtime.workers import WORKER_RECORD  # noqa: PLC0415 - the help of a command does not need it
+
+    for stored in sessions:
+        if (WORKER_RECORD in _records(store, stored)) is workers and not _is_closed(store, stored):
+            yield stored
 
 
 def _is_closed(store: Inspector, stored: StoredSession) -> bool:
@@ -224,43 +256,3 @@ def _newest_first(sessions: Sequence[StoredSession]) -> list[StoredSession]:
 def _briefs(store: Inspector, sessions: Sequence[StoredSession]) -> list[str]:
     lines = [_summary(store, stored).brief() for stored in sessions[:LISTED]]
     return lines if len(sessions) <= LISTED else [*lines, "..."]
-
-
-# Receipts.
-
-
-class ReceiptRow(NamedTuple):
-    """In which turns a reminder was shown, and how it ended; exactly one way once its session is closed."""
-
-    label: str
-    turns: tuple[int, ...]
-    endings: tuple[str, ...]
-
-
-def receipts(labels: Mapping[str, str], journal: Sequence[Event]) -> list[ReceiptRow]:
-    """One receipt for each reminder; `labels` maps reminder ids to the names to show."""
-    return [
-        ReceiptRow(
-            label,
-            tuple(event.turn for event in journal if isinstance(event, Fired) and event.reminder_id == reminder_id),
-            tuple(_endings(reminder_id, journal)),
-        )
-        for reminder_id, label in labels.items()
-    ]
-
-
-def _endings(reminder_id: str, journal: Sequence[Event]) -> Iterator[str]:
-    for event in journal:
-        match event:
-            case Expired(reminder_id=gone, reason=reason) if gone == reminder_id:
-                yield f"expired ({reason.value})"
-            case Dropped(reminder_id=gone, reason=why) if gone == reminder_id:
-                yield f"dropped ({why.value})"
-            case Deduped(replaced_id=gone) if gone == reminder_id:
-                yield "deduped"
-            case Revoked(reminder_id=gone) if gone == reminder_id:
-                yield "revoked"
-            case AuditRecorded(reminder=reminder) if reminder.id == reminder_id:
-                yield "audit_recorded"
-            case _:
-                pass

@@ -200,7 +200,10 @@ def inspect_sqlite(path: str) -> Iterator[SqliteInspector]:
     """Inspect a store file; a file that is missing or is not a store is refused."""
     place = file.place_of(path)
     if not place.exists():
-        raise StoreRefused(f"there is no store: {place} does not exist")
+        raise StoreRefused(
+            f"there is no store: {place} does not exist. `sideband facts add` or a program with open_store() creates it; "
+            "name another store with --store"
+        )
     try:
         connection = connect(place, busy_seconds=BUSY_SECONDS)
     except apsw.Error as error:
