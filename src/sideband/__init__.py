@@ -1,7 +1,7 @@
 """Sideband: the ambient-context layer for AI agents.
 
-Typed, short-lived facts for a running agent that nobody typed: a file changed, the build is red, the context is
-nearly full. Names are loaded when first used, so that importing the package costs nothing.
+Typed, short-lived facts for a running agent, which the user did not type: a file changed, the build is red, the
+context is nearly full. Names are loaded when first used, so that importing the package costs nothing.
 """
 
 from importlib import import_module

@@ -65,6 +65,9 @@ class Part(StrEnum):
     ACP = "the ACP bridge"
     A2A = "the A2A bridge"
     MCP = "the MCP bridge"
+    GUEST = "the guest"
+    WATCHERS = "the watchers"
+    TIMELINE = "the timeline"
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from tests.conformance.areas import (
     door,
     events,
     examples,
+    guest,
     hooks,
     inbox,
     library,
@@ -52,6 +53,7 @@ AREAS: Final[Mapping[str, str]] = MappingProxyType(
         "render": "Rendering",
         "loop": "The agent loop",
         "runner": "The runner",
+        "guest": "The guest",
         "options": "Options",
         "receipts": "Receipts",
         "library": "The library",
@@ -146,6 +148,9 @@ WAITING: Final[Rules] = (
     *waiting(acp.METHODS, acp.UPDATES, acp.NEGOTIATION, acp.PROXY, deferred=Part.ACP),
     *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),
     *waiting(mcp.DEPARTURES, mcp.SERVER, mcp.HOST, examples.WATCHED, deferred=Part.MCP),
+    *waiting(guest.GUEST, deferred=Part.GUEST),
+    *waiting(diagnostics.WATCH, deferred=Part.WATCHERS),
+    *waiting(diagnostics.TIMELINE, deferred=Part.TIMELINE),
 )
 
 REQUIREMENTS: Final[Rules] = (*BUILT, *WAITING)

@@ -14,7 +14,14 @@ import msgspec
 import pytest
 
 import sideband as sb
-from sideband.core.errors import CursorExpired, IdempotencyConflict, NoRunningTurn, UnknownReminder, UnsupportedMode
+from sideband.core.errors import (
+    CursorExpired,
+    IdempotencyConflict,
+    NoRunningTurn,
+    StoreRefused,
+    UnknownReminder,
+    UnsupportedMode,
+)
 from sideband.core.events import RequestCommitted
 from sideband.core.transcript import Transcript
 from sideband.runtime.agents import agent_loop
@@ -104,7 +111,8 @@ def test_events_says_where_to_go_on_when_its_place_is_no_longer_kept(durable: Tw
     oldest = played(story)
     answer = run_sideband("events", "--all", "--store", address(durable), "--after", "1")
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == f"error: some events up to {oldest} have been pruned; continue with --after {oldest}\n"
+    first = answer.stderr.splitlines()[0]
+    assert first == f"error: some events up to {oldest} have been pruned; continue with --after {oldest}"
     assert run_sideband("events", "--all", "--store", address(durable), "--after", str(oldest)).returncode == 0
 
 
@@ -120,6 +128,8 @@ def test_events_says_where_to_go_on_when_its_place_is_no_longer_kept(durable: Tw
         ("pending",),
         ("transcript",),
         ("doctor", "--verify"),
+        ("facts",),
+        ("facts", "remove", "x"),
         ("remind", "x"),
         ("inject", "x"),
         ("revoke", "x"),
@@ -130,7 +140,9 @@ def test_events_says_where_to_go_on_when_its_place_is_no_longer_kept(durable: Tw
 def test_a_command_that_reads_a_store_makes_none(command: tuple[str, ...], tmp_path: Path) -> None:
     answer = run_sideband(*command, "--store", f"sqlite:///{tmp_path / 'nothing.db'}")
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr.startswith(f"error: there is no store: {tmp_path / 'nothing.db'} does not exist\n")
+    first, second = answer.stderr.splitlines()
+    assert first.startswith(f"error: there is no store: {tmp_path / 'nothing.db'} does not exist. `sideband facts add`")
+    assert second.startswith(f"code: {StoreRefused.code};")
     assert [*tmp_path.iterdir()] == []
 
 

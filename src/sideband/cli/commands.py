@@ -37,8 +37,8 @@ GROUPS: Final = {
             "sideband.cli.inject:inject",
             "send a user message to a session",
             (
-                'sideband inject "Use the new API instead."              # into the running turn',
-                'sideband inject "Then write the tests." --mode queue    # the next turn',
+                'sideband inject "Use the new API instead."             # the running turn',
+                'sideband inject "Then write the tests." --mode queue   # the next turn',
             ),
         ),
         "revoke": Command(

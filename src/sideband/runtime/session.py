@@ -139,7 +139,7 @@ class Session:
     def chat(self, **options: Unpack["AgentOptions"]) -> "Chat":
         """A chat, which answers the prompts of this session: `async with session.chat(model=…) as chat:`.
 
-        The options are those of `agent_loop`; budgets are per prompt.
+        The options are those of `agent_loop`, without `wake_seconds`; budgets are per prompt.
         """
         from sideband.runtime.chat import Chat  # noqa: PLC0415 - the chat imports this module
 

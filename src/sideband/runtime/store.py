@@ -220,7 +220,7 @@ class Store:
     async def forget_fact(self, fact_id: str, *, namespace: str | None = None) -> bool:
         """Remove a fact from one namespace (None: from all); return False if there is no such fact.
 
-        It is recalled no more. Its text leaves the store when the journal is pruned.
+        It is not recalled any more. Its text leaves the store when the journal is pruned.
         """
         where = None if namespace is None else fact_namespace(namespace=namespace)
         journal = await self._opened()

@@ -94,8 +94,8 @@ COMMAND_LINE: Final[Rules] = (
             "cli:store:commands-make-no-store": "A command that reads a store, or tells one of its sessions something, never creates a store.",
             "cli:store:user-store": "Without `--store` a command uses the user's store: the one that `$SIDEBAND_STORE` names, or else a file in the user's data directory, which `open_store(\"user:\")` creates for the user only.",
             "cli:store:old-address": "A store address as a positional argument of `sessions`, `events` or `render` is refused with the option to write instead.",
-            "cli:target:id-or-address": "`--to` names a session in every command: by its id in the store of `--store`, or as `STORE_URL#ID`.",
-            "cli:target:only-open-session": "Without `--to` a command is about the only open session of its store; none or several is an error that lists up to 20 of them with title or agent and last change, newest first.",
+            "cli:target:id-or-address": "`--to` names a session in every command: by its id in the store of `--store`, or as `STORE_URL#ID`; for `sideband facts` it names the store of that session.",
+            "cli:target:only-open-session": "Without `--to` a command is about the only open session of its store, apart from those of sub-agents, which count only if no other session is open; none or several is an error that lists up to 20 of them with title or agent and last change, newest first.",
             "cli:target:unknown-session": "A session id that does not exist is an error that lists the nearest ids, and no session is created.",
             "cli:target:needs-a-protocol": "A target with the form of a protocol (`http:`, `a2a+http:`, `acp:`, `agent:`) is refused as one that this version cannot reach, with the forms that work.",
             "cli:remind:options": "`sideband remind` sends a reminder with a body from its argument or from standard input, and each option becomes the field of the reminder.",
@@ -108,8 +108,23 @@ COMMAND_LINE: Final[Rules] = (
             "cli:clear:selects": "`sideband clear` ends the queued and live reminders that match all of `--key`, `--tag` and `--id`, and prints their number; no match is not an error.",
             "cli:transcript:as-json": "`sideband transcript --json` prints the transcript of the session, as `Session.transcript` returns it, with its live reminders.",
             "cli:facts:list-add-remove": "`sideband facts` lists the facts of a store, or those recalled for a query; `facts add` stores one durably and creates the store if there is none, and `facts remove` forgets one.",
-            "cli:errors:code-and-status": "A refused request prints its message, its code and the command that explains the code; the status is 1 if the session refuses a correct request and 2 if the command is wrong or the session cannot be reached.",
+            "cli:errors:code-and-status": "An error that has a code is printed with the code and the command that explains it; the status is 1 if the session refuses a correct request and 2 if the command is wrong or the session cannot be reached.",
             "cli:help:options-and-examples": "The help of every command explains each of its options, and the overview shows the commands in groups.",
         },
     ),
+)
+
+WATCH: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "cli:watch:reminds": "`sideband watch` reminds a session of changed files (`--files`), of the result of a test command (`--tests`) or of another command (`--command`), and of the state of the repository (`--git`).",
+        "cli:watch:target-and-json": "`sideband watch` names its session with `--to`, like every other command, and prints JSON with `--json`.",
+    },
+)
+
+TIMELINE: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "cli:timeline:shows-a-session": "`sideband timeline` shows the timeline of a session, named with `--to`, and prints it as JSON with `--json`.",
+    },
 )

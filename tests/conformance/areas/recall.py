@@ -35,7 +35,7 @@ RECALL: Final[Rules] = (
             "recall:store:processes-lose-nothing": "Processes that store facts at the same time lose none of them, and the limit holds for all of them together.",
             "recall:store:one-fact-is-one-record": "Storing a fact writes that fact and no other, however many facts the store has.",
             "recall:store:bounded": "A store has a limit for the number of facts, for the size of a fact and for the length of a namespace; what exceeds one is refused and changes nothing.",
-            "recall:store:listed-and-forgotten": "`Store.facts` lists the facts of one or all namespaces, and a fact that `Store.forget_fact` removed is recalled no more, in any process.",
+            "recall:store:listed-and-forgotten": "`Store.facts` lists the facts of one or all namespaces, and a fact that `Store.forget_fact` removed is not recalled any more, in any process.",
             "recall:store:reserved-session": "The session that holds the facts is never listed or found, and its id cannot be opened, begun or deleted as a session.",
         },
     ),

@@ -199,7 +199,9 @@ def test_a_pruned_sequence_number_is_refused_with_the_one_to_continue_from(durab
     played(lambda: prune(durable, keep=2))
     for follow in (False, True):
         assert events(store=address(durable), every=True, after=1, follow=follow) == 2
-        assert capsys.readouterr() == ("", "error: some events up to 3 have been pruned; continue with --after 3\n")
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.splitlines()[0] == "error: some events up to 3 have been pruned; continue with --after 3"
     assert events(store=address(durable), every=True, after=3, json=True) == 0
     assert [line["seq"] for line in lines(capsys)] == [4]
 
@@ -208,7 +210,9 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: Captured)
     path = tmp_path / "nothing.db"
     for options in ({}, {"follow": True}, {"export": tmp_path / "out"}):
         assert events(store=f"sqlite:///{path}", every=True, **options) == 2
-        assert capsys.readouterr() == ("", f"error: there is no store: {path} does not exist\n")
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.startswith(f"error: there is no store: {path} does not exist. ")
     assert [*tmp_path.iterdir()] == []
 
 
@@ -265,7 +269,6 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(
     assert told.out == ""
     assert told.err.startswith("error: ")
     assert error in told.err
-    assert "HARN" not in told.err
 
 
 # Following.

@@ -48,6 +48,21 @@ def test_a_wrong_fact_is_refused_with_its_code(
     assert explained == f"code: {code}; for the cause and the remedy: sideband explain {code}"
 
 
+def test_a_session_stands_for_its_store(tmp_path: Path, capsys: Captured) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    assert add("decision", "Ship on Fridays.", to="beta", store=url) == 0
+    capsys.readouterr()
+    for form in ({"to": "beta", "store": url}, {"to": f"{url}#beta"}):
+        assert list_facts(**form) == 0
+        assert "Ship on Fridays." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("url", "said"), [("m.db", "write 'sqlite:///m.db'"), ("memory:", "only in its own process")])
+def test_a_fact_is_not_added_to_a_store_that_no_command_reads(url: str, said: str, capsys: Captured) -> None:
+    assert add("decision", "Ship on Fridays.", store=url) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_first_fact_makes_the_users_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

@@ -223,6 +223,7 @@ def test_a_model_without_a_transport_is_a_mistake_of_the_caller(capsys: Captured
     assert captured.out == ""
     assert captured.err == (
         "error: a model is written transport:model, like 'anthropic:claude-opus-5', not 'claude-opus-5'\n"
+        "code: SIDEBAND-403; for the cause and the remedy: sideband explain SIDEBAND-403\n"
     )
 
 
@@ -230,10 +231,8 @@ def test_a_broken_file_is_one_sentence(tmp_path: Path, capsys: Captured) -> None
     mine = a_file(tmp_path, '[[profile]]\ntransport = "local"\nkv_prefix = "yes"\n')
     assert profiles(file=mine) == 2
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == (
-        "",
-        f"error: {mine}, row 1: kv_prefix must be true or false, not 'yes'\n",
-    )
+    assert captured.out == ""
+    assert captured.err.startswith(f"error: {mine}, row 1: kv_prefix must be true or false, not 'yes'\n")
 
 
 def test_nothing_of_the_users_reaches_the_terminal_as_a_command(tmp_path: Path, capsys: Captured) -> None:
@@ -244,7 +243,7 @@ def test_nothing_of_the_users_reaches_the_terminal_as_a_command(tmp_path: Path, 
         text = said(capsys, model, mine)
         assert all(line.isprintable() for line in text.splitlines())
     assert profiles("\x1b[31m", file=mine) == 2
-    assert capsys.readouterr().err.removesuffix("\n").isprintable()
+    assert all(line.isprintable() for line in capsys.readouterr().err.splitlines())
 
 
 def test_the_command_as_a_user_starts_it(tmp_path: Path) -> None:

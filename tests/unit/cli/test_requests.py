@@ -12,12 +12,14 @@ import pytest
 
 import sideband as sb
 from sideband.cli import request
+from sideband.cli.app import app
 from sideband.cli.clear import clear
 from sideband.cli.inject import inject
 from sideband.cli.pending import pending
 from sideband.cli.remind import remind
 from sideband.cli.revoke import revoke
 from sideband.core.errors import (
+    AlreadyDelivered,
     IdempotencyConflict,
     NoRunningTurn,
     StoreRefused,
@@ -25,6 +27,7 @@ from sideband.core.errors import (
     UnknownSession,
     UnsupportedMode,
 )
+from sideband.testing import ScriptedModel
 
 Captured = pytest.CaptureFixture[str]
 
@@ -87,12 +90,42 @@ def test_standard_input_that_is_no_text_is_refused(
     assert inbox(url, capsys) == []
 
 
-def test_a_misspelt_option_is_not_sent_as_a_body(url: str, capsys: Captured) -> None:
-    for body in ("--tpyo", "--ttl=3"):
-        assert remind(body, store=url) == 2
-        assert f"there is no option {body}" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param("remind --ky x body", "there is no option --ky; did you mean '--key'?", id="first"),
+        pytest.param("remind --ky=x", "there is no option --ky; did you mean '--key'?", id="with-its-value"),
+        pytest.param("inject body --moed queue", "there is no option --moed; did you mean '--mode'?", id="last"),
+        pytest.param("remind --zzzzz", "there is no option --zzzzz; the options are --to, --store", id="like-no-other"),
+        pytest.param("facts add claim --ky x", "there is no option --ky; the options are", id="of-a-subcommand"),
+        pytest.param("remind a b", "the text must be one argument; put it in quotes: 'a b'", id="without-quotes"),
+        pytest.param(
+            "remind -- -dash --to s", "--to follows `--`, after which there are no options", id="after-dashes"
+        ),
+    ],
+)
+def test_a_mistake_beside_the_body_is_named_and_nothing_is_sent(
+    arguments: str, said: str, url: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("SIDEBAND_STORE", url)
+    with pytest.raises(SystemExit) as end:
+        app(arguments.split())
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err
+    assert inbox(url, capsys) == []
+
+
+def test_a_body_may_begin_with_hyphens(url: str, capsys: Captured) -> None:
     assert remind("--- a heading", store=url) == 0
     assert [row["reminder"]["body"] for row in inbox(url, capsys)] == ["--- a heading"]
+
+
+def test_a_message_of_blocks_names_those_that_are_no_text(url: str, capsys: Captured) -> None:
+    image = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    in_session(url, lambda session: session.prompt([image]))
+    assert [row["text"] for row in inbox(url, capsys)] == ["[image]"]
+    assert pending(store=url) == 0
+    assert "[image]" in capsys.readouterr().out
 
 
 # What is printed.
@@ -119,7 +152,24 @@ def test_people_get_a_line(url: str, capsys: Captured) -> None:
 
 def test_clearing_needs_to_be_told_what(url: str, capsys: Captured) -> None:
     assert clear(store=url) == 2
-    assert capsys.readouterr().err == "error: name the reminders to clear with --key, --tag or --id\n"
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "error: name the reminders to clear with --key, --tag or --id"
+    assert second.startswith("code: HARN-RMD-001;")
+
+
+def test_what_cannot_be_revoked_is_named_with_the_next_step(url: str, capsys: Captured) -> None:
+    assert remind("x", store=url, id="live") == 0
+    in_session(url, lambda session: sb.agent_loop("Go.", session=session, model=ScriptedModel(["Done."])))
+    for item_id, said, code in (
+        ("live", "'live' was already delivered; `sideband clear --id live` ends it", AlreadyDelivered.code),
+        ("other", "no reminder or message with the id 'other' is queued; `sideband pending`", UnknownReminder.code),
+    ):
+        assert revoke(item_id, store=url) == 1
+        first, second = capsys.readouterr().err.splitlines()
+        assert first.startswith(f"error: ID: {said}")
+        assert second.startswith(f"code: {code};")
+    assert revoke("x" * 1_000, store=url) == 2
+    assert capsys.readouterr().err.startswith("error: ID: item_id must")
 
 
 # Refusals.

@@ -57,7 +57,7 @@ def test_a_name_nearly_right_is_answered_with_the_right_one(capsys: pytest.Captu
     assert schema("acp/inject_remindr") == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert "did you mean acp/inject_reminder" in output.err
+    assert "did you mean 'acp/inject_reminder'?" in output.err
 
 
 def test_a_name_like_no_other_is_answered_with_how_to_find_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import sideband as sb
 from sideband.cli.sessions import sessions
 from sideband.cli.target import Address, address, find
 from sideband.core.errors import InvalidOption, StoreRefused
-from sideband.core.events import Closed, Recorded, Started
+from sideband.core.events import Closed, Event, Recorded, Started
 from sideband.inspect.report import CommandError
 from sideband.inspect.sessions import LISTED
 from tests.decisions import saying
@@ -137,6 +137,19 @@ def test_a_store_that_the_environment_names_is_used(sqlite: SqliteTwin, monkeypa
 def test_without_a_name_it_is_the_only_one_that_is_open(durable: Twin) -> None:
     url = begin(durable, "done", "working", "over", closed=("done", "over"))
     assert find(Address(url)) == "working"
+
+
+def test_sessions_of_sub_agents_count_only_if_there_is_no_other(durable: Twin) -> None:
+    url = begin(durable, "main", "helper")
+
+    async def story(session_id: str, event: Event) -> None:
+        async with durable.open() as store:
+            await store.commit(session_id, saying(event))
+
+    played(lambda: story("helper", Recorded(name="worker", value={"name": "helper", "task": "x", "parent": "main"})))
+    assert find(Address(url)) == "main"
+    played(lambda: story("main", Closed()))
+    assert find(Address(url)) == "helper"
 
 
 def test_a_closed_session_has_to_be_named(durable: Twin) -> None:

@@ -13,9 +13,18 @@ def test_a_store_in_memory_cannot_be_looked_into() -> None:
         inspect_store("memory:")
 
 
-@pytest.mark.parametrize("url", ["", "sideband.db", "sqlite", "redis://host/0", "/tmp/store.db"])  # noqa: S108 - not opened
-def test_an_address_that_leads_nowhere_is_refused_with_those_that_do(url: str) -> None:
-    with pytest.raises(InvalidOption, match=r"write 'sqlite:///sideband\.db' or 'postgresql://host/name'"):
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("", "sideband.db"),
+        ("m.db", "m.db"),
+        ("sqlite:m.db", "sideband.db"),
+        ("redis://host/0", "sideband.db"),
+        ("/home/me/store.db", "/home/me/store.db"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_refused_with_those_that_do(url: str, file: str) -> None:
+    with pytest.raises(InvalidOption, match=f"write 'sqlite:///{file}' or 'postgresql://host/name'$"):
         inspect_store(url)
 
 
