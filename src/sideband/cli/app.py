@@ -49,7 +49,6 @@ _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "role_hint": "--hint",
         "mode": "--mode",
         "id": "--id",
-        "item_id": "ID",
     }
 )
 

@@ -104,7 +104,7 @@ def add(
         from sideband.recall.facts import DEFAULT_NAMESPACE  # noqa: PLC0415 - the help does not need it
         from sideband.runtime.facts import store_fact  # noqa: PLC0415 - the help does not need it
 
-        text = read_body(claim, surplus, "facts", "add")
+        text = read_body(claim, surplus, "facts", "add", argument="CLAIM")
         where = DEFAULT_NAMESPACE if namespace is None else namespace
         return await store_fact(store=opened, kind=kind, claim=text.strip(), confidence=confidence, namespace=where)
 

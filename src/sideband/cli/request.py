@@ -27,12 +27,12 @@ Surplus: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True, show=Fa
 _LIKE_AN_OPTION: Final = re.compile(r"--[a-z][a-z-]*(=.*)?")
 
 
-def read_body(body: str, surplus: Sequence[str], *command: str) -> str:
+def read_body(body: str, surplus: Sequence[str], *command: str, argument: str = "BODY") -> str:
     """The text that BODY of this command stands for; `surplus` are the arguments after it, of which there must be none."""
     if (wrong := next(filter(_LIKE_AN_OPTION.fullmatch, (body, *surplus)), None)) is not None:
         raise CommandError(_about_option(wrong, command))
     if surplus:
-        raise CommandError(f"the text must be one argument; put it in quotes: {shown(' '.join((body, *surplus)))}")
+        raise CommandError(f"{argument} must be one argument; put it in quotes: {shown(' '.join((body, *surplus)))}")
     return _standard_input() if body == "-" else body
 
 
@@ -46,10 +46,9 @@ def _about_option(argument: str, command: Sequence[str]) -> str:
     name = argument.partition("=")[0]
     if name in known:
         return f"{name} follows `--`, after which there are no options; write options before `--`"
-    pipe = f"sideband {' '.join(command)} -"
     return (
         f"there is no option {name}; {suggestion(name, known, kind='options')} "
-        f"A text that begins like an option is sent with a pipe: `{pipe}`"
+        "(a text that looks like an option is read from standard input, with - as the argument)"
     )
 
 

@@ -1,5 +1,7 @@
 """`sideband revoke`: withdraw a queued reminder or message."""
 
+from shlex import quote
+
 from sideband.cli.app import OK, REFUSALS, REFUSED, refuse, refuse_request
 from sideband.cli.request import print_reply, tell
 from sideband.cli.target import JsonOption, StoreOption, ToOption
@@ -32,7 +34,7 @@ def revoke(
         refuse(CommandError(text, code=error.code), option="ID")
         return REFUSED
     except AlreadyDelivered as error:
-        text = f"{shown(id)} was already delivered; `sideband clear --id {id}` ends it if it is a live reminder"
+        text = f"{shown(id)} was already delivered; `sideband clear --id {quote(id)}` ends it if it is a live reminder"
         refuse(CommandError(text, code=error.code), option="ID")
         return REFUSED
     except REFUSALS as error:

@@ -71,6 +71,12 @@ def test_a_command_answers_help_with_its_usage_and_what_it_does(
     assert lines[2].strip()
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_a_command_fit_into_a_narrow_terminal(name: str) -> None:
+    # The help indents them by one column.
+    assert all(len(example) < 80 for example in COMMANDS[name].examples)
+
+
 def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     assert run(monkeypatch, "--version") == 0
     assert capsys.readouterr().out.strip() == __version__

@@ -52,8 +52,8 @@ def test_a_session_stands_for_its_store(tmp_path: Path, capsys: Captured) -> Non
     url = f"sqlite:///{tmp_path / 'store.db'}"
     assert add("decision", "Ship on Fridays.", to="beta", store=url) == 0
     capsys.readouterr()
-    for form in ({"to": "beta", "store": url}, {"to": f"{url}#beta"}):
-        assert list_facts(**form) == 0
+    for to, store in (("beta", url), (f"{url}#beta", None)):
+        assert list_facts(to=to, store=store) == 0
         assert "Ship on Fridays." in capsys.readouterr().out
 
 
