@@ -204,23 +204,43 @@ async def test_problems_of_hooks_are_in_the_reply() -> None:
 
 
 @pytest.mark.requirement("library:chat:cancel")
-@pytest.mark.parametrize("how", ["turn", "prompt", "task"])
+@pytest.mark.parametrize("how", ["turn", "prompt", "task", "session"])
 @awaited
-async def test_a_cancelled_turn_does_not_end_the_chat(how: str) -> None:
+async def test_a_cancelled_turn_ends_neither_the_chat_nor_the_prompts_that_wait(how: str) -> None:
     pause = Pause()
-    scene = a_scene(pause, "Here I am.")
+    scene = a_scene(pause, "Here I am.", "I still am.")
     async with a_chat(scene) as chat:
         sending = asyncio.ensure_future(chat.send("Take your time"))
         await pause.begun.wait()
+        waiting = asyncio.ensure_future(chat.send("Are you there?"))
+        await until(lambda: len(scene.state.inbox) == 1)
         if how == "task":
             sending.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await sending
         else:
-            assert await chat.cancel(scene.state.prompt if how == "prompt" else None)
+            cancels = scene.session if how == "session" else chat
+            assert await cancels.cancel(scene.state.prompt if how == "prompt" else None)
             assert (await sending).status == "cancelled"
-        assert not scene.state.running
-        assert (await chat.send("Are you there?")).text == "Here I am."
+        assert (await waiting).text == "Here I am."
+        assert (await chat.send("And now?")).text == "I still am."
+
+
+@pytest.mark.requirement("library:chat:cancel")
+@awaited
+async def test_a_chat_that_holds_its_queue_does_so_only_after_a_cancelled_turn() -> None:
+    pause = Pause()
+    scene = a_scene(pause, "One.", "Two.", "Three.")
+    async with a_chat(scene, queue_after_cancel="hold") as chat:
+        sending = asyncio.ensure_future(chat.send("zero"))
+        await pause.begun.wait()
+        waiting = [asyncio.ensure_future(chat.send(text)) for text in ("one", "two")]
+        await until(lambda: len(scene.state.inbox) == 2)
+        await chat.cancel()
+        await sending
+        assert len(await scene.session.waiting()) == 2
+        assert (await chat.send("three")).text == "Three."
+        assert [(await reply).text for reply in waiting] == ["One.", "Two."]
 
 
 @pytest.mark.requirement("library:chat:cancel")

@@ -300,11 +300,15 @@ def cancel(
 
 
 def cancel_run(
-    state: SessionState, *, prompt: str | None, results: Mapping[str, Message] = _NO_RESULTS
+    state: SessionState,
+    *,
+    prompt: str | None,
+    hold_queue: bool | None = None,
+    results: Mapping[str, Message] = _NO_RESULTS,
 ) -> Decided[bool]:
     """End the turn of a run; of a run that has not begun its turn, end the `prompt` that would start it."""
     begins = not state.running and prompt is not None and state.inbox.get(prompt) is not None
-    return cancel(state, message_id=prompt if begins else None, results=results)
+    return cancel(state, message_id=prompt if begins else None, hold_queue=hold_queue, results=results)
 
 
 def _left_open(state: SessionState, results: Mapping[str, Message] = _NO_RESULTS) -> list[Event]:

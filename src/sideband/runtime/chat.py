@@ -113,14 +113,18 @@ class Chat:
 
     `send` sends a prompt and returns its reply. Iterating yields the replies to all other prompts, which this or another
     program has queued with `Session.prompt`, in order, until the session or the chat is closed. A failing model is a
-    reply with the status `failed`, and the chat goes on.
+    reply with the status `failed`, and the chat goes on. So it does after a cancelled turn: without
+    `queue_after_cancel="hold"`, what is queued is answered next.
 
     Write `async with session.chat(model=…) as chat:`, or iterate directly: `async for reply in session.chat(model=…):`.
     """
 
     def __init__(self, session: Session, **options: Unpack[AgentOptions]) -> None:
+        # With "hold", a prompt that waits in `send` would wait for another prompt after any cancelled turn.
+        options.setdefault("queue_after_cancel", "deliver")
         self.session = session
         self._runner = Runner(session, **options)
+        self._holds_queue = options["queue_after_cancel"] == "hold"
         self._journal = session.talk.journal
         # Up to where the chat has yielded replies; None before it is entered.
         self._position: _Position | None = None
@@ -151,8 +155,8 @@ class Chat:
     async def send(self, content: str | Sequence[Mapping[str, Any]]) -> ChatReply:
         """Send a prompt and return the reply to it, whichever process answers it.
 
-        Prompts are answered in the order in which they were accepted. If the task that waits here is cancelled, the turn
-        of the prompt is cancelled too.
+        Prompts are answered in the order in which they were accepted. If the task that waits here is cancelled, or its
+        time is up, the turn of this prompt is cancelled too; the other prompts are answered.
         """
         if self._position is None or self._closed.is_set():
             state = "closed" if self._closed.is_set() else "not open yet"
@@ -169,15 +173,18 @@ class Chat:
         except asyncio.CancelledError:
             # A commit cannot be cancelled: the prompt is accepted, or will be in a moment.
             with suppress(Exception):
-                await self.session.cancel(await prompting)
+                await self.session.cancel(await prompting, hold_queue=False)
             raise
         if self._closed.is_set():
             raise RuntimeError(f"the chat was closed before prompt {prompt_id} was answered; it is still queued")
         raise StoreClosed
 
     async def cancel(self, prompt_id: str | None = None) -> bool:
-        """End the turn that runs, or only that of this prompt; the chat goes on. See `Session.cancel`."""
-        return await self.session.cancel(prompt_id)
+        """End the turn that runs, or only that of this prompt; the chat goes on with what is queued.
+
+        With `queue_after_cancel="hold"`, what is queued waits for the next prompt. See `Session.cancel`.
+        """
+        return await self.session.cancel(prompt_id, hold_queue=self._holds_queue)
 
     async def __aiter__(self) -> AsyncIterator[ChatReply]:
         async with nullcontext() if self._position is not None else self, aclosing(self._others()) as replies:

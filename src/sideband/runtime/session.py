@@ -208,12 +208,13 @@ class Session:
         kept = read_records(records, field="records")
         await self.talk.write(lambda state: turn.record(state, kept))
 
-    async def cancel(self, message_id: str | None = None) -> bool:
+    async def cancel(self, message_id: str | None = None, *, hold_queue: bool | None = None) -> bool:
         """End the turn, whichever process runs it; the inbox stays as it is. Return False if there is nothing to end.
 
         With `message_id`, only if this message started the turn or has not started one yet: such a message never starts
-        a turn later. The turn is over when this returns. Its run ends soon after; a run of this handle that no task is
-        driving is over when this returns.
+        a turn later. `hold_queue` lets queued messages wait for the next prompt (None: as `queue_after_cancel` of the run
+        says). The turn is over when this returns. Its run ends soon after; a run of this handle that no task is driving
+        is over when this returns.
         """
         if message_id is not None:
             message_id = read_item_id(message_id, "message_id")
@@ -222,9 +223,9 @@ class Session:
         prompt = None if run is None else run.prompt_id
         cancelled = await self.talk.write(
             lambda state: (
-                turn.cancel_run(state, prompt=prompt, results=results)
+                turn.cancel_run(state, prompt=prompt, hold_queue=hold_queue, results=results)
                 if message_id is None
-                else turn.cancel(state, message_id=message_id, results=results)
+                else turn.cancel(state, message_id=message_id, hold_queue=hold_queue, results=results)
             )
         )
         if run is None or not (message_id is None or run.was_cancelled()):

@@ -37,7 +37,7 @@ CHAT: Final[Rules] = rules(
         "library:chat:failure-is-a-reply": "A failing model is a reply with the status `failed` and the error, and the chat answers the next prompt.",
         "library:chat:problems": "A reply lists the problems of hooks and other user code.",
         "library:chat:streams": "Text is passed to `on_text` as it arrives.",
-        "library:chat:cancel": "Cancelling the turn, the prompt or the task that waits for the reply ends the turn as cancelled, and the chat goes on.",
+        "library:chat:cancel": "Cancelling the turn, the prompt or the task that waits for the reply ends the turn as cancelled, and the chat goes on with the prompts that wait, unless `queue_after_cancel` is `hold`.",
         "library:chat:withdrawn": "The reply to a prompt that is withdrawn before its turn is cancelled, and iterating does not yield it.",
         "library:chat:close": "Closing a chat cancels its turn and leaves the other prompts queued, and says so to those who wait for them.",
         "library:chat:ends-with-the-session": "A chat yields nothing more when its session or its store is closed.",
