@@ -12,7 +12,7 @@ from hypothesis import given
 import sideband as sb
 from sideband.core import snapshot
 from sideband.core.apply import apply, fold
-from sideband.core.errors import InvalidOption
+from sideband.core.errors import InvalidOption, TooManyPending
 from sideband.core.events import AuditRecorded, Begun, Injected
 from sideband.core.messages import Reply
 from sideband.core.reminder import Reminder
@@ -286,6 +286,43 @@ def test_what_cannot_be_a_session_is_refused(options: dict[str, Any], field: str
     assert why in str(caught.value)
     assert caught.value.field == field
     assert journal.journal == []
+
+
+@pytest.mark.requirement("library:transcript:refusal")
+@pytest.mark.parametrize(
+    ("fields", "field", "why"),
+    [
+        ({"id": ""}, "id", "without line breaks"),
+        ({"body": " "}, "body", "must not be blank"),
+        ({"body": "a" * 100_000}, "body", "has 100,000 bytes in UTF-8, at most 8,192 are accepted from this source"),
+        ({"dedupe_key": "k" * 1_000}, "dedupe_key", "has 1,000 bytes, at most 256"),
+        ({"tags": tuple(map(str, range(40)))}, "tags", "has 40 entries, at most 16"),
+        ({"ttl_turns": 0}, "ttl_turns", "between 1 and 1,000,000, not 0"),
+        ({"fired_at_turn": -1}, "fired_at_turn", "of at least 0, not -1"),
+        ({"source": "someone"}, "source", "must be one of 'stdlib_provider', "),
+    ],
+)
+@pytest.mark.parametrize("visibility", Visibility)
+def test_a_reminder_that_no_session_would_accept_is_refused(
+    fields: dict[str, Any], field: str, why: str, visibility: Visibility
+) -> None:
+    journal = MemoryStore()
+    wrong = msgspec.structs.replace(a_reminder("r1"), **fields)
+    events = [reminder_event(a_reminder("r0"), event_id="e0")]
+    events.append(reminder_event(wrong, event_id="e1", visibility=visibility))
+    with pytest.raises(sb.ReminderError) as caught:
+        asyncio.run(Store(journal).begin("s1", transcript=sb.Transcript(events=tuple(events))))
+    assert f"events[1].reminder.{field} " in str(caught.value)
+    assert why in str(caught.value)
+    assert caught.value.field == f"events[1].reminder.{field}"
+    assert journal.journal == []
+
+
+@pytest.mark.requirement("library:transcript:refusal")
+def test_a_transcript_with_more_reminders_than_a_session_holds_is_refused() -> None:
+    many = a_transcript(*(a_reminder(f"r{place}") for place in range(400)))
+    with pytest.raises(TooManyPending, match="400 items of this transcript are pending, the limit is 272; leave some"):
+        asyncio.run(sb.open_store().begin(transcript=many))
 
 
 @pytest.mark.requirement("library:transcript:refusal")

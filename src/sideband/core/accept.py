@@ -222,12 +222,12 @@ def _with_request(provenance: Provenance, draft: Draft, requested: dict[str, Any
     )
 
 
-def check_body_size(body: str, trust: Trust, limits: Limits) -> None:
+def check_body_size(body: str, trust: Trust, limits: Limits, *, field: str = "body") -> None:
     """Refuse a body that is larger than its source may send; a body is never cut."""
     limit = limits.body_bytes.get(trust)
     size = len(body.encode())
     if limit is not None and size > limit:
-        raise BodyTooLarge(size, limit)
+        raise BodyTooLarge(size, limit, field=field)
 
 
 # User messages.

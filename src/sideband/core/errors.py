@@ -194,7 +194,7 @@ class BodyTooLarge(ReminderError):
     reason = "body_too_large"
 
     def __init__(self, size: int, limit: int, *, field: str = "body") -> None:
-        bounded = "from this source" if field == "body" else "in one message"
+        bounded = "from this source" if field.endswith("body") else "in one message"
         super().__init__(
             f"{field} has {size:,} bytes in UTF-8, at most {limit:,} are accepted {bounded}; "
             "shorten it, or write it to a file and send the path",

@@ -17,7 +17,7 @@ from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.reminder import MAX_TTL_TURNS, Draft, Propagate, Reminder, ReminderId, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode
 from sideband.core.serialize import non_finite
-from sideband.core.surfaces import CLAIMS, RULES, Case, Rules, Surface, spelled
+from sideband.core.surfaces import CLAIMS, LIFECYCLE, RULES, Case, Rules, Surface, spelled
 
 CALLER_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
@@ -356,6 +356,71 @@ def _refuse_repeated_keys(raw: bytes) -> None:
             seen.add(key)
 
     json.loads(raw, object_pairs_hook=check)
+
+
+# Whole records.
+
+MAX_ID_BYTES: Final = 1_024
+
+_FIELD_RULES: Final = Limits(tags=INT64, tag_bytes=INT64, dedupe_key_bytes=INT64)
+
+
+def read_record(record: Reminder, *, where: str = "", limits: Limits = _FIELD_RULES) -> Reminder:
+    """A record as the surfaces would have made it, or the error for its first wrong field; `where` precedes the name.
+
+    Without `limits` only the rules of the fields apply. The size of the body is for `check_body_size`.
+    """
+    rules = RULES[Surface.PIPELINE]
+    read = {
+        name: reader(value, f"{where}{name}", rules, limits)
+        for name, reader in _RECORD_READERS.items()
+        if (value := getattr(record, name)) is not None or name not in _OPTIONAL
+    }
+    return msgspec.structs.replace(record, **read)
+
+
+def _record_id(value: object, name: str, rules: Rules, _limits: Limits) -> ReminderId:
+    # The id of a caller may have the name of its server before it, and the number of its version after it.
+    text = _bounded(_text(value, name, rules), name, rules, most=MAX_ID_BYTES)
+    if not text or not text.isprintable() or text != text.strip():
+        raise rules.invalid(
+            f"{name} must be a text without line breaks and surrounding space, not {shown(text)}",
+            field=name,
+            value=text,
+        )
+    return ReminderId(text)
+
+
+def _first_turn(value: object, name: str, rules: Rules, _limits: Limits) -> int:
+    turn = _int(value, name, rules)
+    if turn < 0:
+        raise rules.invalid(f"{name} must be a whole number of at least 0, not {turn}", field=name, value=value)
+    return turn
+
+
+def _source(value: object, name: str, rules: Rules, _limits: Limits) -> Source:
+    word = _word(value, Source)
+    if word is None:
+        words = ", ".join(repr(source.value) for source in Source)
+        raise rules.invalid(f"{name} must be one of {words}, not {shown(value)}", field=name, value=value)
+    return word
+
+
+def _agent_id(value: object, name: str, rules: Rules, _limits: Limits) -> str:
+    return _text(value, name, rules)
+
+
+_OPTIONAL: Final = frozenset({"dedupe_key", "ttl_turns", "originating_agent_id"})
+
+_RECORD_READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
+    {
+        "id": _record_id,
+        **{name: _READERS[name] for name in LIFECYCLE},
+        "source": _source,
+        "fired_at_turn": _first_turn,
+        "originating_agent_id": _agent_id,
+    }
+)
 
 
 # Lenient reading, for `transcript_reminder_event`.

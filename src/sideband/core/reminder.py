@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, Literal, NewType, Required, TypeAlias, TypedDict
+from typing import Any, Final, Literal, NewType, Required, Self, TypeAlias, TypedDict, cast
 
 import msgspec
 
@@ -77,6 +77,13 @@ class Reminder(JsonRecord, msgspec.Struct, frozen=True, kw_only=True, gc=False, 
         fields: dict[str, Any] = msgspec.structs.asdict(self)
         fields["tags"] = list(self.tags)
         return {name: value for name, value in fields.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The record that `to_json` has written; each field must be as a producer may send it."""
+        from sideband.core.parse import read_record  # noqa: PLC0415 - the parser imports this module
+
+        return cast("Self", read_record(super().from_json(text)))
 
     @classmethod
     def _prepared(cls, given: Mapping[str, Any], where: str) -> Mapping[str, Any]:

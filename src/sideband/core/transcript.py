@@ -13,13 +13,13 @@ import msgspec
 from sideband.core.accept import Selector, check_body_size, clear
 from sideband.core.apply import fold
 from sideband.core.blocks import check_block
-from sideband.core.errors import InvalidOption, shown
+from sideband.core.errors import InvalidOption, TooManyPending, shown
 from sideband.core.events import AuditRecorded, Compacted, Event, Injected
 from sideband.core.lifecycle import archived_count, content_key, go_live, plan_compaction
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.live import LiveIndex
 from sideband.core.messages import Message, are_calls, has_content, is_content
-from sideband.core.parse import parse, read_leniently
+from sideband.core.parse import parse, read_leniently, read_record
 from sideband.core.propagation import Handoff, propagate
 from sideband.core.reminder import Reminder, ReminderId, Source, mint
 from sideband.core.serialize import JsonRecord
@@ -216,23 +216,43 @@ def live_index(transcript: Transcript) -> LiveIndex:
 
 
 def begin_with(
-    state: SessionState, transcript: Transcript, *, attributes: Mapping[str, Any], messages: tuple[Message, ...]
+    state: SessionState,
+    transcript: Transcript,
+    *,
+    attributes: Mapping[str, Any],
+    messages: tuple[Message, ...],
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Decided[bool]:
     """Begin a session with the live reminders and the audit records of a transcript; return False if it exists.
 
     `messages` are those of the transcript. Ids, flags and provenance stay the same, and the TTLs are those that are left.
+    A reminder that the session would not have accepted is refused.
     """
     begun = begin(state, attributes=attributes, messages=messages)
     if not begun.value:
         return begun
+    transcript = _checked(transcript, limits)
     live: dict[Hashable, Event] = {}
     for reminder, provenance in _live_reminders(transcript):
         # A transcript built by hand may hold a key twice, which a session never does; the newest wins.
         slot = reminder.id if reminder.dedupe_key is None else (provenance.namespace, reminder.dedupe_key)
         live.pop(slot, None)
         live[slot] = Injected(reminder=reminder, provenance=provenance)
-    audit: list[Event] = []
-    for event in transcript.events:
+    most = limits.pending_per_session + limits.reserved_for_interrupts
+    if len(live) > most:
+        raise TooManyPending(len(live), most, scope="transcript", remedy="leave some out of the transcript")
+    audit = [
+        AuditRecorded(reminder=event.reminder, provenance=event.provenance or IN_PROCESS, turn=0)
+        for event in transcript.events
+        if event.reminder is not None and not _is_live(event)
+    ]
+    return Decided((*begun.events, *live.values(), *audit), value=True)
+
+
+def _checked(transcript: Transcript, limits: Limits) -> Transcript:
+    """The transcript with its reminders as a session would have accepted them; the first wrong field is refused."""
+    events: list[TranscriptEvent] = []
+    for place, event in enumerate(transcript.events):
         if event.reminder is None or event.kind != REMINDER_KIND:
             raise InvalidOption(
                 f"a session keeps messages and reminders, and has no place for event {shown(event.id)} of the kind "
@@ -240,10 +260,13 @@ def begin_with(
                 field="transcript",
                 value=event.kind,
             )
-        if not _is_live(event):
-            provenance = event.provenance or IN_PROCESS
-            audit.append(AuditRecorded(reminder=event.reminder, provenance=provenance, turn=0))
-    return Decided((*begun.events, *live.values(), *audit), value=True)
+        where = f"events[{place}].reminder."
+        reminder = read_record(event.reminder, where=where, limits=limits)
+        # A sub-agent may trust its copy less than the session trusted the reminder that it accepted.
+        trust = Trust.OPERATOR if reminder.source is Source.INHERITED else (event.provenance or IN_PROCESS).trust
+        check_body_size(reminder.body, trust, limits, field=f"{where}body")
+        events.append(msgspec.structs.replace(event, reminder=reminder))
+    return Transcript(messages=transcript.messages, events=tuple(events))
 
 
 def _never(_reminder: Reminder) -> bool:

@@ -142,7 +142,8 @@ class Store:
         without an `id` gets one, unless it is a tool result or a summary.
 
         With a `transcript`, the session has its messages, its live reminders and its audit records, each with its id, its
-        flags, what is left of its TTL, and the provenance that the transcript says.
+        flags, what is left of its TTL, and the provenance that the transcript says. A reminder that the session would not
+        have accepted is refused.
         """
         _refuse_reserved(session_id)
         begun = self._beginning(read_records(attributes, field="attributes"), messages, transcript)
@@ -273,6 +274,7 @@ class Store:
             transcript=transcript,
             attributes=attributes,
             messages=self._read_messages(transcript.messages),
+            limits=self.limits,
         )
 
     def _read_messages(self, messages: object) -> tuple[Message, ...]:
