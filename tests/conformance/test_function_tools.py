@@ -49,6 +49,16 @@ class Color(Enum):
     BLUE = "blue"
 
 
+class Level(Enum):
+    LOW = 1
+    HIGH = 2
+
+
+class Mixed(Enum):
+    TEXT = "a"
+    NUMBER = 1
+
+
 class Place(TypedDict, total=False):
     street: str
 
@@ -116,6 +126,7 @@ POINT = {
     "type": "object",
     "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}},
     "required": ["x"],
+    "additionalProperties": False,
 }
 
 
@@ -138,9 +149,15 @@ POINT = {
         pytest.param(int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "a", "a", id="union"),
         pytest.param(Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}, "b", "b", id="literal"),
         pytest.param(Color, {"type": "string", "enum": ["blue", "red"]}, "red", Color.RED, id="enum"),
+        pytest.param(Level, {"type": "integer", "enum": [1, 2]}, 2, Level.HIGH, id="enum-of-numbers"),
         pytest.param(
             Place,
-            {"type": "object", "properties": {"street": {"type": "string"}}, "required": []},
+            {
+                "type": "object",
+                "properties": {"street": {"type": "string"}},
+                "required": [],
+                "additionalProperties": False,
+            },
             {"street": "a"},
             {"street": "a"},
             id="typed-dict",
@@ -152,6 +169,7 @@ POINT = {
                 "type": "object",
                 "properties": {"start": POINT, "end": {"anyOf": [POINT, {"type": "null"}], "default": None}},
                 "required": ["start"],
+                "additionalProperties": False,
             },
             {"start": {"x": 1, "y": 2}},
             Range(Point(1, 2)),
@@ -307,6 +325,8 @@ def book(
     folder: Path = Path(),
     ranks: dict[str, list[Color]] | None = None,
     pair: tuple[int, str] = (1, "a"),
+    address: tuple[Place, int] | None = None,
+    spans: dict[str, Range] | None = None,
 ) -> str:
     """Book something; called only with arguments that fit."""
     return city
@@ -342,6 +362,22 @@ def book(
             id="enum-in-a-mapping",
         ),
         pytest.param({"city": "a", "pair": [1, 2]}, "pair[1]: expected str, got int 2.", id="in-a-tuple"),
+        pytest.param({"city": None}, "city: expected str, got null. It takes", id="null"),
+        pytest.param(
+            {"city": "a", "points": [{"x": 1}, {"x": 1, "up": 2}]},
+            "points[1] has no field 'up'; the fields are x, y.",
+            id="unknown-in-a-dataclass",
+        ),
+        pytest.param(
+            {"city": "a", "address": [{"stret": "b"}, 1]},
+            "address[0] has no field 'stret'; did you mean 'street'?",
+            id="misspelt-in-a-typed-dict",
+        ),
+        pytest.param(
+            {"city": "a", "spans": {"b": {"start": {"x": 1}, "end": {"x": 1, "z": 2}}}},
+            "spans.b.end has no field 'z'; the fields are x, y.",
+            id="unknown-in-a-struct-in-a-mapping",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_are_explained_to_the_model(args: dict[str, Any], why: str) -> None:
@@ -367,7 +403,6 @@ def test_null_is_absent_unless_the_parameter_may_be_none() -> None:
         return f"{days}, {note}"
 
     assert asyncio.run(result(take, days=None, note=None)) == ("ok", "3, None")
-    assert "missing required field city" in asyncio.run(result(book, city=None))[1]
 
 
 # Context, results and exceptions.
@@ -415,6 +450,31 @@ def test_every_result_is_a_text(value: object, text: str) -> None:
         return value
 
     assert asyncio.run(result(give)) == ("ok", text)
+
+
+@pytest.mark.requirement("library:tool:result-text")
+def test_a_record_that_a_tool_takes_and_returns_has_its_defaults() -> None:
+    def echo(
+        point: Point, ranges: list[Range], named: dict[str, Point]
+    ) -> "tuple[Point, list[Range], dict[str, Unknown]]":  # type: ignore[name-defined] # noqa: F821 - only for type checkers
+        return point, ranges, named
+
+    status, text = asyncio.run(result(echo, point={"x": 1}, ranges=[{"start": {"x": 2}}], named={"a": {"x": 3}}))
+    assert status == "ok"
+    assert msgspec.json.decode(text) == [
+        {"x": 1, "y": 0},
+        [{"start": {"x": 2, "y": 0}, "end": None}],
+        {"a": {"x": 3, "y": 0}},
+    ]
+
+
+@pytest.mark.requirement("library:tool:result-text")
+def test_a_generator_is_no_result() -> None:
+    def give() -> Iterator[int]:
+        return (number for number in (1, 2))
+
+    why = "the tool returned a generator, which has no text; it must return a list"
+    assert asyncio.run(result(give)) == ("error", why)
 
 
 @pytest.mark.requirement("library:tool:result-text")
@@ -590,6 +650,9 @@ def two_records(x: Point | Range) -> None: ...
 def tree(x: Node) -> None: ...
 
 
+def mixed(x: Mixed) -> None: ...
+
+
 def misspelt(x: "Pont") -> None: ...  # type: ignore[name-defined] # noqa: F821 - the mistake
 
 
@@ -611,14 +674,19 @@ def größe() -> None: ...  # noqa: PLC2401 - the mistake
         pytest.param(old_positional, "__x", "is positional-only because of its name; rename it", id="by-name"),
         pytest.param(complex_number, "x", "has no JSON Schema: type <class 'complex'>", id="no-json-type"),
         pytest.param(two_records, "x", "unions may not contain more than one dict-like type", id="union"),
-        pytest.param(tree, "x", "has no JSON Schema: it refers to itself", id="recursive"),
+        pytest.param(tree, "x", "it refers to itself, and not every model can resolve that; use dict", id="recursive"),
         pytest.param(misspelt, "tool", "cannot be read: name 'Pont' is not defined", id="unknown-type"),
         pytest.param(many, "tool", "many() is a generator, and a tool has one result; return a list", id="generator"),
         pytest.param(Shop.sell, "self", "pass the method of an object: tools=[object.method]", id="unbound"),
         pytest.param(lambda: 1, "name", "tools[0] is a lambda, which has no name and no type hints", id="lambda"),
         pytest.param(Shop(1), "name", "give it one: sideband.tool(object, name='...')", id="no-name"),
         pytest.param(größe, "name", "letters, digits, _ or - of ASCII, not 'gr\\xf6\\xdfe'", id="not-ascii"),
-        pytest.param(Shop, "tools[0]", "must be a function, a method or an object that can be called", id="class"),
+        pytest.param(Shop, "tools[0]", "is the class Shop; pass a function, or an instance", id="class"),
+        pytest.param(mixed, "x", "Make all values of the enum strings", id="mixed-enum"),
+        pytest.param(
+            partial(tree, **{"z": 1}), "tool", "the partial binds an argument that its function does not", id="bound"
+        ),
+        pytest.param(max, "tool", "Python does not know them; write a function with type hints", id="builtin"),
     ],
 )
 def test_a_signature_that_no_schema_describes_is_refused(function: Callable[..., Any], field: str, why: str) -> None:
@@ -638,6 +706,7 @@ def test_a_signature_that_no_schema_describes_is_refused(function: Callable[...,
             {"seconds": 0}, "seconds must be a number above 0, or None for the limit of the run", id="seconds"
         ),
         pytest.param({"seconds": True}, "not True", id="seconds-no-number"),
+        pytest.param({"idempotent": "no"}, "idempotent must be True or False, not 'no'", id="idempotent"),
     ],
 )
 def test_a_wrong_option_of_a_tool_is_refused(options: dict[str, Any], why: str) -> None:

@@ -261,7 +261,7 @@ def a_shape(**fields: object) -> str:
             a_shape(ttl=1),
             UnknownOption,
             "ttl",
-            "a Reminder has no field 'ttl'; it has id, body,",
+            "a Reminder has no field 'ttl'; the fields are id, body,",
             id="unknown",
         ),
         pytest.param(Reminder, a_shape(bdy="a"), UnknownOption, "bdy", "did you mean 'body'?", id="misspelt"),
@@ -312,7 +312,12 @@ def a_shape(**fields: object) -> str:
             id="word-after-a-reference",
         ),
         pytest.param(
-            Update, '{"kind": "turn"}', InvalidOption, "kind", "a word of UpdateKind for Update, not 'turn'", id="kind"
+            Update,
+            '{"kind": "turn"}',
+            InvalidOption,
+            "kind",
+            "for Update, not 'turn'; the words are reminder.queued, ",
+            id="kind",
         ),
         pytest.param(Update, "{}", InvalidOption, "kind", "for Update, not None", id="no-kind"),
         pytest.param(
@@ -320,7 +325,7 @@ def a_shape(**fields: object) -> str:
             '{"kind": "reminder.queued"}',
             InvalidOption,
             "kind",
-            "for TurnUpdate, not 'reminder.queued'",
+            "for TurnUpdate, not 'reminder.queued'; the words are turn.opened, ",
             id="other-kind",
         ),
     ],

@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET
 
-from sideband.core.errors import InvalidOption, UnknownOption, UnknownPropagate, shown
+from sideband.core.errors import InvalidOption, UnknownOption, UnknownPropagate, shown, suggestion
 
 
 class JsonRecord:
@@ -139,8 +138,7 @@ def _refuse_unknown(kind: type, given: Any, value: object, where: str) -> None: 
         if key in fields:
             _refuse_unknown(kind, inner, getattr(value, fields[key]), path)
         elif key != value.__struct_config__.tag_field:
-            near = get_close_matches(key, fields, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(fields)}"
+            hint = suggestion(key, fields, kind="fields")
             raise UnknownOption(f"{_name(type(value))} has no field {shown(path)}; {hint}", field=path, value=inner)
 
 
@@ -173,7 +171,7 @@ def explained(error: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -
     if "enum value" in what:
         words = [word for branch in _branches(root, node) for word in branch.get("enum", ())]
         what += f"; allowed: {', '.join(map(shown, words))}"
-    elif value is not UNSET and "field" not in what:
+    elif value is not UNSET and value is not None and "field" not in what:
         what += f" {shown(value)}" if "got" in what else f", got {shown(value)}"
     return Explained(what, where.removeprefix("."), value)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
-from sideband.core.errors import InvalidOption, shown
+from sideband.core.errors import InvalidOption, shown, suggestion
 from sideband.core.events import (
     AuditRecorded,
     Begun,
@@ -168,7 +168,10 @@ class Update(JsonRecord, msgspec.Struct, frozen=True, kw_only=True, gc=False, om
         kind = given.get("kind")
         if not isinstance(kind, str) or kind not in shapes:
             raise InvalidOption(
-                f"kind must be a word of UpdateKind for {cls.__name__}, not {shown(kind)}", field="kind", value=kind
+                f"kind must be a word of UpdateKind for {cls.__name__}, not {shown(kind)}; "
+                f"{suggestion(kind, shapes, kind='words')}",
+                field="kind",
+                value=kind,
             )
         return shapes[kind]
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import msgspec
 
@@ -100,13 +100,17 @@ def payload(outcome: CallOutcome) -> dict[str, Any]:
     }
 
 
-def is_output(output: object) -> TypeGuard[ToolOutput]:
-    """Whether it is a valid output. A `ToolOutput` does not check its fields when it is created."""
+def fault_in_output(output: object) -> str | None:
+    """What is wrong with what a tool returned; None if it is a valid output, whose fields are not checked when it is made."""
     if not isinstance(output, ToolOutput):
-        return False
+        return f"The tool returned {shown(output)}, not a ToolOutput."
     text: object = output.text
     size: object = output.original_bytes
-    return isinstance(text, str) and (size is None or (isinstance(size, int) and size >= 0))
+    if not isinstance(text, str):
+        return f"The tool returned a ToolOutput whose text must be a string, not {shown(text)}."
+    if size is not None and not (isinstance(size, int) and size >= 0):
+        return f"The tool returned a ToolOutput whose original_bytes must be a size or None, not {shown(size)}."
+    return None
 
 
 def truncated(output: ToolOutput) -> ToolOutput:
@@ -124,7 +128,7 @@ def with_result(output: ToolOutput, action: ReplaceResult) -> ToolOutput:
         case str() as text:
             pass
         case ToolOutput() as replacement:
-            if not is_output(replacement):
+            if fault_in_output(replacement) is not None:
                 raise TypeError("`text` of a ToolOutput must be a text, `original_bytes` a number of bytes or None")
             text = replacement.text
             sizes.append(replacement.original_bytes)
@@ -267,15 +271,17 @@ class Dispatcher:
             return failed(call, ToolStatus.TIMED_OUT, text)
         except Exception as error:  # noqa: BLE001 - what a tool raises is its result
             return failed(call, ToolStatus.ERROR, f"{describe(error)}{running.permanent_changes()}")
-        if not is_output(output):
-            text = f"The tool returned {shown(output)}, not a ToolOutput.{running.permanent_changes()}"
-            return failed(call, ToolStatus.ERROR, text)
+        wrong = fault_in_output(output)
+        if wrong is not None:
+            return failed(call, ToolStatus.ERROR, f"{wrong}{running.permanent_changes()}")
         status = ToolStatus.ERROR if output.is_error else ToolStatus.OK
         return CallOutcome(call=call, status=status, output=truncated(output))
 
     def _report_abandoned(self, call: ToolCall, *, given_up: bool) -> None:
         if given_up:
-            self._hooks.report(Problem(f"tool {call.name}", f"{DID_NOT_STOP.strip()} ({shown(call.id)})"))
+            self._hooks.report(
+                Problem(f"tool {call.name}", f"{DID_NOT_STOP.strip()} Its call has the id {shown(call.id)}.")
+            )
 
     # Permission and hooks.
 

@@ -87,7 +87,9 @@ class Runner:
         check_session(session)
         check_names(options)
         if options.get("wake_seconds") is not None:
-            raise InvalidOption("a runner does not wake by itself; use agent_run", field="wake_seconds")
+            raise InvalidOption(
+                "wake_seconds: a runner and a chat do not wake by themselves; use agent_run", field="wake_seconds"
+            )
         self.run: AgentRun | None = None
         self._session = session
         self._talk = session.talk

@@ -1,4 +1,4 @@
-"""Tools from plain functions: the JSON Schema comes from the type hints and the docstring.
+"""Tools from plain functions, and the tools of a run; `schema.py` reads the signatures of functions.
 
 A function that is not a coroutine function runs in a thread, so that it cannot block the event loop.
 """
@@ -6,34 +6,17 @@ A function that is not a coroutine function runs in a thread, so that it cannot 
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import PurePath
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Generic,
-    NamedTuple,
-    ParamSpec,
-    TypeAlias,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from sideband.core.errors import InvalidOption, shown
 from sideband.core.serialize import non_finite
 from sideband.ports import FileChange, Tool, ToolContext, ToolOutput, Watcher
 from sideband.threads import run_in_thread
-from sideband.tools.tool import Arguments, Refused, decode, outlast
+from sideband.tools.schema import ToolSignature, encoded, is_async, read_docstring, read_signature, target_of
+from sideband.tools.tool import Refused, outlast
 
 _Params = ParamSpec("_Params")
 _Result = TypeVar("_Result")
@@ -152,7 +135,7 @@ class FunctionTool(Generic[_Params, _Result]):
         description: str,
         idempotent: bool,
         seconds: float | None,
-        signature: "ToolSignature",
+        signature: ToolSignature,
     ) -> None:
         self.name = name
         self.description = description
@@ -179,7 +162,7 @@ class FunctionTool(Generic[_Params, _Result]):
             return ToolOutput(text=str(refusal), is_error=True)
         arguments |= dict.fromkeys(self._signature.contexts, context)
         call = functools.partial(cast("Callable[..., Any]", self.function), **arguments)
-        return _output(await call() if _is_async(self.function) else await _call_in_thread(call))
+        return _output(await call() if is_async(self.function) else await _call_in_thread(call))
 
 
 async def _call_in_thread(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the function returns
@@ -250,13 +233,20 @@ def _make(
     """The tool of a function; errors name the function by its `place`."""
     if isinstance(function, FunctionTool):
         function = function.function
-    if not callable(function) or isinstance(function, type):
+    if isinstance(function, type):
+        raise InvalidOption(
+            f"{place} is the class {function.__name__}; pass a function, or an instance that can be called, with a name: "
+            f"sideband.tool({function.__name__}(...), name='...')",
+            field=place,
+            value=function,
+        )
+    if not callable(function):
         raise InvalidOption(
             f"{place} must be a function, a method or an object that can be called, not {shown(function)}",
             field=place,
             value=function,
         )
-    target = _target(function)
+    target = target_of(function)
     name = _read_name(target, options.name, place)
     where = f"{place}, {name}()"
     seconds: object = options.seconds
@@ -266,7 +256,12 @@ def _make(
             field="seconds",
             value=seconds,
         )
-    documented = _read_docstring(inspect.getdoc(target) or "")
+    idempotent: object = options.idempotent
+    if not isinstance(idempotent, bool):
+        raise InvalidOption(
+            f"{where}: idempotent must be True or False, not {shown(idempotent)}", field="idempotent", value=idempotent
+        )
+    documented = read_docstring(inspect.getdoc(target) or "")
     description: object = documented.text if options.description is None else options.description
     if not isinstance(description, str):
         raise InvalidOption(
@@ -276,21 +271,10 @@ def _make(
         function,
         name=name,
         description=description,
-        idempotent=bool(options.idempotent),
+        idempotent=options.idempotent,
         seconds=options.seconds,
-        signature=_read_signature(function, documented.parameters, where),
+        signature=read_signature(function, documented.parameters, where),
     )
-
-
-def _target(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function or method that has the hints and the docstring: that of a partial, or `__call__` of an object."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function if inspect.isroutine(function) else cast("Any", function).__call__
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(_target(function))
 
 
 def _read_name(target: Callable[..., Any], given: object, place: str) -> str:
@@ -313,233 +297,6 @@ def _read_name(target: Callable[..., Any], given: object, place: str) -> str:
     return name
 
 
-# Signatures.
-
-
-class ToolSignature(NamedTuple):
-    """What a function takes: the record and the JSON Schema of its arguments, and the parameters for the context.
-
-    `nullable` has the parameters that may be None. Null for any other parameter means that it is left out.
-    """
-
-    arguments: type[Arguments]
-    schema: Mapping[str, Any]
-    nullable: frozenset[str]
-    contexts: tuple[str, ...]
-
-    def read(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The keyword arguments for a call of the function; `Refused` if the given ones do not fit."""
-        present = {key: value for key, value in given.items() if value is not None or key in self.nullable}
-        read = decode(name, self.arguments, present, schema=self.schema, dec_hook=_decoded)
-        return {key: value for key, value in msgspec.structs.asdict(read).items() if value is not UNSET}
-
-
-_REFUSED_KINDS: Final[Mapping[object, str]] = {
-    inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments, which a model cannot give by name; "
-    "use a parameter of the type list",
-    inspect.Parameter.VAR_KEYWORD: "takes arguments of any name, which no schema describes; "
-    "name each parameter, or use one of the type dict",
-    inspect.Parameter.POSITIONAL_ONLY: "is positional-only, and a model gives arguments by name; remove the '/'",
-}
-
-
-def _read_signature(function: Callable[..., Any], descriptions: Mapping[str, str], where: str) -> ToolSignature:
-    target = _target(function)
-    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
-        raise InvalidOption(
-            f"{where} is a generator, and a tool has one result; return a list", field="tool", value=function
-        )
-    try:
-        parameters = inspect.signature(function).parameters
-        hints = get_type_hints(target, include_extras=True)
-    except (ValueError, TypeError, NameError, AttributeError) as error:
-        raise InvalidOption(
-            f"{where}: its parameters cannot be read: {error}; their types must be names that its module has",
-            field="tool",
-            value=function,
-        ) from None
-    bound = function.keywords if isinstance(function, functools.partial) else {}
-    properties: dict[str, Any] = {}
-    fields: list[Any] = []
-    contexts: list[str] = []
-    for name, parameter in parameters.items():
-        if name in bound:
-            # The program has chosen the value, so the model does not see the parameter.
-            continue
-        _check_parameter(name, parameter, hints, where)
-        if _is_context(hints[name]):
-            contexts.append(name)
-            continue
-        properties[name] = _property(name, hints[name], parameter.default, descriptions.get(name), where)
-        optional = parameter.default is not parameter.empty
-        fields.append((name, Union[hints[name], UnsetType], UNSET) if optional else (name, hints[name]))  # noqa: UP007 - the hint may be a string or a TypeVar
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": [field[0] for field in fields if len(field) == _REQUIRED],
-        "additionalProperties": False,
-    }
-    arguments = msgspec.defstruct("FunctionArguments", fields, bases=(Arguments,), kw_only=True, frozen=True)
-    nullable = frozenset(name for name in properties if _accepts_none(hints[name]))
-    return ToolSignature(cast("type[Arguments]", arguments), schema, nullable, tuple(contexts))
-
-
-# The length of the definition of a field without a default.
-_REQUIRED: Final = 2
-
-
-def _check_parameter(name: str, parameter: inspect.Parameter, hints: Mapping[str, Any], where: str) -> None:
-    problem = _REFUSED_KINDS.get(parameter.kind)
-    if problem is None and name.startswith("__"):
-        problem = "is positional-only because of its name; rename it"
-    if problem is None and name not in hints:
-        problem = f"has no type hint; write {name}: str, for example"
-        if name == "self":
-            problem = "has no type hint; pass the method of an object: tools=[object.method]"
-    if problem is not None:
-        raise InvalidOption(f"{where}: the parameter {shown(name)} {problem}", field=name)
-
-
-def _is_context(hint: object) -> bool:
-    """Whether the hint is `ToolContext`, also in `Annotated` or as one of several types."""
-    return hint is ToolContext or any(map(_is_context, get_args(hint)))
-
-
-def _accepts_none(hint: object) -> bool:
-    with suppress(msgspec.ValidationError):
-        msgspec.convert(None, type=hint, dec_hook=_decoded)
-        return True
-    return False
-
-
-# JSON Schema.
-
-
-def _property(name: str, hint: object, default: object, documented: str | None, where: str) -> dict[str, Any]:
-    """The schema of one parameter."""
-    try:
-        (schema,), components = msgspec.json.schema_components(
-            (hint,), schema_hook=_custom_schema, ref_template=_REFERENCE
-        )
-        inlined: dict[str, Any] = _inlined(schema, _named(components))
-    except (TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[-1].replace("`", "")
-        raise InvalidOption(
-            f"{where}: the type of the parameter {shown(name)} has no JSON Schema: {reason}. Use str, int, float, bool, "
-            "list, dict, Literal, an Enum, a TypedDict, a dataclass, a msgspec.Struct or a pydantic model",
-            field=name,
-            value=hint,
-        ) from None
-    description = next(_descriptions(hint), None) or documented
-    if description:
-        inlined["description"] = description
-    if default is not inspect.Parameter.empty and default is not None:
-        # A default that JSON does not have is not shown; it is used all the same.
-        with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
-            inlined["default"] = msgspec.json.decode(msgspec.json.encode(default, enc_hook=_encoded))
-    return inlined
-
-
-def _descriptions(hint: object) -> Iterator[str]:
-    """The descriptions in `Annotated`: a string, or an object with a description, such as msgspec's `Meta`."""
-    if get_origin(hint) is Annotated:
-        for note in get_args(hint)[1:]:
-            text = note if isinstance(note, str) else getattr(note, "description", None)
-            if isinstance(text, str) and text:
-                yield text
-    elif UnsetType in get_args(hint) or type(None) in get_args(hint):
-        for inner in get_args(hint):
-            yield from _descriptions(inner)
-
-
-_REFERENCE: Final = "#/$defs/{name}"
-# The keywords of JSON Schema whose value is a schema, a list of schemas, or an object with schemas by name.
-_ONE: Final = frozenset({"items", "additionalProperties", "not"})
-_LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_OBJECTS: Final = frozenset({"properties", "patternProperties"})
-
-
-def _named(definitions: Mapping[str, Any]) -> dict[str, Any]:
-    return {_REFERENCE.format(name=name): schema for name, schema in definitions.items()}
-
-
-def _inlined(schema: Any, definitions: Mapping[str, Any], inside: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - a schema is an object or a truth value
-    """The schema without references, because not every model API resolves them, and without titles."""
-    if not isinstance(schema, dict):
-        return schema
-    definitions = {**definitions, **_named(schema.get("$defs", {}))}
-    reference = schema.get("$ref")
-    if reference is not None:
-        if reference in inside:
-            raise TypeError("it refers to itself")
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        return _inlined({**definitions[reference], **beside}, definitions, (*inside, reference))
-
-    def read(inner: object) -> Any:  # noqa: ANN401 - see above
-        return _inlined(inner, definitions, inside)
-
-    inlined = {}
-    for key, value in schema.items():
-        if key in _ONE:
-            inlined[key] = read(value)
-        elif key in _LISTS:
-            inlined[key] = [read(inner) for inner in value]
-        elif key in _OBJECTS:
-            inlined[key] = {name: read(inner) for name, inner in value.items()}
-        elif key not in ("$defs", "title"):
-            inlined[key] = value
-    if all(isinstance(word, str) for word in inlined.get("enum", (None,))):
-        # Some model APIs need the type, which msgspec leaves out.
-        inlined = {"type": "string", **inlined}
-    return inlined
-
-
-# Types that msgspec does not have: any object, paths, and pydantic models, which are recognised without an import.
-
-
-def _is_pydantic(kind: object) -> bool:
-    return hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate")
-
-
-def _custom_schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a type
-    if kind is object:
-        # msgspec refuses an empty schema, and titles are removed.
-        return {"title": "anything"}
-    if isinstance(kind, type) and issubclass(kind, PurePath):
-        return {"type": "string"}
-    if _is_pydantic(kind):
-        schema: dict[str, Any] = kind.model_json_schema()
-        return schema
-    raise NotImplementedError
-
-
-def _decoded(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a type, and a JSON value for it
-    if kind is object:
-        return value
-    if _is_pydantic(kind):
-        try:
-            return kind.model_validate(value)
-        except ValueError as error:
-            raise ValueError(_pydantic_error(error)) from None
-    if not isinstance(value, str):
-        raise ValueError(f"Expected `str`, got `{type(value).__name__}`")  # noqa: TRY004 - msgspec adds the path to it
-    return kind(value)
-
-
-def _pydantic_error(error: Any) -> str:  # noqa: ANN401 - pydantic's ValidationError
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else str(first["msg"])
-
-
-def _encoded(value: Any) -> Any:  # noqa: ANN401 - any object, and a JSON value for it
-    if isinstance(value, PurePath):
-        return str(value)
-    if _is_pydantic(type(value)):
-        return value.model_dump(mode="json")
-    raise NotImplementedError
-
-
 # Results.
 
 
@@ -554,61 +311,19 @@ def _output(result: object) -> ToolOutput:
             return ToolOutput(text=str.__str__(result))
         case bytes():
             return ToolOutput(text=result.decode("utf-8", "replace"))
+        case Iterator() | AsyncIterator():
+            return ToolOutput(
+                text=f"the tool returned a {type(result).__name__}, which has no text; it must return a list",
+                is_error=True,
+            )
         case _:
             return ToolOutput(text=_json(result))
 
 
 def _json(result: object) -> str:
     try:
-        raw = msgspec.json.encode(result, enc_hook=_encoded)
+        raw = msgspec.json.encode(result, enc_hook=encoded)
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError):
         return str(result)
     # The encoder writes null for NaN and infinity.
     return str(result) if b"null" in raw and any(True for _ in non_finite(result)) else raw.decode()
-
-
-# Docstrings.
-
-_GOOGLE: Final = re.compile(r"(Args|Arguments|Parameters|Params):\s*")
-_GOOGLE_ENTRY: Final = re.compile(r"(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
-_SPHINX: Final = re.compile(r":(param|parameter|arg|argument|key|keyword|type|rtype)\b([^:]*):\s*(.*)")
-_ABOUT_TYPES: Final = frozenset({"type", "rtype"})
-
-
-class Documented(NamedTuple):
-    """A docstring without the descriptions of parameters, and these by name."""
-
-    text: str
-    parameters: Mapping[str, str]
-
-
-def _read_docstring(docstring: str) -> Documented:
-    text: list[str] = []
-    found: dict[str, list[str]] = {}
-    # The description that the next indented line continues; None outside of one.
-    current: list[str] | None = None
-    depth: int | None = None
-    in_section = False
-    for line in docstring.splitlines():
-        indent = len(line) - len(line.lstrip())
-        content = line.strip()
-        if content and not indent:
-            current, depth, in_section = None, None, _GOOGLE.fullmatch(line) is not None
-        if in_section:
-            if indent:
-                depth = indent if depth is None else depth
-                entry = _GOOGLE_ENTRY.fullmatch(content) if indent <= depth else None
-                if entry is not None:
-                    current = found.setdefault(entry[1], [])
-                    content = entry[2]
-                if current is not None:
-                    current.append(content)
-        elif (entry := _SPHINX.fullmatch(line)) is not None:
-            named = entry[2].split()
-            current = [] if entry[1] in _ABOUT_TYPES or not named else found.setdefault(named[-1], [])
-            current.append(entry[3])
-        elif current is not None and indent:
-            current.append(content)
-        else:
-            text.append(line)
-    return Documented("\n".join(text).strip(), {name: " ".join(lines).strip() for name, lines in found.items()})

@@ -5,15 +5,15 @@ File access blocks, so tools run it in a thread; a cancelled caller waits until 
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from sideband.core.errors import nearest
 from sideband.core.serialize import explained as explained_error
 from sideband.ports import ToolContext, ToolOutput, Watcher
 
@@ -106,6 +106,14 @@ def schema_of(kind: type[Arguments]) -> Mapping[str, Any]:
     return {key: value for key, value in schema.items() if key not in {"title", "description"}}
 
 
+def without_nulls(kind: type[Arguments], given: Mapping[str, Any], *, nullable: Container[str] = ()) -> dict[str, Any]:
+    """The arguments without null for optional ones: models that fill in every argument send it for what they leave out."""
+    optional = {field.name for field in msgspec.structs.fields(kind) if not field.required}
+    return {
+        name: value for name, value in given.items() if value is not None or name in nullable or name not in optional
+    }
+
+
 def decode(
     tool: str,
     kind: type[ArgumentsT],
@@ -133,11 +141,9 @@ def _usage(kind: type[Arguments], present: Mapping[str, object]) -> str:
     known = [field.name for field in fields]
     listed = ", ".join(field.name if field.required else f"{field.name} (optional)" for field in fields)
     near = {
-        name: match
-        for name in map(str, present)
-        if name not in known and (match := get_close_matches(name, known, n=1, cutoff=0.5))
+        name: match for name in map(str, present) if name not in known and (match := nearest(name, known)) is not None
     }
-    hints = "".join(f" Did you mean {match[0]} instead of {name}?" for name, match in near.items())
+    hints = "".join(f" Did you mean {match} instead of {name}?" for name, match in near.items())
     return f"It takes {listed or 'no arguments'}.{hints}"
 
 
@@ -170,8 +176,7 @@ class WorkspaceTool(msgspec.Struct, Generic[ArgumentsT], frozen=True, kw_only=Tr
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         try:
-            # Models that fill in every argument send null for those that they leave out.
-            present = {name: value for name, value in args.items() if value is not None}
+            present = without_nulls(self.arguments, args)
             arguments = decode(self.name, self.arguments, present, schema=self.parameters)
             return await self.perform(arguments, context)
         except Refused as refusal:

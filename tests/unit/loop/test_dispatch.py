@@ -222,7 +222,7 @@ def test_a_tool_that_does_not_stop_at_its_time_is_left_to_itself_and_reported(si
     assert "did not stop when it was cancelled" in scene.result_text()
     ((where, message, _),) = result.problems
     assert where == "tool slow"
-    assert "and was abandoned. ('c1')" in message
+    assert "and was abandoned. Its call has the id 'c1'." in message
 
 
 @pytest.mark.parametrize("how", ["run", "call", "task"])
@@ -283,11 +283,11 @@ def test_a_tool_may_say_how_long_it_takes(own: object, limit: float) -> None:
         pytest.param(ToolOutput(text="broken", is_error=True), "error", "broken", id="an-output-that-is-an-error"),
         pytest.param(None, "error", "The tool returned None, not a ToolOutput.", id="nothing"),
         pytest.param({"text": "hi"}, "error", "not a ToolOutput.", id="a-mapping"),
-        pytest.param(ToolOutput(text=b"hi"), "error", "not a ToolOutput.", id="bytes-for-text"),  # type: ignore[arg-type]
+        pytest.param(ToolOutput(text=b"hi"), "error", "whose text must be a string, not b'hi'.", id="bytes-for-text"),  # type: ignore[arg-type]
         pytest.param(
             ToolOutput(text="hi", original_bytes="9"),  # type: ignore[arg-type]
             "error",
-            "not a ToolOutput.",
+            "whose original_bytes must be a size or None, not '9'.",
             id="a-size-that-is-no-number",
         ),
         pytest.param(ToolOutput(text="a \udcff name"), "ok", "a ? name", id="text-no-journal-can-hold"),

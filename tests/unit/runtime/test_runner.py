@@ -37,7 +37,7 @@ class FailingStore(MemoryStore):
 
 
 def test_a_runner_does_not_wake_by_itself() -> None:
-    with pytest.raises(InvalidOption, match="does not wake by itself"):
+    with pytest.raises(InvalidOption, match="do not wake by themselves"):
         Runner(a_session(), model=ScriptedModel(), wake_seconds=10)
     with pytest.raises(TypeError, match="no option 'colour'"):
         Runner(a_session(), model=ScriptedModel(), colour="red")  # type: ignore[call-arg]  # that is the point
