@@ -11,7 +11,7 @@ from datetime import date
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 import jsonschema
 import msgspec
@@ -684,7 +684,10 @@ def größe() -> None: ...  # noqa: PLC2401 - the mistake
         pytest.param(Shop, "tools[0]", "is the class Shop; pass a function, or an instance", id="class"),
         pytest.param(mixed, "x", "Make all values of the enum strings", id="mixed-enum"),
         pytest.param(
-            partial(tree, **{"z": 1}), "tool", "the partial binds an argument that its function does not", id="bound"
+            partial(cast("Any", tree), z=1),
+            "tool",
+            "the partial binds an argument that its function does not",
+            id="bound",
         ),
         pytest.param(max, "tool", "Python does not know them; write a function with type hints", id="builtin"),
     ],

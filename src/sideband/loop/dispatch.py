@@ -274,8 +274,9 @@ class Dispatcher:
         wrong = fault_in_output(output)
         if wrong is not None:
             return failed(call, ToolStatus.ERROR, f"{wrong}{running.permanent_changes()}")
-        status = ToolStatus.ERROR if output.is_error else ToolStatus.OK
-        return CallOutcome(call=call, status=status, output=truncated(output))
+        checked = cast("ToolOutput", output)
+        status = ToolStatus.ERROR if checked.is_error else ToolStatus.OK
+        return CallOutcome(call=call, status=status, output=truncated(checked))
 
     def _report_abandoned(self, call: ToolCall, *, given_up: bool) -> None:
         if given_up:
