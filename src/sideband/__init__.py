@@ -10,9 +10,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sideband.core.errors import CursorExpired as CursorExpired
+    from sideband.core.errors import CursorLost as CursorLost
+    from sideband.core.errors import InvalidOption as InvalidOption
+    from sideband.core.errors import LeaseLost as LeaseLost
+    from sideband.core.errors import OutcomeUnknown as OutcomeUnknown
     from sideband.core.errors import ReminderError as ReminderError
+    from sideband.core.errors import SessionBusy as SessionBusy
+    from sideband.core.errors import StoreClosed as StoreClosed
+    from sideband.core.errors import StoreDamaged as StoreDamaged
+    from sideband.core.errors import StoreError as StoreError
+    from sideband.core.errors import StoreNewer as StoreNewer
+    from sideband.core.errors import StoreUnavailable as StoreUnavailable
     from sideband.core.events import Closing as Closing
     from sideband.core.events import Usage as Usage
+    from sideband.core.limits import Limits as Limits
+    from sideband.core.limits import Rate as Rate
     from sideband.core.messages import Reply as Reply
     from sideband.core.messages import ToolCall as ToolCall
     from sideband.core.messages import ToolStatus as ToolStatus
@@ -35,12 +48,15 @@ if TYPE_CHECKING:
     from sideband.core.updates import UpdateKind as UpdateKind
     from sideband.core.updates import Viewer as Viewer
     from sideband.loop.agent import AgentRun as AgentRun
+    from sideband.loop.guard import Problem as Problem
     from sideband.loop.receipts import ToolCallReceipt as ToolCallReceipt
     from sideband.loop.receipts import with_audit_log as with_audit_log
     from sideband.loop.run import LoopEvent as LoopEvent
     from sideband.loop.run import LoopResult as LoopResult
     from sideband.loop.run import LoopStatus as LoopStatus
+    from sideband.ports import Model as Model
     from sideband.ports import ModelError as ModelError
+    from sideband.ports import Permission as Permission
     from sideband.ports import SessionEntry as SessionEntry
     from sideband.ports import Tool as Tool
     from sideband.ports import ToolContext as ToolContext
@@ -100,26 +116,36 @@ _HOMES = {
     "Chat": "sideband.runtime.chat",
     "ChatReply": "sideband.runtime.chat",
     "Closing": "sideband.core.events",
+    "CursorExpired": "sideband.core.errors",
+    "CursorLost": "sideband.core.errors",
     "EventLog": "sideband.runtime.eventlog",
     "Fact": "sideband.recall.facts",
     "FactBook": "sideband.recall.facts",
     "FactError": "sideband.recall.facts",
     "Handoff": "sideband.core.propagation",
+    "InvalidOption": "sideband.core.errors",
+    "LeaseLost": "sideband.core.errors",
+    "Limits": "sideband.core.limits",
     "LoopEvent": "sideband.loop.run",
     "LoopResult": "sideband.loop.run",
     "LoopStatus": "sideband.loop.run",
     "Mode": "sideband.core.seams",
+    "Model": "sideband.ports",
     "ModelError": "sideband.ports",
     "MountedRoot": "sideband.providers.context",
     "Outcome": "sideband.runtime.runner",
+    "OutcomeUnknown": "sideband.core.errors",
+    "Permission": "sideband.ports",
+    "Problem": "sideband.loop.guard",
     "Producer": "sideband.runtime.producer",
     "Propagate": "sideband.core.reminder",
     "Provenance": "sideband.core.trust",
     "ProviderContext": "sideband.providers.context",
+    "Rate": "sideband.core.limits",
+    "RemindOptions": "sideband.core.reminder",
     "Reminder": "sideband.core.reminder",
     "ReminderError": "sideband.core.errors",
     "ReminderSpec": "sideband.core.reminder",
-    "RemindOptions": "sideband.core.reminder",
     "RemindersOption": "sideband.runtime.agents",
     "Reply": "sideband.core.messages",
     "ResumeCause": "sideband.runtime.workers",
@@ -128,10 +154,16 @@ _HOMES = {
     "Runner": "sideband.runtime.runner",
     "Seam": "sideband.core.seams",
     "Session": "sideband.runtime.session",
+    "SessionBusy": "sideband.core.errors",
     "SessionEntry": "sideband.ports",
     "SessionPage": "sideband.runtime.store",
     "Source": "sideband.core.reminder",
     "Store": "sideband.runtime.store",
+    "StoreClosed": "sideband.core.errors",
+    "StoreDamaged": "sideband.core.errors",
+    "StoreError": "sideband.core.errors",
+    "StoreNewer": "sideband.core.errors",
+    "StoreUnavailable": "sideband.core.errors",
     "Surface": "sideband.core.surfaces",
     "Tool": "sideband.ports",
     "ToolCall": "sideband.core.messages",

@@ -128,6 +128,9 @@ def test_a_request_is_shown_without_a_key(monkeypatch: pytest.MonkeyPatch) -> No
         pytest.param({"model": ScriptedModel()}, "model", "name a model, such as 'anthropic:NAME'", id="object"),
         pytest.param({"placement": "head"}, "placement", "placement must be 'seed'", id="placement"),
         pytest.param({"tools": [5]}, "tools[0]", "tools[0] must be a function", id="tools"),
+        pytest.param({"system": 5}, "system", "system must be a text, not 5", id="system"),
+        pytest.param({"system_suffix": None}, "system_suffix", "must be a text, not None", id="suffix"),
+        pytest.param({"system_prompt_parts": "ab"}, "system_prompt_parts", "a list of texts, not 'ab'", id="parts"),
         pytest.param({"transcript": []}, "transcript", "transcript must be a Transcript, not []", id="no-transcript"),
         pytest.param(
             {"transcript": sb.Transcript(messages=({"role": "user"},))}, "messages", "message 0 must be", id="message"

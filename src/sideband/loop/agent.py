@@ -88,7 +88,7 @@ class AgentRun(DrivenRun):
             providers=options.providers,
             options=options.provider_options,
             task=options.task,
-            context_window=options.model.context_window,
+            context_window=getattr(options.model, "context_window", None),
             facts=options.facts,
             recall=options.recall,
             anchor=options.anchor,

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sideband.core.errors import InvalidOption, shown
 from sideband.core.ledger import Fragment, Ledger
 from sideband.core.live import LiveIndex
 
@@ -16,8 +17,16 @@ class SystemText(NamedTuple):
     after: str = ""
 
 
-def system_text(*, parts: Iterable[str] = (), system: str = "", appendix: str = "", suffix: str = "") -> SystemText:
-    """Join the parts of a system text as paragraphs, without the empty ones."""
+def system_text(*, parts: Sequence[str] = (), system: str = "", appendix: str = "", suffix: str = "") -> SystemText:
+    """Join the parts of a system text as paragraphs, without the empty ones; `InvalidOption` names a wrong option."""
+    for name, text in (("system", system), ("system_appendix", appendix), ("system_suffix", suffix)):
+        if not isinstance(text, str):
+            raise InvalidOption(f"{name} must be a text, not {shown(text)}", field=name, value=text)
+    given: object = parts
+    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(part, str) for part in given):
+        raise InvalidOption(
+            f"system_prompt_parts must be a list of texts, not {shown(given)}", field="system_prompt_parts", value=given
+        )
     return SystemText(_joined((*parts, system)), _joined((appendix, suffix)))
 
 

@@ -269,7 +269,7 @@ def _read_closing(closing: Mapping[str, Closing]) -> Mapping[str, Closing]:
 
 def _read_window(model: Model, config: Mapping[str, Mapping[str, Any]]) -> int | None:
     """The context window that is configured for the provider of token pressure, else the model's own."""
-    own: object = model.context_window
+    own: object = getattr(model, "context_window", None)
     if own is not None and (not isinstance(own, int) or isinstance(own, bool) or own < 1):
         raise InvalidOption(
             f"the context window of a model must be a number of tokens, not {shown(own)}",

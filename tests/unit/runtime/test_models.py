@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
+import sideband as sb
 from sideband.core.errors import InvalidOption
+from sideband.core.messages import Reply
 from sideband.models.anthropic import AnthropicModel
 from sideband.models.gemini import GeminiModel
 from sideband.models.local import LocalModel
 from sideband.models.openai import ChatModel, ResponsesModel
 from sideband.models.rendered import RenderedModel
 from sideband.models.scripted import ScriptedModel
-from sideband.ports import ModelError
+from sideband.ports import ModelError, OnText
+from sideband.render.plan import Plan
 from sideband.render.profiles import Wire
+from sideband.render.view import RequestView
 from sideband.runtime.agents import llm_call
 from sideband.runtime.models import TRANSPORTS, read_model
 from tests.programs import run_python
@@ -230,3 +234,16 @@ def test_nothing_of_a_library_is_loaded_before_a_model_is_asked_for() -> None:
         print(sorted({"anthropic", "openai", "google.genai", "httpx2", "pydantic"} & set(sys.modules)))
     """
     assert run_python("-c", dedent(code)).stdout.strip() == "[]"
+
+
+def test_a_model_needs_no_context_window() -> None:
+    class Parrot:
+        def plan(self, view: RequestView) -> Plan:
+            return ScriptedModel().plan(view)
+
+        async def complete(self, plan: Plan, on_text: OnText | None = None) -> Reply:
+            assert (plan.request is None, on_text) == (False, None)
+            return Reply(text="Hello.")
+
+    parrot: Any = Parrot()
+    assert asyncio.run(sb.agent_loop("Hello", model=parrot)).text == "Hello."
