@@ -173,9 +173,28 @@ def test_an_event_is_written_as_observers_read_it() -> None:
 )
 def test_a_part_that_repeats_another_must_agree_with_it(field: str, value: object, repeats: str) -> None:
     shape = reminder_event(REMINDER, event_id="e1").as_dict() | {field: value}
-    with pytest.raises(InvalidOption, match=rf"events\[0\]\.{field} must repeat {repeats}, not ") as caught:
+    with pytest.raises(
+        InvalidOption, match=rf"events\[0\]\.{field} must repeat {repeats}, not .*; it may be left out"
+    ) as caught:
         Transcript.from_json(json.dumps({"events": [shape]}))
     assert (caught.value.field, caught.value.value) == (f"events[0].{field}", value)
+
+
+@pytest.mark.requirement("library:json:refusal")
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"text": 5}, "text"),
+        ({"visibility": "secret"}, "visibility"),
+        ({"reminder": {"id": "r1", "body": 5}}, "reminder.body"),
+        ({"reminder": None, "remnder": REMINDER.as_dict()}, "remnder"),
+    ],
+)
+def test_the_wrong_part_is_named_and_not_the_one_that_repeats_it(change: dict[str, object], field: str) -> None:
+    shape = reminder_event(REMINDER, event_id="e1").as_dict() | change
+    with pytest.raises(ReminderError) as caught:
+        Transcript.from_json(json.dumps({"events": [shape]}))
+    assert caught.value.field == f"events[0].{field}"
 
 
 @pytest.mark.requirement("library:json:shape")

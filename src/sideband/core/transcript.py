@@ -76,18 +76,33 @@ class TranscriptEvent(JsonRecord, msgspec.Struct, frozen=True, kw_only=True):
     def _prepared(cls, given: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         fields = dict(given)
         own = fields.get("reminder")
-        repeated = {"blocks": _blocks(fields.get("text", ""), fields.get("visibility", "public")), "metadata": own}
-        for name, expected in repeated.items():
+        if isinstance(own, dict):
+            fields["reminder"] = Reminder._prepared(own, f"{where}reminder.")  # noqa: SLF001 - a record like this one
+        blocks = _blocks(fields.get("text", ""), fields.get("visibility", "public"))
+        for name, source, expected in (("blocks", "text", blocks), ("metadata", "reminder", own)):
             value = fields.pop(name, None)
-            if value is not None and value != expected:
+            if value is not None and value != expected and _is_readable(fields):
                 raise InvalidOption(
-                    f"{where}{name} must repeat {'text' if name == 'blocks' else 'reminder'}, not {shown(value)}",
+                    f"{where}{name} must repeat {source}, not {shown(value)}; it may be left out",
                     field=f"{where}{name}",
                     value=value,
                 )
-        if isinstance(own, dict):
-            fields["reminder"] = Reminder._prepared(own, f"{where}reminder.")  # noqa: SLF001 - a record like this one
         return fields
+
+
+_OWN_FIELDS: Final = frozenset(TranscriptEvent.__struct_fields__)
+_REPEATED_FIELDS: Final = frozenset({"blocks", "metadata"})
+
+
+def _is_readable(fields: Mapping[str, Any]) -> bool:
+    """Whether the fields of an event are right; if not, the error must name the wrong one and not what repeats it."""
+    if not fields.keys() <= _OWN_FIELDS | _REPEATED_FIELDS:
+        return False
+    try:
+        msgspec.convert({name: fields[name] for name in _OWN_FIELDS & fields.keys()}, type=TranscriptEvent)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _blocks(text: object, visibility: object) -> list[dict[str, object]]:
