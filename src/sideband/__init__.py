@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from sideband.runtime.requests import render_request as render_request
     from sideband.runtime.runner import Outcome as Outcome
     from sideband.runtime.runner import Runner as Runner
+    from sideband.runtime.runner import TurnStatus as TurnStatus
     from sideband.runtime.session import Session as Session
     from sideband.runtime.store import SessionPage as SessionPage
     from sideband.runtime.store import Store as Store
@@ -175,6 +176,7 @@ _HOMES = {
     "Transcript": "sideband.core.transcript",
     "TranscriptEvent": "sideband.core.transcript",
     "Trust": "sideband.core.trust",
+    "TurnStatus": "sideband.runtime.runner",
     "Update": "sideband.core.updates",
     "UpdateKind": "sideband.core.updates",
     "Usage": "sideband.core.events",

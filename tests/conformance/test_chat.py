@@ -12,6 +12,7 @@ from sideband.models.scripted import Line
 from sideband.ports import ModelError
 from sideband.render.view import RequestView
 from sideband.runtime.chat import Chat, ChatReply
+from sideband.runtime.runner import TurnStatus
 from sideband.runtime.session import Session
 from sideband.store.memory import MemoryStore
 from tests.agents import awaited
@@ -68,7 +69,7 @@ async def test_a_prompt_gets_its_reply() -> None:
         text="Fixed.",
         id=answer["id"],
         prompt_id=prompt["id"],
-        status="completed",
+        status=TurnStatus.COMPLETED,
         turns=2,
         usage=Usage(prompt_tokens=30, output_tokens=2),
     )

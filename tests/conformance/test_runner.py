@@ -14,7 +14,7 @@ from sideband.loop.run import LoopResult, LoopStatus
 from sideband.models.scripted import Line
 from sideband.ports import ModelError
 from sideband.render.view import RequestView
-from sideband.runtime.runner import CLOSED, RETRY_SECONDS, Outcome, Runner
+from sideband.runtime.runner import RETRY_SECONDS, Outcome, Runner, TurnStatus
 from sideband.runtime.session import Session
 from sideband.testing import MemoryStore
 from tests.agents import awaited
@@ -114,7 +114,7 @@ async def test_a_withdrawn_prompt_causes_no_request(how: str) -> None:
     if how == "before-the-runner":
         await office.session.revoke(message_id)
     async with office.open() as runner:
-        assert await runner.outcome(message_id) == Outcome("cancelled")
+        assert await runner.outcome(message_id) == Outcome(TurnStatus.CANCELLED)
         await others()
     assert (office.model.requests, office.events(Started), office.events(InjectDelivered)) == ([], [], [])
     assert not office.state.running
@@ -179,7 +179,7 @@ async def test_of_two_runners_one_runs_a_prompt_and_once() -> None:
     office = Office()
     async with office.open() as here, office.open(session=a_session(store=office.store)) as there:
         message_id = await office.session.prompt("Mend it.")
-        assert await here.outcome(message_id) == await there.outcome(message_id) == Outcome("completed")
+        assert await here.outcome(message_id) == await there.outcome(message_id) == Outcome(TurnStatus.COMPLETED)
         await asyncio.sleep(2 * RETRY_SECONDS)
     assert (len(office.model.requests), len(office.told), len(office.events(Started))) == (1, 1, 1)
 
@@ -233,7 +233,7 @@ async def test_a_failed_run_does_not_end_its_runner() -> None:
     office = Office(ModelError("the key is wrong", status=401), "Fine.")
     async with office.open() as runner:
         failed, fine = await office.answered(runner, "first", "second")
-    assert (failed, fine) == (Outcome("failed", "the key is wrong"), Outcome("completed"))
+    assert (failed, fine) == (Outcome(TurnStatus.FAILED, "the key is wrong"), Outcome(TurnStatus.COMPLETED))
 
 
 @pytest.mark.requirement("runner:close:within-two-seconds")
@@ -272,7 +272,7 @@ async def test_what_is_queued_when_a_runner_is_closed_runs_elsewhere(during: str
     await runner.aclose()
     async with elsewhere:
         outcomes = [await elsewhere.outcome(message_id) for message_id in (first, second)]
-    assert outcomes == [Outcome("cancelled"), Outcome("completed")]
+    assert outcomes == [Outcome(TurnStatus.CANCELLED), Outcome(TurnStatus.COMPLETED)]
 
 
 # Outcomes.
@@ -334,7 +334,7 @@ async def test_a_prompt_of_a_closed_session_ends_as_closed() -> None:
     message_id = await office.session.prompt("Mend it.")
     await office.session.close()
     runner = office.runner()
-    assert await runner.outcome(message_id) == Outcome(CLOSED)
+    assert await runner.outcome(message_id) == Outcome(TurnStatus.CLOSED)
     async with runner:
         await others()
     assert office.model.requests == []
@@ -380,7 +380,7 @@ async def test_a_turn_that_a_dead_process_left_open_is_ended() -> None:
     office = Office()
     message_id = await left_open(office)
     async with office.open() as runner:
-        assert (await runner.outcome(message_id)).status == LoopStatus.LEASE_LOST
+        assert (await runner.outcome(message_id)).status == TurnStatus.LEASE_LOST
     assert (office.model.requests, office.events(Idled)) == ([], [Idled()])
 
 

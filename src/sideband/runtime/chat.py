@@ -10,11 +10,9 @@ import msgspec
 
 from sideband.core.errors import CursorExpired, CursorLost, StoreClosed, UnknownSession, shown
 from sideband.core.events import (
-    Cancelled,
     Closed,
     Deleted,
     Event,
-    Idled,
     InjectRevoked,
     Started,
     TurnCommitted,
@@ -22,10 +20,9 @@ from sideband.core.events import (
 )
 from sideband.core.messages import Message, text_of
 from sideband.loop.guard import Problem
-from sideband.loop.run import LoopStatus
 from sideband.ports import Logged
 from sideband.runtime.agents import AgentOptions
-from sideband.runtime.runner import CLOSED, Runner
+from sideband.runtime.runner import Runner, TurnStatus, status_of_end, status_of_withdrawn
 from sideband.runtime.session import Session
 
 # Of the prompts that `send` has answered, so many are remembered, so that the chat does not yield their replies again.
@@ -36,15 +33,14 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
     """The reply to a prompt.
 
     `id` is the id of the last message of the model (None: it sent none), and `prompt_id` that of the prompt (None: an
-    interrupt started the turn). `status` is that of the run, as in `LoopResult`, or `closed` if the session was closed
-    first. `turns` and `usage` count what this prompt has used. `error` is the model's final failure. `error` and
+    interrupt started the turn). `status` is that of the run, or `closed` if the session was closed first. `turns` and `usage` count what this prompt has used. `error` is the model's final failure. `error` and
     `problems` are known if this process has run the prompt.
     """
 
     text: str
     id: str | None
     prompt_id: str | None
-    status: str
+    status: TurnStatus
     turns: int = 0
     usage: Usage = Usage()
     error: str | None = None
@@ -71,7 +67,7 @@ class _Answer(NamedTuple):
             case _:
                 return self
 
-    def ended(self, status: str) -> ChatReply:
+    def ended(self, status: TurnStatus) -> ChatReply:
         return ChatReply(
             text="" if self.reply is None else text_of(self.reply),
             id=None if self.reply is None else self.reply.get("id"),
@@ -80,20 +76,6 @@ class _Answer(NamedTuple):
             turns=self.turns,
             usage=self.usage,
         )
-
-
-def _status_of(event: Event) -> str | None:
-    """The status with which this event ends a turn; None if it ends none."""
-    match event:
-        case Idled(status=status):
-            # Without a status, a process that has died left the turn open.
-            return status or LoopStatus.LEASE_LOST
-        case Cancelled():
-            return LoopStatus.CANCELLED
-        case Closed() | Deleted():
-            return CLOSED
-        case _:
-            return None
 
 
 class _Position(NamedTuple):
@@ -221,8 +203,8 @@ class Chat:
                 event, answer, reply = logged.event, position.answer.after(logged.event), None
                 is_withdrawn = isinstance(event, InjectRevoked)
                 if isinstance(event, InjectRevoked):
-                    reply = _Answer(event.message_id).ended(LoopStatus.CANCELLED if event.reason is None else CLOSED)
-                elif answer.is_open and (status := _status_of(event)) is not None:
+                    reply = _Answer(event.message_id).ended(status_of_withdrawn(event))
+                elif answer.is_open and (status := status_of_end(event)) is not None:
                     reply = await self._completed(answer.ended(status))
                     answer = _Answer()
                 position = _Position(logged.sequence, answer, reply, is_withdrawn)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from enum import StrEnum
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias, Unpack
 
@@ -11,7 +12,7 @@ import msgspec
 
 from sideband.core.drain import startable, wakes_daemon
 from sideband.core.errors import CursorExpired, CursorLost, InvalidOption, SessionBusy, StoreClosed, UnknownMessage
-from sideband.core.events import Cancelled, Closed, Deleted, Idled, InjectDelivered, InjectRevoked
+from sideband.core.events import Cancelled, Closed, Deleted, Event, Idled, InjectDelivered, InjectRevoked
 from sideband.core.masking import mask_text
 from sideband.core.messages import text_of
 from sideband.core.state import Decided, SessionState
@@ -37,17 +38,27 @@ OnResult: TypeAlias = Callable[[str | None, LoopResult], Awaitable[None] | None]
 _LOG: Final = logging.getLogger("sideband")
 
 
+class TurnStatus(StrEnum):
+    """How the turn of a message ended: the words of `LoopStatus`, or `closed` if the session was closed first."""
+
+    COMPLETED = "completed"
+    MAX_TURNS = "max_turns"
+    MAX_TOKENS = "max_tokens"
+    CANCELLED = "cancelled"
+    SUSPENDED = "suspended"
+    FAILED = "failed"
+    LEASE_LOST = "lease_lost"
+    CLOSED = "closed"
+
+
 class Outcome(NamedTuple):
-    """How the turn of a message ended: the status of its run, or `closed` if the session was closed first.
+    """How the turn of a message ended.
 
     `error` is the model's final failure, if this process has run the turn and the model was the reason.
     """
 
-    status: str
+    status: TurnStatus
     error: str | None = None
-
-
-CLOSED: Final = "closed"
 
 
 class _Stage(NamedTuple):
@@ -61,7 +72,7 @@ class _Stage(NamedTuple):
 class _End(NamedTuple):
     """How the turn of a message ended (None: it is not over), and whether the message was delivered."""
 
-    status: str | None = None
+    status: TurnStatus | None = None
     delivered: bool = False
 
 
@@ -318,7 +329,7 @@ class Runner:
                 continue
             if end.status is None:
                 raise StoreClosed
-            result = await self.result(message_id) if end.status == LoopStatus.FAILED else None
+            result = await self.result(message_id) if end.status is TurnStatus.FAILED else None
             return Outcome(end.status, None if result is None else result.error)
 
     async def result(self, message_id: str) -> LoopResult | None:
@@ -337,24 +348,38 @@ def _stage_of(state: SessionState, message_id: str) -> _Stage:
     return _Stage(waits or runs or state.inbox.tombstone(message_id) is not None, waits, runs)
 
 
+def status_of_withdrawn(revoked: InjectRevoked) -> TurnStatus:
+    """The status of a message that never started a turn."""
+    return TurnStatus.CANCELLED if revoked.reason is None else TurnStatus.CLOSED
+
+
+def status_of_end(event: Event) -> TurnStatus | None:
+    """The status with which this event ends a turn; None if it ends none."""
+    match event:
+        case Idled(status=status):
+            # Without a status, a process that has died left the turn open.
+            return TurnStatus(status or LoopStatus.LEASE_LOST)
+        case Cancelled():
+            return TurnStatus.CANCELLED
+        case Closed() | Deleted():
+            return TurnStatus.CLOSED
+        case _:
+            return None
+
+
 async def _end_of(message_id: str, events: AsyncIterator[Logged], *, delivered: bool = False) -> _End:
     """What these events tell of a message, up to the end of its turn; `delivered` if it was delivered before them."""
     async for logged in events:
         match logged.event:
-            case InjectRevoked(message_id=gone, reason=reason) if gone == message_id:
-                return _End(LoopStatus.CANCELLED if reason is None else CLOSED)
+            case InjectRevoked(message_id=gone) as revoked if gone == message_id:
+                return _End(status_of_withdrawn(revoked))
             case InjectDelivered(message_id=begun, audit_only=audit_only) if begun == message_id:
                 if audit_only:
                     # It is on record, and starts no turn.
-                    return _End(LoopStatus.COMPLETED)
+                    return _End(TurnStatus.COMPLETED)
                 delivered = True
-            case Idled(status=status) if delivered:
-                # Without a status, a process that has died left the turn open.
-                return _End(status or LoopStatus.LEASE_LOST)
-            case Cancelled() if delivered:
-                return _End(LoopStatus.CANCELLED)
-            case Closed() | Deleted() if delivered:
-                return _End(CLOSED)
+            case event if delivered and (status := status_of_end(event)) is not None:
+                return _End(status)
             case _:
                 pass
     return _End(delivered=delivered)

@@ -9,11 +9,11 @@ import pytest
 
 from sideband.core.errors import InvalidOption, StoreClosed, StoreUnavailable, UnknownMessage
 from sideband.core.events import Closing, InjectDelivered, Started
-from sideband.loop.run import LoopResult
+from sideband.loop.run import LoopResult, LoopStatus
 from sideband.ports import Lease, ModelError
 from sideband.render.view import RequestView
 from sideband.runtime import runner as module
-from sideband.runtime.runner import RETRY_SECONDS, Outcome, Runner
+from sideband.runtime.runner import RETRY_SECONDS, Outcome, Runner, TurnStatus
 from sideband.testing import MemoryStore, ScriptedModel
 from tests.agents import awaited
 from tests.decisions import saying
@@ -50,7 +50,7 @@ async def test_a_runner_may_be_started_twice_and_closed_before_it_was_started() 
     runner = a_runner(scene)
     runner.start()
     runner.start()
-    assert await runner.outcome(await scene.session.prompt("Mend it.")) == Outcome("completed")
+    assert await runner.outcome(await scene.session.prompt("Mend it.")) == Outcome(TurnStatus.COMPLETED)
     await runner.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -284,7 +284,7 @@ async def test_a_subscriber_that_was_too_slow_looks_again() -> None:
     scene = AScene(store=MemoryStore(subscriber_events=1))
     message_id = await scene.session.prompt("Mend it.")
     async with a_runner(scene) as runner:
-        assert await runner.outcome(message_id) == Outcome("completed")
+        assert await runner.outcome(message_id) == Outcome(TurnStatus.COMPLETED)
 
 
 @awaited
@@ -305,7 +305,7 @@ async def test_the_outcome_of_an_audit_message_is_that_it_is_on_record() -> None
     async with a_runner(scene) as runner:
         note = await scene.session.inject("For the record.", mode="audit_only")
         await scene.session.prompt("Mend it.")
-        assert await runner.outcome(note) == Outcome("completed")
+        assert await runner.outcome(note) == Outcome(TurnStatus.COMPLETED)
 
 
 @awaited
@@ -317,5 +317,9 @@ async def test_the_errors_of_the_last_prompts_are_kept(monkeypatch: pytest.Monke
         first, second = [await scene.session.prompt(text) for text in ("one", "two")]
         await runner.outcome(second)
         await others()
-        assert await runner.outcome(first) == Outcome("failed")
-        assert await runner.outcome(second) == Outcome("failed", "second")
+        assert await runner.outcome(first) == Outcome(TurnStatus.FAILED)
+        assert await runner.outcome(second) == Outcome(TurnStatus.FAILED, "second")
+
+
+def test_a_turn_ends_like_a_run_or_with_its_session() -> None:
+    assert {*TurnStatus} == {*LoopStatus, "closed"}
