@@ -12,7 +12,7 @@ from sideband.cli.app import OK, REFUSALS, REFUSED, refuse, refuse_request
 from sideband.cli.commands import COMMANDS
 from sideband.cli.request import BodyArgument, Surplus, print_reply, read_body
 from sideband.cli.target import JsonOption, StoreOption, address
-from sideband.inspect.report import table
+from sideband.inspect.report import CommandError, table
 
 if TYPE_CHECKING:
     from sideband.recall.facts import Fact
@@ -99,12 +99,16 @@ def add(
     namespace
         Where it is kept: by default `project/facts`.
     """
+    try:
+        # Before the store is opened, which may create it.
+        text = read_body(claim, surplus, "facts", "add", argument="CLAIM")
+    except CommandError as error:
+        return refuse(error)
 
     async def keep(opened: "Store") -> tuple["Fact", bool]:
         from sideband.recall.facts import DEFAULT_NAMESPACE  # noqa: PLC0415 - the help does not need it
         from sideband.runtime.facts import store_fact  # noqa: PLC0415 - the help does not need it
 
-        text = read_body(claim, surplus, "facts", "add", argument="CLAIM")
         where = DEFAULT_NAMESPACE if namespace is None else namespace
         return await store_fact(store=opened, kind=kind, claim=text.strip(), confidence=confidence, namespace=where)
 
