@@ -11,7 +11,7 @@ from sideband.core.blocks import BlockKind, check_block
 from sideband.core.errors import BodyTooLarge, InvalidOption, shown
 from sideband.core.events import InboxItem, Usage
 from sideband.core.limits import Limits
-from sideband.core.serialize import non_finite
+from sideband.core.serialize import lost_number
 
 Message: TypeAlias = dict[str, Any]
 # What a user says: a text, or blocks as `sideband.core.blocks` describes them.
@@ -94,7 +94,7 @@ def read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
     if not has_content(blocks):
         raise InvalidOption("content is blank: a message needs text, or a block of another type", field="content")
     # The encoder writes null for NaN and infinity.
-    if b"null" in raw and (wrong := next(non_finite(content), None)) is not None:
+    if (wrong := lost_number(content, raw)) is not None:
         raise InvalidOption(
             f"content must be blocks that can be written as JSON, which has no {wrong}", field="content"
         )

@@ -16,7 +16,7 @@ from sideband.core.errors import InvalidOption, InvalidReminder, UnknownOption, 
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.reminder import MAX_TTL_TURNS, Draft, Propagate, Reminder, ReminderId, RoleHint, Source
 from sideband.core.seams import InjectMode, Mode
-from sideband.core.serialize import non_finite
+from sideband.core.serialize import lost_number
 from sideband.core.surfaces import CLAIMS, LIFECYCLE, RULES, Case, Rules, Surface, spelled
 
 CALLER_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -233,8 +233,7 @@ def _meta(value: object, name: str, rules: Rules, limits: Limits) -> Mapping[str
         raise rules.invalid(
             f"{name} has {len(raw):,} bytes, at most {limits.meta_bytes:,} are accepted", field=name, value=value
         )
-    # The encoder writes null for NaN and infinity.
-    if b"null" in raw and (wrong := next(non_finite(value), None)) is not None:
+    if (wrong := lost_number(value, raw)) is not None:
         raise rules.invalid(f"{name} cannot be written as JSON, which has no {wrong}", field=name, value=value)
     return value
 

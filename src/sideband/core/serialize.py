@@ -30,7 +30,7 @@ class JsonRecord:
         try:
             fields = self.as_dict()
             raw = msgspec.json.encode(fields)
-            wrong = next(non_finite(fields), None)
+            wrong = lost_number(fields, raw)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidOption(f"{_name(type(self))} cannot be written as JSON: {error}") from None
         if wrong is not None:
@@ -108,6 +108,11 @@ def non_finite(value: object) -> Iterator[float]:
     elif isinstance(value, list | tuple | set | frozenset):
         for inner in value:
             yield from non_finite(inner)
+
+
+def lost_number(value: object, raw: bytes) -> float | None:
+    """The first NaN or infinity of a value that was encoded as `raw`: the encoder writes null for it; None if none."""
+    return next(non_finite(value), None) if b"null" in raw else None
 
 
 # Errors.

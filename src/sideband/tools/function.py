@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVa
 import msgspec
 
 from sideband.core.errors import InvalidOption, shown
-from sideband.core.serialize import non_finite
+from sideband.core.serialize import lost_number
 from sideband.ports import FileChange, Tool, ToolContext, ToolOutput, Watcher
 from sideband.threads import run_in_thread
 from sideband.tools.schema import ToolSignature, encoded, is_async, read_docstring, read_signature, target_of
@@ -325,5 +325,4 @@ def _json(result: object) -> str:
         raw = msgspec.json.encode(result, enc_hook=encoded)
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError):
         return str(result)
-    # The encoder writes null for NaN and infinity.
-    return str(result) if b"null" in raw and any(True for _ in non_finite(result)) else raw.decode()
+    return raw.decode() if lost_number(result, raw) is None else str(result)
