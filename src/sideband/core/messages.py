@@ -93,7 +93,6 @@ def read_content(content: object, limits: Limits) -> tuple[dict[str, Any], ...]:
         check_block(block, place)
     if not has_content(blocks):
         raise InvalidOption("content is blank: a message needs text, or a block of another type", field="content")
-    # The encoder writes null for NaN and infinity.
     if (wrong := lost_number(content, raw)) is not None:
         raise InvalidOption(
             f"content must be blocks that can be written as JSON, which has no {wrong}", field="content"
