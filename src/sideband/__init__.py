@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from sideband.recall.facts import Fact as Fact
     from sideband.recall.facts import FactBook as FactBook
     from sideband.recall.facts import FactError as FactError
-    from sideband.runtime.agents import AgentOptions as AgentOptions
-    from sideband.runtime.agents import RemindersOption as RemindersOption
     from sideband.runtime.agents import agent_loop as agent_loop
     from sideband.runtime.agents import agent_run as agent_run
     from sideband.runtime.agents import llm_call as llm_call
@@ -77,6 +75,8 @@ if TYPE_CHECKING:
     from sideband.runtime.eventlog import EventLog as EventLog
     from sideband.runtime.facts import recall_facts as recall_facts
     from sideband.runtime.facts import store_fact as store_fact
+    from sideband.runtime.options import AgentOptions as AgentOptions
+    from sideband.runtime.options import RemindersOption as RemindersOption
     from sideband.runtime.producer import Accepted as Accepted
     from sideband.runtime.producer import Producer as Producer
     from sideband.runtime.registries import clear_hooks as clear_hooks
@@ -112,7 +112,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Accepted": "sideband.runtime.producer",
-    "AgentOptions": "sideband.runtime.agents",
+    "AgentOptions": "sideband.runtime.options",
     "AgentRun": "sideband.loop.agent",
     "Chat": "sideband.runtime.chat",
     "ChatReply": "sideband.runtime.chat",
@@ -147,7 +147,7 @@ _HOMES = {
     "Reminder": "sideband.core.reminder",
     "ReminderError": "sideband.core.errors",
     "ReminderSpec": "sideband.core.reminder",
-    "RemindersOption": "sideband.runtime.agents",
+    "RemindersOption": "sideband.runtime.options",
     "Reply": "sideband.core.messages",
     "ResumeCause": "sideband.runtime.workers",
     "Resumption": "sideband.runtime.workers",

@@ -30,7 +30,7 @@ from sideband.core.state import PendingState
 from sideband.loop.compaction import KeepLast
 from sideband.loop.run import Step
 from sideband.render.view import RequestView
-from sideband.runtime.agents import SUMMARY_INSTRUCTION
+from sideband.runtime.options import SUMMARY_INSTRUCTION
 from sideband.testing import ScriptedModel
 from tests.agents import AnAgent, awaited
 from tests.builders import a_draft

@@ -10,7 +10,8 @@ import pytest
 
 import sideband as sb
 from sideband.models.scripted import ScriptedModel
-from sideband.runtime.agents import AgentOptions, agent_loop
+from sideband.runtime.agents import agent_loop
+from sideband.runtime.options import AgentOptions
 from tests.agents import awaited
 from tests.loopback import a_loopback, over_sockets
 from tests.service_replies import anthropic_events, anthropic_stream

@@ -21,7 +21,7 @@ from sideband.core.events import (
 from sideband.core.messages import Message, text_of
 from sideband.loop.guard import Problem
 from sideband.ports import Logged
-from sideband.runtime.agents import AgentOptions
+from sideband.runtime.options import AgentOptions
 from sideband.runtime.runner import Runner, TurnStatus, status_of_end, status_of_withdrawn
 from sideband.runtime.session import Session
 

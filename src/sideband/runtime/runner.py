@@ -21,7 +21,7 @@ from sideband.loop.cancel import GRACE_SECONDS, CancelScope
 from sideband.loop.guard import describe
 from sideband.loop.run import Begins, LoopResult, LoopStatus, RunOptions
 from sideband.ports import Logged
-from sideband.runtime.agents import AgentOptions, check_names, check_session, read_run_options
+from sideband.runtime.options import AgentOptions, check_names, check_session, read_run_options
 from sideband.runtime.session import Session
 
 # How often a runner asks again for a session that another process or handle runs. The process may have died.

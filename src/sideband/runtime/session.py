@@ -34,8 +34,8 @@ from sideband.runtime.updates import Sync, topic, updates, view
 
 if TYPE_CHECKING:
     from sideband.loop.agent import AgentRun
-    from sideband.runtime.agents import AgentOptions
     from sideband.runtime.chat import Chat
+    from sideband.runtime.options import AgentOptions
 
 # Each handle on a session holds leases of its own, so that two handles of one process exclude each other.
 _HANDLES: Final = itertools.count(1)

@@ -21,7 +21,8 @@ from sideband.loop.hooks import HookRunner, Hooks
 from sideband.loop.run import LoopResult, LoopStatus, Step
 from sideband.loop.subagent import digest, envelope, receive
 from sideband.providers.context import Provider
-from sideband.runtime.agents import AgentOptions, agent_run, check_names, check_session, read_run_options
+from sideband.runtime.agents import agent_run
+from sideband.runtime.options import AgentOptions, check_names, check_session, read_run_options
 from sideband.runtime.registries import HOOKS, PROVIDERS
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store

@@ -15,7 +15,7 @@ from sideband.loop.compaction import KeepLast, PromptSize, Summarize, as_documen
 from sideband.loop.guard import Problem
 from sideband.loop.run import LoopStatus, Step
 from sideband.render.view import RequestView
-from sideband.runtime.agents import read_compactor
+from sideband.runtime.options import read_compactor
 from sideband.testing import ScriptedModel, run_schedule
 from tests.loop_builders import AScene, a_reply, hang, others, same_state, until
 

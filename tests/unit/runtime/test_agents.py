@@ -22,8 +22,9 @@ from sideband.loop.run import LoopStatus
 from sideband.ports import FileChange, ModelError, OnText
 from sideband.render.plan import Plan
 from sideband.render.view import RequestView
-from sideband.runtime.agents import agent_loop, agent_run, llm_call, read_compactor
+from sideband.runtime.agents import agent_loop, agent_run, llm_call
 from sideband.runtime.models import read_model
+from sideband.runtime.options import read_compactor
 from sideband.runtime.registries import HOOKS, PROVIDERS
 from sideband.testing import FakeClock, ScriptedModel, run_schedule
 from tests.loop_builders import AScene, ATool, a_reply, a_session, hang, others, unanswered_calls
