@@ -149,7 +149,8 @@ class End(StrEnum):
 class Ask(NamedTuple):
     """A request; the answer says `text` and makes a call for each of `results`, which is what comes of it.
 
-    With `counts_calls` the ids of the calls are the same in every answer, as many local models have it.
+    With `counts_calls` the ids of the calls are the same in every answer, as many local models have it. The last
+    `missing` of the results never come, as in a conversation that another program began.
     """
 
     end: End
@@ -157,6 +158,7 @@ class Ask(NamedTuple):
     results: tuple[tuple[str, ToolStatus], ...]
     native: bool
     counts_calls: bool = False
+    missing: int = 0
 
 
 class Compact(NamedTuple):
@@ -209,6 +211,7 @@ ASKS: Final = st.builds(
     results=_RESULTS,
     native=st.booleans(),
     counts_calls=st.booleans(),
+    missing=st.sampled_from([0, 0, 0, 1, 2]),
 )
 _BLOCKS: Final = st.sampled_from(
     [
@@ -314,8 +317,9 @@ class RenderedSession(Session):
         *,
         native: bool = False,
         counts_calls: bool = False,
+        missing: int = 0,
     ) -> tuple[ToolCall, ...]:
-        """The reply is in, and so are the results of its calls."""
+        """The reply is in, and so are the results of its calls, without the `missing` last ones."""
         assert self.state.request is not None
         names = [TOOLS[place % len(TOOLS)]["name"] for place in range(len(results))]
         ids = [f"call_{number}" if counts_calls else self.new_id() for number in range(len(results))]
@@ -329,7 +333,7 @@ class RenderedSession(Session):
         self.decide(close_turn(self.state, reply=reply_message(reply), usage=None))
         self.sent[-1].answered = True
         # Results come in the order in which tools finish.
-        for call, (said, status) in reversed(list(zip(calls, results, strict=True))):
+        for call, (said, status) in [*reversed(list(zip(calls, results, strict=True)))][missing:]:
             message = result_message(call, status, said)
             self.commit([ResultRecorded(call_id=call.id, status=str(status), message=message)])
         return calls
@@ -386,7 +390,13 @@ def take(session: RenderedSession, step: Step) -> None:
                 return
             if step.end is End.RETRIED:
                 session.ask_again()
-            session.answer(step.text, step.results, native=step.native, counts_calls=step.counts_calls)
+            session.answer(
+                step.text,
+                step.results,
+                native=step.native,
+                counts_calls=step.counts_calls,
+                missing=step.missing,
+            )
 
 
 def signature_of(number: int) -> str:

@@ -300,6 +300,8 @@ class _History:
     def _join(self, fragments: Sequence[Fragment], place: int) -> None:
         while self._joined < len(fragments) and fragments[self._joined].anchor <= place:
             fragment = fragments[self._joined]
+            # In the request that had the fragment first, it came after a result for each call.
+            self._dialect.settle(self.tape)
             self._dialect.put(self.tape, fragment)
             self._clears = self._clears or fragment.scope is Lifetime.CLEARING
             self._joined += 1

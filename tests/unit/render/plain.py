@@ -55,6 +55,7 @@ class Plain:
         waiting = list(fragments)
         for place, message in enumerate(messages):
             while waiting and waiting[0].anchor <= place:
+                self.close_calls()
                 self.fragment(waiting.pop(0))
             self.message(message)
         for fragment in waiting:
