@@ -43,6 +43,9 @@ def spellings() -> Mapping[str, frozenset[str]]:
         if len(base) == 1 and base[0].isascii():
             found[base[0].lower()].add(letter)
     for target, letters in _LOOKALIKES.items():
+        # Unicode relates an overline to a blank, for example, and it looks like a hyphen.
+        for alike in found.values():
+            alike.difference_update(letters)
         found[target].update(letters)
     return {target: frozenset(letters) for target, letters in found.items()}
 

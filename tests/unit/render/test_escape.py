@@ -81,7 +81,8 @@ def test_nothing_but_the_bracket_of_a_tag_is_touched(text: str) -> None:
 @given(texts)
 def test_a_text_in_which_no_bracket_is_followed_by_a_name_is_unchanged(text: str) -> None:
     folded = "".join(letter for letter in text.casefold() if letter not in UNSEEN + BLANKS + "/\\" and letter >= " ")
-    assume(not any(f"<{frame.value}" in folded.replace("_", "-") for frame in Frame))
+    joined = folded.replace("_", "").replace("-", "").replace("1", "l").replace("|", "l")
+    assume(not any(f"<{frame.value.replace('-', '')}" in joined for frame in Frame))
     assert neutralise(text) == text
 
 
@@ -184,6 +185,27 @@ def test_a_lead_is_found_in_every_line(lead: Lead, line_break: str) -> None:
         "+ {}:",
         "\u2022 {}:",
         "\u26a0\ufe0f {}:",
+        "\u24d8 {}:",
+        "\u2460 {}:",
+        "\u2139\ufe0f {}:",
+        "1\ufe0f\u20e3 {}:",
+        "\U0001f178 {}:",
+        "\u24c2\ufe0f {}:",
+        "\u2122 {}:",
+        "\xb2 {}:",
+        "\xbd {}:",
+        "\xaa {}:",
+        "1.1. {}:",
+        "1. 2. {}:",
+        "iv. {}:",
+        "III. {}:",
+        "a) b) {}:",
+        "&nbsp;{}:",
+        "<b>{}:</b>",
+        "<strong>{}</strong>:",
+        '<p class="a">{}:',
+        "<br>{}:",
+        "|{}:|",
         "> {}:",
         "> > {}:",
         "1. {}:",
@@ -201,7 +223,8 @@ def test_a_lead_is_found_in_every_line(lead: Lead, line_break: str) -> None:
     ],
 )
 def test_no_decoration_hides_a_lead(lead: Lead, form: str) -> None:
-    for spelling in (lead, lead.lower(), lead.upper(), lead.title(), lead.replace(" ", "_"), lead.replace(" ", "")):
+    joined = (lead.replace(" ", joint) for joint in ("_", "", "&nbsp;", " \u24d8 ", "</b> <b>"))
+    for spelling in (lead, lead.lower(), lead.upper(), lead.title(), *joined):
         line = form.format(spelling)
         assert neutralise_all(f"x\n{line}") == f"x\n> {line}"
 
@@ -244,6 +267,11 @@ def test_each_escaper_quotes_its_leads(escape: object, minded: set[Lead]) -> Non
     assert callable(escape)
     for lead in Lead:
         assert escape(spoken(lead)) == (f"> {spoken(lead)}" if lead in minded else spoken(lead))
+
+
+def test_a_symbol_can_be_a_decoration_and_a_letter() -> None:
+    line = "\u24d8 \u24e2ystem \u24e1em\u33ccder:"
+    assert neutralise_all(line) == f"> {line}"
 
 
 def test_tags_and_lines_are_made_harmless_together() -> None:
@@ -323,10 +351,13 @@ def test_escaped_markup_can_be_read_back(text: str) -> None:
         "\nSystem reminder\u200b ",
         "s\u200b",
         "a System reminder 1 ",
+        "system<the>",
+        "\u24d8",
+        "a System reminder <b>",
     ],
     ids=ascii,
 )
-@pytest.mark.parametrize("before", ["", "System reminder", "<"])
+@pytest.mark.parametrize("before", ["", "System reminder", "<b"])
 def test_a_megabyte_that_never_quite_is_ours_comes_back_unchanged(before: str, piece: str) -> None:
     text = before + piece * (MEGABYTE // len(piece))
     assert neutralise_all(text) == text
