@@ -28,7 +28,7 @@ class BlockKind(StrEnum):
 
 
 class Media(NamedTuple):
-    """An image, a document or audio: `data` is base64 ("": it is at `url`).
+    """An image, a document, audio, or a resource of another type: `data` is base64 ("": it is at `url`).
 
     `media_type` is in its usual spelling ("": only the provider will know it, from the URL).
     """
@@ -85,14 +85,15 @@ def kind_of_media(media_type: str) -> BlockKind | None:
 
 
 def media_in(block: Mapping[str, Any]) -> Media | None:
-    """The image, document or audio in a block; None if the block is text or a link.
+    """The image, document or audio in a block, or the data of a resource without text; None if it is text or a link.
 
     `UnreadableBlock` if something is missing. Whether the data is base64 is checked by `check_block`, once.
     """
     match block.get("type"):
         case BlockKind.IMAGE | BlockKind.DOCUMENT | BlockKind.AUDIO as kind:
             return _media(BlockKind(kind), block)
-        case BlockKind.RESOURCE if "blob" in (inner := _resource(block)):
+        case BlockKind.RESOURCE if resource_text(block) is None and _resource(block).get("blob") is not None:
+            inner = _resource(block)
             media_type = _media_type(inner) or "application/octet-stream"
             kind = kind_of_media(media_type) or BlockKind.RESOURCE
             return Media(kind, media_type, _data(inner, "blob"), title=_title(inner, "uri"))

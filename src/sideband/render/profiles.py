@@ -141,8 +141,10 @@ _FIELDS: Final[Mapping[str, msgspec.structs.FieldInfo]] = MappingProxyType(
     {field.name: field for field in msgspec.structs.fields(Profile) if field.name not in _ABOUT}
 )
 
+# Shorter ids could not all be different, and longer ones are not made.
+_ID_LENGTHS: Final = range(8, 129)
 _LEAST: Final[Mapping[str, int]] = MappingProxyType(
-    {"call_id_length": 0, "cache_markers": 0, "cache_minimum_tokens": 0, "context_window": 1}
+    {"cache_markers": 0, "cache_minimum_tokens": 0, "context_window": 1}
 )
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -386,6 +388,8 @@ def _checked(where: str, field: str, value: object) -> Any:  # noqa: ANN401 - th
         raise ProfileError(f"{where}: {field} must be {_wanted(info.type)}, not {shown(value)}") from None
     if field == "media":
         return tuple(_checked_media(where, each) for each in checked)
+    if field == "call_id_length" and checked and checked not in _ID_LENGTHS:
+        raise ProfileError(f"{where}: call_id_length must be 0, or 8 to 128, not {shown(value)}")
     if field in _LEAST and checked < _LEAST[field]:
         raise ProfileError(f"{where}: {field} must be at least {_LEAST[field]}, not {shown(value)}")
     return checked

@@ -230,14 +230,14 @@ class Renderer:
         history.follow(view.messages[:first], ledger)
         self._dialect.settle(history.tape)
         marks, speaker = len(history.tape.marks), self._dialect.speaker(history.tape)
-        front = [{"type": "text", "text": entry.text} for entry in blocks]
+        front = [entry.text for entry in blocks]
         if first is not None:
             user = view.messages[first]
             said = [{"type": "text", "text": user["content"]}] if isinstance(user["content"], str) else user["content"]
             together = {**user, "content": [*front, *said]}
             history.follow([*view.messages[:first], together, *view.messages[first + 1 :]], ledger)
         elif front:
-            self._dialect.say(history.tape, [entry.text for entry in blocks], join=True)
+            self._dialect.say(history.tape, front, join=True)
         return marks, speaker
 
 

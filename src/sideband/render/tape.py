@@ -5,6 +5,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from sideband.render.escape import attribute
+
 encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
@@ -139,19 +141,19 @@ def texts(message: Mapping[str, Any]) -> list[str]:
     content = message.get("content") or ""
     if isinstance(content, str):
         return [content] if content and not content.isspace() else [EMPTY]
-    said = [described(block) for block in content]
+    said = [block_text(block) for block in content]
     return [text for text in said if text and not text.isspace()] or [EMPTY]
 
 
-def described(block: Mapping[str, Any]) -> str:
-    """The text of a block, or a description of it in brackets."""
+def block_text(block: Mapping[str, Any]) -> str:
+    """The text of a block, or a description of it in brackets, in which no name can imitate our own text."""
     kind = block.get("type", "")
     if kind == "text" or "type" not in block:
         return str(block.get("text", ""))
     resource = block.get("resource")
     inner = resource if isinstance(resource, Mapping) else block
     about = (inner.get("uri"), inner.get("name"), inner.get("mimeType"))
-    return f"[{kind}{''.join(f' {part}' for part in about if part)}]"
+    return f"[{' '.join(attribute(str(part)) for part in (kind, *about) if part)}]"
 
 
 def quoted_inside(text: str) -> bytes:

@@ -1,12 +1,13 @@
 """The named records and the messages that a program gives to a session, checked before they are committed."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from sideband.core.blocks import check_block
 from sideband.core.errors import InvalidOption, NotStorable, shown
-from sideband.core.messages import Message
+from sideband.core.messages import Message, are_calls, as_blocks, has_content, is_content
 from sideband.core.serialize import non_finite
 from sideband.store.codec import check_record_name
 
@@ -50,7 +51,42 @@ def read_message(place: int, message: object) -> Message:
         raise InvalidOption(
             f"the id of {what} must be a string, not {shown(read['id'])}", field="messages", value=message
         )
+    wrong = _fault(read)
+    if wrong is not None:
+        raise InvalidOption(f"{what}: {wrong}", field="messages", value=message)
     return read
+
+
+_ROLES: Final = ("user", "assistant", "tool", "system")
+
+
+def _fault(message: Message) -> str | None:
+    """Why no request can be made from a message; None if one can."""
+    role, content = message["role"], message["content"]
+    if role not in _ROLES:
+        return f"role must be one of {', '.join(map(repr, _ROLES))}, not {shown(role)}"
+    if not is_content(content):
+        return f"content must be a text or a list of blocks, not {shown(content)}"
+    if role == "user":
+        try:
+            for place, block in enumerate(as_blocks(content)):
+                check_block(block, place)
+        except InvalidOption as error:
+            return str(error)
+        if not has_content(content):
+            return "content is blank: a message of the user needs text, or a block of another type"
+    if message.get("tool_calls") is not None and not are_calls(message["tool_calls"]):
+        return f"tool_calls must be a list of objects with id, name and args, not {shown(message['tool_calls'])}"
+    native = message.get("native")
+    if native is not None and not (isinstance(native, dict) and all(map(_are_objects, native.values()))):
+        return f"native must be an object with a list of objects for each wire, not {shown(native)}"
+    named = (field for field in ("tool_call_id", "name", "status") if not isinstance(message.get(field, ""), str))
+    field = next(named, None)
+    return None if field is None else f"{field} must be a string, not {shown(message[field])}"
+
+
+def _are_objects(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, dict) for value in values)
 
 
 def _check_name(name: object, field: str) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from sideband.core.errors import InvalidOption, shown
-from sideband.core.messages import is_content
 from sideband.core.transcript import Transcript, live_index
 from sideband.loop.turn import described, make_plan
 from sideband.ports import Model
@@ -42,20 +41,13 @@ def render_request(
     """The body of the request that the model would get for this transcript, with its live reminders.
 
     Nothing is sent, no turn is counted, and a `model` that is named by a string needs no key. The other options are those
-    of `agent_loop`.
+    of `agent_loop`. A session sends the same body, on some wires with its own `prompt_cache_key`.
     """
     if not isinstance(transcript, Transcript):
         raise InvalidOption(
             f"transcript must be a Transcript, not {shown(transcript)}", field="transcript", value=transcript
         )
     messages = [read_message(place, message) for place, message in enumerate(transcript.messages)]
-    for place, message in enumerate(messages):
-        if not is_content(message["content"]):
-            raise InvalidOption(
-                f"the content of message {place} must be a text or a list of blocks, not {shown(message['content'])}",
-                field="messages",
-                value=message["content"],
-            )
     text = system_text(parts=system_prompt_parts, system=system, appendix=system_appendix, suffix=system_suffix)
     view = RequestView(
         turn=1,

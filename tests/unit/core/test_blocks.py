@@ -82,6 +82,8 @@ def embedded(**fields: object) -> Block:
             Media(BlockKind.RESOURCE, "application/octet-stream", DATA, title="file:///a"),
             id="a-resource-of-an-unknown-type",
         ),
+        pytest.param(embedded(text="x = 1", blob=None), None, id="a-resource-with-a-blob-of-null"),
+        pytest.param(embedded(text="x = 1", blob=DATA), None, id="a-resource-with-text-and-data"),
         pytest.param({"type": "text", "text": "Go."}, None, id="text"),
         pytest.param({"text": "Go."}, None, id="text-without-a-type"),
         pytest.param(embedded(text="x = 1"), None, id="a-resource-that-is-text"),

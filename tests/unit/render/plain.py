@@ -13,6 +13,7 @@ from tests.rendering_sessions import SYSTEM, SYSTEM_AFTER, TOOLS, Route, Sent
 
 Json = dict[str, Any]
 
+BLANK = "<conversation-summary>\nThe user sent a message without content.\n</conversation-summary>"
 UNPROMPTED = "The next reply answers no message that is shown here."
 WORDS = f"{SYSTEM}\n\n{SYSTEM_AFTER}"
 
@@ -87,9 +88,9 @@ class Plain:
         """What the user says: texts, and blocks as the wire has them."""
         content = message["content"]
         if isinstance(content, str):
-            return texts(message)
+            return [content] if content.strip() else [BLANK]
         said = [self.part(block) for block in content]
-        return [part for part in said if not isinstance(part, str) or part.strip()] or [EMPTY]
+        return [part for part in said if not isinstance(part, str) or part.strip()] or [BLANK]
 
     def part(self, block: Mapping[str, Any]) -> str | Json:
         kind = block.get("type", "text")
@@ -516,7 +517,8 @@ class StringsPlain(ChatPlain):
 
     def fitting(self, call_id: str) -> str:
         length = self.profile.call_id_length
-        return blake2b(call_id.encode()).hexdigest()[:length] if length and len(call_id) != length else call_id
+        fits = not length or (len(call_id) == length and call_id.isalnum())
+        return call_id if fits else blake2b(call_id.encode()).hexdigest()[:length]
 
     def entry(self, role: str, text: str) -> None:
         self.out.append({"role": role, "content": [text]})

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 from sideband.core.blocks import BlockKind, Media, UnreadableBlock, kind_of_media, media_in, resource_text
 from sideband.core.ledger import Form, Fragment
 from sideband.core.messages import escaped_name
-from sideband.render.escape import Escape
+from sideband.render.escape import Escape, attribute, neutralise_all
 from sideband.render.profiles import MOST_MARKERS, Cache, Profile, Wire
 from sideband.render.shapes import summary
-from sideband.render.tape import EMPTY, ROOT, Container, Nesting, PendingCall, Tape, described, texts
+from sideband.render.tape import EMPTY, ROOT, Container, Nesting, PendingCall, Tape, block_text, texts
 
 # Depths on the tape: inside the array of messages, and inside a message.
 MESSAGE: Final = 1
@@ -32,6 +32,11 @@ NO_RESULT: Final = "No result was recorded."
 # Where a wire requires a user turn before a reply and there is none: the reply to a message that was compacted away, to
 # a reminder that another model was shown, or to nothing.
 UNPROMPTED: Final = summary(["The next reply answers no message that is shown here."])
+
+# Providers refuse a blank message, and any other text in its place would be the user's.
+BLANK: Final = summary(["The user sent a message without content."])
+
+_KINDS: Final = frozenset(BlockKind)
 
 
 class Settings(NamedTuple):
@@ -85,10 +90,10 @@ class Dialect(ABC):
     """How one wire encodes a conversation. Subclasses supply the differences between wires.
 
     A tool result is a message, or with `results_in_user` a block in a user message. `linked` are the kinds of media for
-    which the wire has a form with a URL. With `merges`, consecutive user
-    messages are written as one. `starts_with_user`: a conversation must not start with the assistant. `binds`: thinking
-    is only valid after the exact prefix that it was produced with. `calls_are_text`: a reply with calls is never sent
-    back as it came. `automatic`: a marker at the start of the body asks the provider to place a breakpoint itself.
+    which the wire has a form with a URL. With `merges`, consecutive user messages are written as one. `starts_with_user`:
+    a conversation must not start with the assistant. `binds`: thinking is only valid after the exact prefix that it was
+    produced with. `calls_are_text`: a reply with calls is never sent back as it came. `automatic`: a marker at the start
+    of the body asks the provider to place a breakpoint itself.
     `shield` escapes tool output, so that it cannot imitate a reminder or the user (None: it is not escaped).
     """
 
@@ -221,9 +226,11 @@ class Dialect(ABC):
         """The content of a user message: its texts, and its images, documents and audio, encoded."""
         content = message.get("content") or ""
         if isinstance(content, str):
-            return texts(message)
-        told: list[str | bytes] = []
-        for number, block in enumerate(content, start=1):
+            return [content] if content and not content.isspace() else [BLANK]
+        # Texts before the blocks are not the user's; blocks are counted without them.
+        told: list[str | bytes] = [block for block in content if isinstance(block, str)]
+        front = len(told)
+        for number, block in enumerate(content[front:], start=1):
             part = self._part(tape, block)
             if isinstance(part, LeftOut):
                 name = f"message {message['id']}" if "id" in message else "a user message"
@@ -231,7 +238,7 @@ class Dialect(ABC):
                 part = f"[{part.kind} left out: {part.reason}]"
             if part and not part.isspace():
                 told.append(part)
-        return told or [EMPTY]
+        return told if len(told) > front else [*told, BLANK]
 
     def _part(self, tape: Tape, block: Mapping[str, Any]) -> "str | bytes | LeftOut":
         try:
@@ -239,13 +246,19 @@ class Dialect(ABC):
         except UnreadableBlock as fault:
             kind = str(block["type"])
             return LeftOut(kind, f"{kind} content", f"its {fault.field} {fault}")
+        kind = block.get("type", BlockKind.TEXT)
+        if kind not in _KINDS:
+            named = attribute(str(kind))
+            return LeftOut(named, f"{named} content", "this type of block is not known")
         if media is not None:
+            # A title is the name of a file, which anyone may have chosen.
+            media = media._replace(title=neutralise_all(media.title))
             refusal = self.refusal(tape, media)
             return self.media_piece(media) if refusal is None else LeftOut(media.kind, _about(media), refusal)
         if text is not None:
             # A resource is a file or a page, which may imitate a reminder as tool output may.
-            return "\n\n".join([described(block), *self._shielded({"content": text})])
-        return described(block)
+            return "\n\n".join([block_text(block), *self._shielded({"content": text})])
+        return block_text(block)
 
     def refusal(self, _tape: Tape, media: Media) -> str | None:
         """Why an image, a document or audio cannot be written now; None if it can."""

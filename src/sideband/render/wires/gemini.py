@@ -18,7 +18,7 @@ class Gemini(Dialect):
     # A result is one string.
     result_level: ClassVar[Container] = Container(RESULT, b'"}}}', b"\\n\\n")
     results_in_user: ClassVar[bool] = True
-    linked: ClassVar[frozenset[BlockKind]] = frozenset(BlockKind)
+    linked: ClassVar[frozenset[BlockKind]] = frozenset({BlockKind.IMAGE, BlockKind.DOCUMENT, BlockKind.AUDIO})
     merges = True
     starts_with_user = True
 
