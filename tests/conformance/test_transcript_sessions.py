@@ -118,6 +118,23 @@ def test_a_request_is_shown_without_a_key(monkeypatch: pytest.MonkeyPatch) -> No
     assert transcript.to_json() == before
 
 
+WRONG_MESSAGES: list[tuple[dict[str, Any], str]] = [
+    ({"role": "developer"}, "message 0: role must be one of 'user', 'assistant', 'tool', 'system', not 'developer'"),
+    ({"content": " "}, "message 0: content is blank"),
+    ({"content": [{"type": "video"}]}, "message 0: content[0].type must be one of"),
+    (
+        {"content": [{"type": "image", "media_type": "image/png", "data": "!"}]},
+        "message 0: content[0].data is not base64",
+    ),
+    (
+        {"role": "assistant", "tool_calls": [5]},
+        "message 0: tool_calls must be a list of objects with id, name and args",
+    ),
+    ({"role": "assistant", "native": {"anthropic": 5}}, "message 0: native must be an object with a list of objects"),
+    ({"role": "tool", "tool_call_id": 5}, "message 0: tool_call_id must be a string, not 5"),
+]
+
+
 @pytest.mark.requirement("library:transcript:refusal")
 @pytest.mark.parametrize(
     ("options", "field", "why"),
@@ -138,8 +155,17 @@ def test_a_request_is_shown_without_a_key(monkeypatch: pytest.MonkeyPatch) -> No
         pytest.param(
             {"transcript": sb.Transcript(messages=({"role": "user", "content": 5},))},
             "messages",
-            "the content of message 0 must be a text or a list of blocks, not 5",
+            "message 0: content must be a text or a list of blocks, not 5",
             id="content",
+        ),
+        *(
+            pytest.param(
+                {"transcript": sb.Transcript(messages=({"role": "user", "content": "Go."} | wrong,))},
+                "messages",
+                why,
+                id=why,
+            )
+            for wrong, why in WRONG_MESSAGES
         ),
     ],
 )

@@ -72,7 +72,7 @@ def _fault(message: Message) -> str | None:
             for place, block in enumerate(as_blocks(content)):
                 check_block(block, place)
         except InvalidOption as error:
-            return str(error)
+            return str(error).removeprefix(f"{error.code}: ")
         if not has_content(content):
             return "content is blank: a message of the user needs text, or a block of another type"
     if message.get("tool_calls") is not None and not are_calls(message["tool_calls"]):

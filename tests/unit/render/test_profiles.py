@@ -164,6 +164,11 @@ def test_a_file_may_have_no_rows(text: str) -> None:
             a_row(context_window="0"), "mine.toml, row 1: context_window must be at least 1, not 0", id="no-window"
         ),
         pytest.param(
+            a_row(call_id_length="7"),
+            "mine.toml, row 1: call_id_length must be 0, or 8 to 128, not 7",
+            id="ids-too-short",
+        ),
+        pytest.param(
             a_row(cache_markers="-1"), "mine.toml, row 1: cache_markers must be at least 0, not -1", id="negative"
         ),
         pytest.param(a_row(source="1"), "mine.toml, row 1: source must be a text, not 1", id="source"),

@@ -80,7 +80,7 @@ def test_a_block_of_an_unknown_type_is_left_out_and_reported(profile: str) -> No
 def test_blocks_are_counted_without_the_reminders_before_them(profile: str) -> None:
     notice = a_reminder("r1", role_hint=RoleHint.USER_BLOCK)
     told = rendered(profile, [a_user([{"type": "video"}])], notice, placement=Placement.SEED).advice
-    assert [advice.text.partition(",")[0] for advice in told] == ["block 1 of a user message"]
+    assert [advice.message.partition(",")[0] for advice in told] == ["block 1 of a user message"]
 
 
 class TestWhatNoWireAccepts:
