@@ -225,7 +225,8 @@ async def _play_lifecycle(console: Console, root: Path) -> None:
             session=session,
             model=model,
             tools=workspace_tools(root),
-            compactor=lambda _messages, _reminders: [{"role": "user", "content": "The login bug is nearly fixed."}],
+            # What the model has not seen yet is kept: its last call, and the result.
+            compactor=lambda messages, _: [{"role": "user", "content": "The bug is nearly fixed."}, *messages[-2:]],
             reminders=False,
             hooks=Hooks(),
         )
