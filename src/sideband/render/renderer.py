@@ -244,11 +244,13 @@ class Renderer:
 def _tail(view: RequestView, fork: Tape) -> Tail | None:
     """What the conversation ends with on this wire, where that differs from its last message.
 
-    User text after a result may have been folded into it, and a result without its call becomes user text.
+    User text after a result may have been folded into it. A result without its call, and every result for a template
+    that has no role for results, is user text.
     """
     if fork.top.name == RESULT:
         return Tail.RESULTS
-    return Tail.USER if view.messages and view.messages[-1]["role"] == "tool" else None
+    last = view.messages[-1] if view.messages else {}
+    return Tail.USER if last.get("role") == "tool" or last.get("tool_calls") else None
 
 
 class _History:
