@@ -84,8 +84,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     The defaults are those of the strictest known chat template, so that an unknown model never refuses a request and
     never drops a reminder. `self_clearing` is the beta under which inline entries clear themselves (None: they do not).
     `call_signature` is used for a call without a signature, made by another model (None: none is required).
-    `media` are the media types that a user message may have, and with `media_urls` also by URL. Without `tool_role` calls and results are written as text. `call_id_length` is the exact length of call ids (0: any length). `cache_markers` 0 and `context_window` None mean
-    unknown.
+    `media` are the media types that a user message may have, and with `media_urls` also by URL. Without `tool_role` calls
+    and results are written as text. `call_id_length` is the exact length of call ids (0: any length). `cache_markers` 0
+    and `context_window` None mean unknown.
     """
 
     transport: str

@@ -76,10 +76,9 @@ def test_a_block_of_an_unknown_type_is_left_out_and_reported(profile: str) -> No
     assert [advice.code for advice in plan.advice] == ["SIDEBAND-109"]
 
 
-@EVERY
-def test_blocks_are_counted_without_the_reminders_before_them(profile: str) -> None:
+def test_blocks_are_counted_without_the_reminders_before_them() -> None:
     notice = a_reminder("r1", role_hint=RoleHint.USER_BLOCK)
-    told = rendered(profile, [a_user([{"type": "video"}])], notice, placement=Placement.SEED).advice
+    told = rendered("anthropic", [a_user([{"type": "video"}])], notice, placement=Placement.SEED).advice
     assert [advice.message.partition(",")[0] for advice in told] == ["block 1 of a user message"]
 
 
