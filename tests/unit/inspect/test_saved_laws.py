@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sideband.core.errors import InvalidOption, NothingToAnswer
@@ -131,6 +131,8 @@ def test_any_session_can_be_shown_for_any_other_route(route: Route, other: Route
 @given(route=ANY_ROUTE, steps=STEPS)
 def test_what_would_come_next_is_what_comes(route: Route, steps: list[Step]) -> None:
     talk = played(route, steps)
+    # While calls have no result, it is not known what comes next.
+    assume(not talk.state.open_calls)
     store = OneJournal([*journal(talk)])
     try:
         coming = talk.ask().rendered.request.body
