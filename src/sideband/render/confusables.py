@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Final
 
 # The characters of other scripts, and signs, that can be taken for a letter of our tags and lead lines or for a sign in
-# them. In many fonts the letters i and l, the digit 1 and the vertical bar are the same stroke, so all are i. Everything that Unicode itself relates to an ASCII character (compatibility forms, letters with marks, small
-# capitals, enclosed letters) is found by its decomposition or its name and is not listed.
+# them. In many fonts the letters i and l, the digit 1 and the vertical bar are the same stroke, so all are i. Everything
+# that Unicode itself relates to an ASCII character (compatibility forms, letters with marks, small capitals, enclosed
+# letters) is found by its decomposition or its name and is not listed.
 _LOOKALIKES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u15e9\u237a\u2c6d\ua4ee\U000102a0",

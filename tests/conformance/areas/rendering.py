@@ -7,7 +7,7 @@ from tests.conformance.entry import Rules, Source, divergence, rules
 ESCAPER: Final[Rules] = rules(
     Source.OURS,
     {
-        "render:escape:framing-tags-are-neutralised": "In a tagged shape, a framing tag in the body cannot open or close the frame: in any case, with spaces, attributes or a slash, cut off at the end, with invisible characters, or with letters, brackets, hyphens and slashes that look alike.",
+        "render:escape:framing-tags-are-neutralised": "In a tagged shape, a framing tag in the body cannot open or close the frame: in any case, with spaces, attributes or a slash, cut off at the end, with invisible characters, with letters, brackets, hyphens and slashes that look alike, or with blanks or nothing between its words.",
         "render:escape:lines-like-ours-are-quoted": "Outside the `seed` preset, a line that reads like one that the renderer writes itself is quoted in every body that is not the operator's, in any spelling and as any Markdown; a body of the operator keeps it in a tagged shape.",
         "render:escape:leads-are-one-table": "Every line that the renderer adds to a conversation is a framing tag, begins with a lead of one table, or stands inside a frame.",
         "render:escape:a-notice-reads-like-nothing-of-ours": "In the text of a peer or a server a line that reads like one that the renderer writes itself is quoted, on every route and in every placement.",
