@@ -10,6 +10,8 @@ import pytest
 import sideband as sb
 from sideband.cli.pending import pending
 from sideband.cli.transcript import transcript
+from sideband.core.events import Begun
+from sideband.core.state import Decided
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.testing import ScriptedModel
@@ -67,7 +69,10 @@ def test_content_of_other_kinds_is_named(tmp_path: Path, capsys: Captured) -> No
         async with sb.open_store(url) as store:
             blocks = [{"type": "text", "text": "See:"}, {"type": "image", "data": "x"}, {}]
             other: list[dict[str, Any]] = [{"role": "narrator", "content": 7}, {"role": "user", "content": blocks}]
-            await store.begin("s", messages=other)
+            # An earlier version stored what `begin` refuses now.
+            begun = Begun(messages=tuple(other))
+            await store.journal.open("s")
+            await store.journal.commit("s", lambda _state: Decided((begun,), None))
 
     asyncio.run(story())
     assert transcript(store=url) == 0
