@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from sideband.core.blocks import UnreadableBlock, estimated_tokens, resource_text
+from sideband.core.compacted import fault_in_compacted
 from sideband.core.errors import InvalidOption, shown
 from sideband.core.hookevents import SessionEvent
 from sideband.core.lifecycle import content_key, plan_compaction
 from sideband.core.messages import Message, text_of
 from sideband.core.reminder import Reminder
-from sideband.core.transcript import DEFAULT_KEEP_LAST, fault_in_compacted, read_compacted
+from sideband.core.transcript import DEFAULT_KEEP_LAST, read_compacted
 from sideband.loop.cancel import CancelScope
 from sideband.loop.conversation import Conversation
 from sideband.loop.guard import Problem, UserCodeFailed, call_guarded, describe, read_guarded
