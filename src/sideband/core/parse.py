@@ -325,7 +325,7 @@ def read_object(text: bytes | str, *, max_bytes: int) -> dict[str, object]:
         raise InvalidReminder(f"the payload has {len(raw):,} bytes, at most {max_bytes:,} are accepted")
     try:
         found = msgspec.json.decode(raw)
-        _refuse_repeated_keys(raw)
+        refuse_repeated_keys(raw)
     except RecursionError:
         raise InvalidReminder("the payload is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -344,7 +344,8 @@ def _utf8(text: bytes | str) -> bytes:
         raise InvalidReminder("the payload contains a lone surrogate, which UTF-8 cannot encode") from None
 
 
-def _refuse_repeated_keys(raw: bytes) -> None:
+def refuse_repeated_keys(raw: bytes) -> None:
+    """Raise `InvalidReminder` if an object in this JSON text has a key twice."""
     import json  # noqa: PLC0415 - only needed to read JSON text
 
     def check(pairs: list[tuple[str, object]]) -> None:

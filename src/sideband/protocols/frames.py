@@ -1,0 +1,176 @@
+"""Frames of bytes over a connection: lines with a size limit, on standard streams or the pipes of a process."""
+
+import asyncio
+import os
+import stat
+import sys
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+# A longer frame is discarded while it is read, so that it is never in memory as a whole.
+MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
+# More bytes than this wait for a slow reader; `Transport.is_congested` says so.
+CONGESTED_BYTES: Final = 1024 * 1024
+
+_READ_BYTES: Final = 256 * 1024
+
+
+class ConnectionLost(Exception):
+    """The connection ended before the peer answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the connection was closed before the answer arrived")
+
+
+class Oversized(NamedTuple):
+    """A frame that was longer than the limit, and so was discarded."""
+
+    limit: int
+
+
+Frame: TypeAlias = bytes | Oversized
+
+
+class LineBuffer:
+    """Splits a stream of bytes into lines of at most `limit` bytes, without their line ends; blank lines are skipped."""
+
+    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The lines that end in `data`."""
+        *ended, rest = data.split(b"\n")
+        frames: list[Frame] = []
+        for piece in ended:
+            self._add(piece)
+            frame = self._take()
+            if frame:
+                frames.append(frame)
+        self._add(rest)
+        return frames
+
+    def end(self) -> list[Frame]:
+        """What the stream ended with, if it has no line end."""
+        frame = self._take()
+        return [frame] if frame else []
+
+    def _add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self._limit:
+            self._parts.clear()
+        elif piece:
+            self._parts.append(piece)
+
+    def _take(self) -> Frame:
+        parts, size = self._parts, self._size
+        self._parts, self._size = [], 0
+        if size > self._limit:
+            return Oversized(self._limit)
+        return (parts[0] if len(parts) == 1 else b"".join(parts)).strip()
+
+
+class Transport(Protocol):
+    """Carries frames in both directions."""
+
+    async def receive(self) -> Sequence[Frame]:
+        """The next frames, at least one; none at the end of the stream."""
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, or keep it until there is room; nothing happens after the end."""
+
+    async def drain(self) -> None:
+        """Wait until a slow reader has made room; `ConnectionLost` if it is gone."""
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether the reader is so slow that more than `CONGESTED_BYTES` wait for it."""
+
+    async def close(self) -> None:
+        """Send what waits, if the reader takes it, and close the connection."""
+
+
+class LineTransport:
+    """Frames as lines of a byte stream: standard input and output, or the pipes of a process."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, limit: int = MAX_FRAME_BYTES
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._lines = LineBuffer(limit)
+
+    async def receive(self) -> Sequence[Frame]:
+        while True:
+            try:
+                data = await self._reader.read(_READ_BYTES)
+            except OSError:
+                data = b""
+            frames = self._lines.feed(data) if data else self._lines.end()
+            if frames or not data:
+                return frames
+
+    def send(self, frame: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(frame + b"\n")
+
+    async def drain(self) -> None:
+        if self._writer.is_closing():
+            raise ConnectionLost
+        try:
+            await self._writer.drain()
+        except OSError:
+            raise ConnectionLost from None
+
+    @property
+    def is_congested(self) -> bool:
+        return self._writer.transport.get_write_buffer_size() > CONGESTED_BYTES
+
+    async def close(self) -> None:
+        with suppress(OSError, ConnectionLost):
+            self._writer.close()
+            await self._writer.wait_closed()
+
+
+@asynccontextmanager
+async def standard_streams(*, limit: int = MAX_FRAME_BYTES) -> AsyncIterator[LineTransport]:
+    """The standard input and output of this process as a transport.
+
+    Inside, `print` writes to standard error, so that nothing but frames reaches the peer.
+    """
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_READ_BYTES)
+    # Copies, because the transports close their files.
+    source = _as_pipe(os.dup(0), writes=False)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", buffering=0))
+    sink = _as_pipe(os.dup(1), writes=True)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(sink, "wb", buffering=0)
+    )
+    lines = LineTransport(reader, asyncio.StreamWriter(transport, protocol, None, loop), limit=limit)
+    printed, sys.stdout = sys.stdout, sys.stderr
+    try:
+        yield lines
+    finally:
+        sys.stdout = printed
+        await lines.close()
+
+
+def _as_pipe(descriptor: int, *, writes: bool) -> int:
+    """A pipe in front of a regular file, which an event loop cannot wait for; any other file is returned as it is."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    read_end, write_end = os.pipe()
+    source, sink = (read_end, descriptor) if writes else (descriptor, write_end)
+    threading.Thread(target=_copy, args=(source, sink), daemon=not writes).start()
+    return write_end if writes else read_end
+
+
+def _copy(source: int, sink: int) -> None:
+    with os.fdopen(source, "rb", buffering=0) as reader, os.fdopen(sink, "wb") as writer, suppress(BrokenPipeError):
+        while data := reader.read(_READ_BYTES):
+            writer.write(data)
+            writer.flush()
