@@ -178,7 +178,7 @@ class Fired(Record, frozen=True, kw_only=True):
     """A reminder is shown in the request of a turn; this becomes final when the turn is committed.
 
     `carried` means that its text was already part of the history, so the request got no new bytes; then the event has no
-    `reminder` and no `provenance`.
+    `reminder` and no `provenance`. `via` is `proxy` if Sideband handed it to an agent that makes the request itself.
     """
 
     reminder_id: str
@@ -187,6 +187,7 @@ class Fired(Record, frozen=True, kw_only=True):
     carried: bool = False
     reminder: Reminder | None = None
     provenance: Provenance | None = None
+    via: str = ""
 
 
 class Deferred(Record, frozen=True, kw_only=True):

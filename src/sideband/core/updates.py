@@ -180,7 +180,7 @@ class ReminderUpdate(Update, frozen=True, kw_only=True):
     """Something happened to a reminder; the fields that do not apply to `kind` have their defaults.
 
     `reminder` is the whole record, with the TTL that it had left. When one reminder replaces others, `reminder_id` is the
-    newer one and `dropped_ids` lists all that it replaced. `at_the_door` means that the reminder was never accepted.
+    newer one and `dropped_ids` lists all that it replaced. `via` is that of `Fired`. `at_the_door` means that the reminder was never accepted.
     """
 
     reminder_id: str
@@ -192,6 +192,7 @@ class ReminderUpdate(Update, frozen=True, kw_only=True):
     sub_agent_id: str | None = None
     turn: int | None = None
     rendered_role: str | None = None
+    via: str = ""
     dropped_ids: tuple[str, ...] = ()
     phase: Phase | None = None
     boundary: Boundary | None = None
@@ -362,6 +363,7 @@ def _emitted(event: Fired) -> dict[str, Any]:
         "dedupe_key": None if event.reminder is None else event.reminder.dedupe_key,
         "turn": event.turn,
         "rendered_role": event.rendered_role,
+        "via": event.via,
     }
 
 
