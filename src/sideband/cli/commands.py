@@ -82,6 +82,13 @@ GROUPS: Final = {
             ),
         ),
     },
+    "Serve": {
+        "acp": Command(
+            "sideband.cli.acp:acp",
+            "be an agent that an editor talks to, over ACP",
+            ("sideband acp --model anthropic:claude-opus-5-5", "SIDEBAND_MODEL=local: sideband acp"),
+        ),
+    },
     "Look after a store": {
         "sessions": Command(
             "sideband.cli.sessions:sessions",

@@ -35,6 +35,12 @@ OnRestart: TypeAlias = Callable[[int, ModelError], Awaitable[None] | None]
 # Awaited before a request is sent again, with the number of the attempt.
 OnRetry: TypeAlias = Callable[[int], Awaitable[None]]
 
+# How a failure begins that describes an exception, whose text may not be meant for the other end of a connection.
+NOT_BUILT: Final = "no request could be built: "
+CRASHED: Final = "the model failed: "
+NOT_STORED: Final = "the model's reply cannot be stored: "
+DESCRIBES_EXCEPTION: Final = (NOT_BUILT, CRASHED, NOT_STORED)
+
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Reply)
 
@@ -137,7 +143,7 @@ def make_plan(model: Model, view: RequestView) -> Plan:
     except (KeyboardInterrupt, NothingToAnswer):
         raise
     except BaseException as error:
-        raise ModelError(f"no request could be built: {describe(error)}") from error
+        raise ModelError(f"{NOT_BUILT}{describe(error)}") from error
 
 
 def _validated(plan: object, view: RequestView) -> Plan:
@@ -227,7 +233,7 @@ class RequestSender:
             raise
         except Exception as error:
             lost = isinstance(error, ConnectionError | TimeoutError)
-            raise ModelError(f"the model failed: {describe(error)}", retryable=lost) from error
+            raise ModelError(f"{CRASHED}{describe(error)}", retryable=lost) from error
 
     async def _complete(self, plan: Plan) -> object:
         return await self._model.complete(plan, None if self._on_text is None else self._pass_text)
@@ -273,7 +279,7 @@ def read_reply(reply: object) -> Reply:
             raw = _ENCODER.encode(storable_tree(msgspec.to_builtins(reply)))
         kept = _DECODER.decode(raw)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ModelError(f"the model's reply cannot be stored: {describe(error)}") from error
+        raise ModelError(f"{NOT_STORED}{describe(error)}") from error
     if len(raw) > MAX_REPLY_BYTES:
         raise ModelError(f"the model's reply has {len(raw):,} bytes; at most {MAX_REPLY_BYTES:,} are accepted")
     usage, calls = kept.usage, kept.tool_calls

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -28,7 +29,7 @@ REQUEST_CANCELLED: Final = -32800
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 
-# So many calls wait for their turn; then no more frames are read until some are done.
+# So many calls wait for their turn; then no more frames are read until some are done. A batch has at most so many members.
 MAX_WAITING_CALLS: Final = 1_024
 _LOG: Final = logging.getLogger("sideband")
 
@@ -65,8 +66,8 @@ encode: Final = msgspec.json.Encoder().encode
 _NULL: Final = Raw(b"null")
 
 
-def _is_id(raw: bytes) -> bool:
-    return raw[:1] in b'"-0123456789' or raw == b"null"
+def _is_id(value: object) -> bool:
+    return value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
 
 
 def request_frame(request_id: object, method: str, params: object) -> bytes:
@@ -104,7 +105,8 @@ class Call(NamedTuple):
 class Later(NamedTuple):
     """The result of a call that has taken effect, and whose answer follows when `answer` is done.
 
-    The next call of the same lane is handled meanwhile. `$/cancel_request` cancels `answer`.
+    The next call of the same lane is handled meanwhile. `$/cancel_request` cancels `answer`, which must not be shared with
+    another call.
     """
 
     answer: Awaitable[Any]
@@ -132,11 +134,12 @@ class Peer:
         self._next_id = 0
         self._lanes: dict[str, deque[Call]] = {}
         self._workers: set[asyncio.Task[None]] = set()
-        self._answers: dict[bytes, asyncio.Task[Any]] = {}
+        # The answers that are still to come, and the calls that they belong to.
+        self._answers: dict[asyncio.Future[Any], Call] = {}
         self._waiting = 0
         self._has_room = asyncio.Event()
         self._has_room.set()
-        self._is_over = False
+        self.is_over = False
 
     # Calls of ours.
 
@@ -146,12 +149,13 @@ class Peer:
 
     async def request(self, method: str, params: object) -> Any:  # noqa: ANN401 - any JSON value
         """Send a request and return the result; `RpcError` is the peer's refusal. A cancelled caller cancels the request."""
-        if self._is_over:
+        if self.is_over:
             raise ConnectionLost
         self._next_id += 1
         request_id: object = f"{self._id_prefix}{self._next_id}" if self._id_prefix else self._next_id
+        frame = request_frame(request_id, method, params)
         self._requests[request_id] = answer = asyncio.get_running_loop().create_future()
-        self.transport.send(request_frame(request_id, method, params))
+        self.transport.send(frame)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -171,17 +175,26 @@ class Peer:
                 for frame in frames:
                     self._receive(frame)
                 await self._has_room.wait()
+                if self.transport.is_congested:
+                    # A peer that does not read its answers gets no more of them.
+                    with suppress(ConnectionLost):
+                        await self.transport.drain()
+            # Before the calls that have arrived are handled: one of them may be waiting for an answer of the peer.
+            self._lose_requests()
             while self._workers:
                 await asyncio.wait(self._workers)
         finally:
+            self._lose_requests()
             await self._end()
 
-    async def _end(self) -> None:
-        self._is_over = True
+    def _lose_requests(self) -> None:
+        self.is_over = True
         for answer in self._requests.values():
             if not answer.done():
                 answer.set_exception(ConnectionLost())
-        left = [*self._workers, *self._answers.values()]
+
+    async def _end(self) -> None:
+        left = [*self._workers, *self._answers]
         for task in left:
             task.cancel()
         if left:
@@ -212,6 +225,10 @@ class Peer:
             return
         if not members:
             self._refuse(RpcError(INVALID_REQUEST, "Invalid request: the batch is empty"))
+            return
+        if len(members) > MAX_WAITING_CALLS:
+            limit = f"a batch may have at most {MAX_WAITING_CALLS:,} members"
+            self._refuse(RpcError(INVALID_REQUEST, f"Invalid request: {limit}, not {len(members):,}"))
             return
         batch = _Batch(self.transport.send)
         for member in members:
@@ -282,45 +299,60 @@ class Peer:
                 try:
                     await self._perform(call)
                 finally:
-                    self._waiting -= 1
-                    self._has_room.set()
+                    self._leave()
         finally:
             del self._lanes[lane]
 
-    async def _perform(self, call: Call) -> None:
-        result = await _outcome(call, self._handle(call))
-        if not isinstance(result, Later):
-            call.reply(_answer_frame(call, result))
-            return
-        answering = asyncio.ensure_future(self._answer(call, result.answer))
-        key = b"" if call.request_id is None else bytes(call.request_id)
-        self._answers[key] = answering
-        answering.add_done_callback(lambda done: self._forget(key, done))
+    def _leave(self) -> None:
+        """One call fewer waits for its turn."""
+        self._waiting -= 1
+        if self._waiting < MAX_WAITING_CALLS:
+            self._has_room.set()
 
-    async def _answer(self, call: Call, answer: Awaitable[Any]) -> None:
+    async def _perform(self, call: Call) -> None:
         try:
-            result = await _outcome(call, answer)
+            result = await self._handle(call)
+            if isinstance(result, Later):
+                answer = asyncio.ensure_future(result.answer)
+                self._answers[answer] = call
+                answer.add_done_callback(self._answer)
+                return
+            frame = _result(call, result)
+        except asyncio.CancelledError:
+            worker = asyncio.current_task()
+            if worker is None or worker.cancelling():
+                raise
+            # Something that the handler awaited was cancelled, not this lane: the next calls have to be handled.
+            frame = _failure(call, _CANCELLED)
+        except Exception as error:  # noqa: BLE001 - the outermost handler of a call
+            frame = _failure(call, error)
+        call.reply(frame)
+
+    def _answer(self, done: asyncio.Future[Any]) -> None:
+        call = self._answers.pop(done)
+        try:
+            frame = _result(call, done.result())
         except asyncio.CancelledError:
             # By `$/cancel_request`, or because the connection has ended.
-            result = _CANCELLED
-        call.reply(_answer_frame(call, result))
-
-    def _forget(self, key: bytes, done: asyncio.Task[Any]) -> None:
-        if self._answers.get(key) is done:
-            del self._answers[key]
+            frame = _failure(call, _CANCELLED)
+        except Exception as error:  # noqa: BLE001 - the outermost handler of a call
+            frame = _failure(call, error)
+        call.reply(frame)
 
     def _cancel(self, cancel: Call) -> None:
         wanted = cancel.params.get("requestId")
-        key = encode(wanted)
-        if (answering := self._answers.get(key)) is not None:
-            answering.cancel()
+        if not _is_id(wanted):
             return
+        for answer, call in self._answers.items():
+            if _has_id(call, wanted):
+                answer.cancel()
+                return
         for waiting in self._lanes.values():
             for call in waiting:
-                if call.request_id is not None and bytes(call.request_id) == key:
+                if _has_id(call, wanted):
                     waiting.remove(call)
-                    self._waiting -= 1
-                    call.reply(error_frame(call.request_id, _CANCELLED))
+                    self._leave()
+                    call.reply(_failure(call, _CANCELLED))
                     return
 
 
@@ -354,13 +386,14 @@ class _Batch:
 def _read(frame: bytes) -> _Envelope:
     try:
         message = _decode_envelope(frame)
+        request_id = None if message.id is UNSET else _decode(message.id)
     except msgspec.ValidationError:
         raise RpcError(INVALID_REQUEST, "Invalid request: it must be an object") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise RpcError(PARSE_ERROR, "Parse error") from None
     if message.jsonrpc != "2.0":
         raise RpcError(INVALID_REQUEST, 'Invalid request: "jsonrpc" must be "2.0"')
-    if message.id is not UNSET and not _is_id(bytes(message.id)):
+    if not _is_id(request_id):
         raise RpcError(INVALID_REQUEST, "Invalid request: the id must be a string, a number or null")
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
         raise RpcError(INVALID_REQUEST, "Invalid request: it has no method")
@@ -395,21 +428,19 @@ def _told_error(error: object) -> RpcError:
     )
 
 
-async def _outcome(call: Call, awaited: Awaitable[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    try:
-        return await awaited
-    except RpcError as error:
-        return error
-    except Exception:  # noqa: BLE001 - the outermost handler of a call
-        _LOG.exception("%s failed", call.method)
-        return RpcError(INTERNAL_ERROR, "Internal error")
+def _has_id(call: Call, wanted: object) -> bool:
+    # Equal ids may be written differently, for example with and without escapes.
+    return call.request_id is not None and bool(_decode(call.request_id) == wanted)
 
 
-def _answer_frame(call: Call, result: object) -> bytes:
-    if call.request_id is None:
-        if isinstance(result, RpcError):
-            _LOG.warning("notification %s was refused: %s", call.method, result.message)
-        return b""
-    if isinstance(result, RpcError):
-        return error_frame(call.request_id, result)
-    return result_frame(call.request_id, result)
+def _result(call: Call, result: object) -> bytes:
+    return b"" if call.request_id is None else result_frame(call.request_id, result)
+
+
+def _failure(call: Call, error: Exception) -> bytes:
+    told = error if isinstance(error, RpcError) else RpcError(INTERNAL_ERROR, "Internal error")
+    if told is not error:
+        _LOG.error("%s failed", call.method, exc_info=error)
+    elif call.request_id is None:
+        _LOG.warning("notification %s was refused: %s", call.method, told.message)
+    return b"" if call.request_id is None else error_frame(call.request_id, told)

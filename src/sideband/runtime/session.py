@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, Unpack, cast
 
-from sideband.core import accept, turn
+from sideband.core import accept, drain, turn
 from sideband.core.accept import Accepted, RevokeStatus
 from sideband.core.errors import InvalidOption, SessionBusy, shown
 from sideband.core.hookevents import SessionEvent
@@ -15,7 +15,7 @@ from sideband.core.limits import Limits
 from sideband.core.parse import read_item_id
 from sideband.core.reminder import Propagate, PropagateWord, RoleHint, RoleHintWord, Source, Tags
 from sideband.core.seams import InjectMode, InjectModeWord, Mode, ModeWord
-from sideband.core.state import Pending, Waiting
+from sideband.core.state import Decided, Pending, SessionState, Waiting
 from sideband.core.surfaces import Surface
 from sideband.core.topic import TopicRecord
 from sideband.core.transcript import Transcript, transcript_of
@@ -208,11 +208,13 @@ class Session:
         kept = read_records(records, field="records")
         await self.talk.write(lambda state: turn.record(state, kept))
 
-    async def cancel(self, message_id: str | None = None, *, hold_queue: bool | None = None) -> bool:
+    async def cancel(
+        self, message_id: str | None = None, *, hold_queue: bool | None = None, or_next: bool = False
+    ) -> bool:
         """End the turn, whichever process runs it; the inbox stays as it is. Return False if there is nothing to end.
 
         With `message_id`, only if this message started the turn or has not started one yet: such a message never starts
-        a turn later. `hold_queue` lets queued messages wait for the next prompt (None: as `queue_after_cancel` of the run
+        a turn later. With `or_next`, the turn that is about to begin is ended if none runs. `hold_queue` lets queued messages wait for the next prompt (None: as `queue_after_cancel` of the run
         says). The turn is over when this returns. Its run ends soon after; a run of this handle that no task is driving
         is over when this returns.
         """
@@ -221,13 +223,16 @@ class Session:
         run = None if self.run is None or self.run.over else self.run
         results = {} if run is None else run.unfinished_results()
         prompt = None if run is None else run.prompt_id
-        cancelled = await self.talk.write(
-            lambda state: (
-                turn.cancel_run(state, prompt=prompt, hold_queue=hold_queue, results=results)
-                if message_id is None
-                else turn.cancel(state, message_id=message_id, hold_queue=hold_queue, results=results)
+
+        def decide(state: SessionState) -> Decided[bool]:
+            if message_id is not None:
+                return turn.cancel(state, message_id=message_id, hold_queue=hold_queue, results=results)
+            first = drain.startable(state) if or_next else None
+            return turn.cancel_run(
+                state, prompt=prompt if first is None else first.id, hold_queue=hold_queue, results=results
             )
-        )
+
+        cancelled = await self.talk.write(decide)
         if run is None or not (message_id is None or run.was_cancelled()):
             return cancelled
         run.cancel()
@@ -239,9 +244,11 @@ class Session:
         """The records of the topic of this session after a sequence number, past and future."""
         return topic(self.talk.journal, session_id=self.id, kind_prefix=kind_prefix, after=after)
 
-    def updates(self, viewer: Viewer = OPERATOR, *, after: int = 0) -> AsyncGenerator[Update, None]:
-        """One update per event of this session after a cursor, past and future; see `sideband.runtime.updates`."""
-        return updates(self, viewer, after=after)
+    def updates(
+        self, viewer: Viewer = OPERATOR, *, after: int = 0, follow: bool = True
+    ) -> AsyncGenerator[Update, None]:
+        """One update per event of this session after a cursor; with `follow`, of future events too."""
+        return updates(self, viewer, after=after, follow=follow)
 
     async def view(self, viewer: Viewer = OPERATOR) -> Sync:
         """What the viewer may see of this session now, and the cursor that `updates` continue from."""

@@ -38,8 +38,10 @@ def _view(state: SessionState, viewer: Viewer) -> View:
     return core.view(state, viewer)
 
 
-async def updates(session: "Session", viewer: Viewer = OPERATOR, *, after: int = 0) -> AsyncGenerator[Update, None]:
-    """The updates after a cursor that the viewer may see, past and future, from every process.
+async def updates(
+    session: "Session", viewer: Viewer = OPERATOR, *, after: int = 0, follow: bool = True
+) -> AsyncGenerator[Update, None]:
+    """The updates after a cursor that the viewer may see, from every process; with `follow`, the future ones too.
 
     `CursorExpired` if the events after the cursor were pruned: ask for the `view` again and continue from its cursor.
     """
@@ -47,7 +49,7 @@ async def updates(session: "Session", viewer: Viewer = OPERATOR, *, after: int =
     check_cursor(after)
     await session.talk.journal.read(session.id, lambda state: refuse_stranger(state, viewer.provenance))
     held: Update | None = None
-    async with aclosing(_rows(session.talk.journal, session.id, after)) as rows:
+    async with aclosing(_rows(session.talk.journal, session.id, after, follow=follow)) as rows:
         async for row in rows:
             update = core.update_of(row.event, viewer, cursor=row.sequence, time=row.time)
             if held is not None:
@@ -60,6 +62,8 @@ async def updates(session: "Session", viewer: Viewer = OPERATOR, *, after: int =
                 held = update
             elif update is not None:
                 yield update
+    if held is not None:
+        yield held
 
 
 async def topic(

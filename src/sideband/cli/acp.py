@@ -1,0 +1,70 @@
+"""`sideband acp`: an agent that editors start and talk to over ACP."""
+
+import asyncio
+import os
+import sys
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from sideband.cli.app import OK, REFUSALS, refuse
+from sideband.cli.target import StoreOption, store_of
+from sideband.inspect.report import CommandError
+
+MODEL_VARIABLE: Final = "SIDEBAND_MODEL"
+
+
+def acp(
+    *,
+    model: str | None = None,
+    store: StoreOption = None,
+    workspace: Annotated[str | None, Parameter(metavar="FOLDER")] = None,
+    principal: str = "client",
+    mcp_config: Annotated[str | None, Parameter(metavar="FILE")] = None,
+) -> int:
+    """Serve the sessions of a store to an editor, over ACP on standard input and output.
+
+    An editor starts this command; `docs/acp.md` shows the settings of several editors. Versions 1 and 2 of the protocol
+    are spoken. Sessions are kept in the store, so they can be loaded after a restart, and other programs can send them
+    reminders with `sideband remind`. The command ends when its standard input ends; a turn that runs is then cancelled.
+
+    Messages for people go to standard error. Exits with 2 if the store or the folder cannot be used.
+
+    Parameters
+    ----------
+    model
+        The model: `anthropic:NAME`, `openai:NAME`, `google:NAME`, `openai-compatible:NAME`, `local:` or `scripted:TEXT`.
+        The default is the value of `$SIDEBAND_MODEL`. The key of a provider is read from its usual variable.
+    workspace
+        The folder that all sessions work in. Without it, each works in the folder that the editor names.
+    principal
+        The name by which what the editor sends is recorded.
+    mcp_config
+        A file with MCP servers. This version cannot connect any.
+    """
+    try:
+        if mcp_config is not None:
+            raise CommandError("--mcp-config: this version cannot connect MCP servers")
+        if workspace is not None and not os.path.isdir(workspace):  # noqa: PTH112 - pathlib is not needed to start
+            raise CommandError(f"--workspace must be a folder that exists, not {workspace!r}")
+        url = store_of(store, must_exist=False)
+        asyncio.run(_serve(model or os.environ.get(MODEL_VARIABLE) or None, url, workspace, principal))
+    except REFUSALS as error:
+        return refuse(error)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    return OK
+
+
+async def _serve(model: str | None, store_url: str, workspace: str | None, principal: str) -> None:
+    # Imported here, so that the help appears fast.
+    from sideband.protocols.acp.agent import AcpAgent  # noqa: PLC0415 - see above
+    from sideband.protocols.frames import standard_streams  # noqa: PLC0415 - see above
+    from sideband.runtime.store import open_store  # noqa: PLC0415 - see above
+
+    async with (
+        standard_streams() as streams,
+        open_store(store_url) as store,
+        AcpAgent(store, model=model, workspace=workspace, principal=principal) as agent,
+    ):
+        await agent.serve(streams)

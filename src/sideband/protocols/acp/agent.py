@@ -1,0 +1,521 @@
+"""The ACP agent: the methods of a connection, over the sessions of a store.
+
+Frames of one session take effect in the order of arrival. A prompt takes effect when it is accepted; its answer follows
+when its turn is over. Every other change goes through the door in `methods`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeAlias
+
+from sideband import __version__
+from sideband.core.errors import InvalidOption, NotPermitted, ReminderError, UnknownSession, shown
+from sideband.core.masking import mask_text
+from sideband.core.reminder import Source
+from sideband.core.seams import InjectMode
+from sideband.core.surfaces import Surface
+from sideband.core.trust import LEVELS, Channel, Provenance
+from sideband.core.updates import Viewer
+from sideband.loop.turn import DESCRIBES_EXCEPTION
+from sideband.ports import Model, ModelError
+from sideband.protocols.acp import capabilities, methods, modes
+from sideband.protocols.acp.attachment import Attachment
+from sideband.protocols.acp.hosted import HostedSession, ToolsOf
+from sideband.protocols.acp.methods import member, meta_param, text_param
+from sideband.protocols.acp.session_updates import STOP_REASONS, Abilities
+from sideband.protocols.frames import Transport
+from sideband.protocols.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+    Call,
+    Later,
+    Peer,
+    RpcError,
+)
+from sideband.protocols.wire import Via
+from sideband.runtime.options import AgentOptions
+from sideband.runtime.producer import Producer
+from sideband.runtime.runner import TurnStatus
+from sideband.runtime.session import Session
+from sideband.runtime.store import Store
+from sideband.runtime.system import moment
+from sideband.tools.workspace import workspace_tools
+
+VERSIONS: Final = (1, 2)
+UNSUPPORTED_VERSION: Final = -32022
+
+# The named record by which the sessions of this protocol are listed.
+KIND: Final = "kind"
+ACP: Final = "acp"
+PAGE: Final = 50
+
+NO_MODEL: Final = (
+    "No model is configured: start the agent with `sideband acp --model anthropic:NAME` (or openai:NAME, google:NAME, "
+    "openai-compatible:NAME, local:), or set SIDEBAND_MODEL to such a name."
+)
+_TITLE_CHARACTERS: Final = 80
+_LOG: Final = logging.getLogger("sideband")
+
+
+class AcpAgent:
+    """Serves the sessions of a store to any number of connections; use it with `async with`.
+
+    `model` is that of every session (None: prompts are refused and say what to set). Sessions work in the folder that the
+    client names, or in `workspace` if it is given. `principal` is the name by which what clients send is recorded.
+    `tools_of` makes the tools for a folder. `options` are further options of the runs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        model: str | Model | None = None,
+        workspace: str | Path | None = None,
+        principal: str = "client",
+        tools_of: ToolsOf = workspace_tools,
+        options: AgentOptions | None = None,
+    ) -> None:
+        self.store = store
+        self.principal = principal
+        self.workspace = None if workspace is None else str(Path(workspace).resolve())
+        self._tools_of = tools_of
+        self._options: AgentOptions | None = None
+        if model is not None:
+            self._options = {"model": model} if options is None else {**options, "model": model}
+        self._hosted: dict[str, HostedSession] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for hosted in self._hosted.values():
+            await hosted.close()
+        self._hosted.clear()
+
+    @property
+    def has_model(self) -> bool:
+        return self._options is not None
+
+    async def serve(self, transport: Transport) -> None:
+        """Serve one connection until its end."""
+        await AgentConnection(self, transport).serve()
+
+    async def find(self, session_id: str) -> Session:
+        """The session with this id; `UnknownSession` if there is none. This creates nothing."""
+        session = await self.store.find(session_id)
+        if session is None or session.talk.state.closed:
+            raise UnknownSession(
+                f"there is no session {shown(session_id)}; session/list lists the sessions",
+                field="sessionId",
+                value=session_id,
+            )
+        return session
+
+    async def host(self, session: Session) -> HostedSession:
+        """The session as this process offers it."""
+        hosted = self._hosted.get(session.id)
+        if hosted is None:
+            view = (await session.view()).view.session
+            records = {} if view is None else view.records
+            mode = str(records.get("mode"))
+            hosted = self._hosted.setdefault(
+                session.id,
+                HostedSession(
+                    session,
+                    cwd=self.workspace or str(records.get("cwd", "")) or str(Path.cwd()),
+                    mode=mode if mode in modes.MODES else modes.ASK,
+                    tools_of=self._tools_of,
+                    options=self._options,
+                ),
+            )
+        return hosted
+
+
+class _Method(NamedTuple):
+    """A handler, and the protocol versions that have the method."""
+
+    handler: Callable[["AgentConnection", Call], Awaitable[Any]]
+    versions: tuple[int, ...] = VERSIONS
+
+
+_Attach: TypeAlias = Mapping[str, Any]
+
+
+class AgentConnection:
+    """One client."""
+
+    def __init__(self, agent: AcpAgent, transport: Transport) -> None:
+        self._agent = agent
+        self.peer = Peer(transport, self._handle, lane=_lane)
+        self._abilities: Abilities | None = None
+        self._attached: dict[str, Attachment] = {}
+        provenance = Provenance(trust=LEVELS[Channel.SESSION_CLIENT], principal=agent.principal, via=Via.ACP)
+        self._provenance = provenance
+        self._viewer = Viewer(provenance=provenance)
+
+    async def serve(self) -> None:
+        """Answer the client until it closes the connection."""
+        try:
+            await self.peer.serve()
+        finally:
+            for attachment in tuple(self._attached.values()):
+                await self._detach(attachment)
+
+    async def _handle(self, call: Call) -> Any:  # noqa: ANN401 - the result of any method
+        if self._abilities is None and call.method != "initialize":
+            raise RpcError(INVALID_REQUEST, "Invalid request: the first request must be initialize")
+        if call.method in methods.METHODS:
+            return await methods.answer(self._producer_of, call)
+        method = _TABLE.get(call.method)
+        if method is None or (self._abilities is not None and self._abilities.version not in method.versions):
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {call.method[:100]}")
+        try:
+            return await method.handler(self, call)
+        except ReminderError as error:
+            raise methods.rpc_error(error) from None
+
+    # The connection.
+
+    async def initialize(self, call: Call) -> dict[str, Any]:
+        asked = call.params.get("protocolVersion")
+        if not isinstance(asked, int) or isinstance(asked, bool):
+            raise InvalidOption(
+                f"protocolVersion must be a number, not {shown(asked)}", field="protocolVersion", value=asked
+            )
+        if asked < min(VERSIONS):
+            data = {"supported": list(VERSIONS)}
+            raise RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version {asked}", data)
+        version = min(asked, max(VERSIONS))
+        self._abilities = _read_abilities(call.params, version)
+        return _initialized(version)
+
+    async def authenticate(self, _call: Call) -> dict[str, Any]:
+        """No authentication is needed: the client has started this process."""
+        return {}
+
+    # Sessions.
+
+    async def new_session(self, call: Call) -> dict[str, Any]:
+        cwd = _read_cwd(call.params)
+        _refuse_servers(call.params)
+        attributes = {KIND: ACP, "cwd": cwd, "title": f"New session in {Path(cwd).name or cwd}", "mode": modes.ASK}
+        session = await self._agent.store.begin(attributes=attributes)
+        await self._attach(session, call.params, replay=False)
+        return {"sessionId": session.id, **self._mode_fields(session.id)}
+
+    async def load_session(self, call: Call) -> dict[str, Any]:
+        return await self._open(call, replay=True)
+
+    async def resume_session(self, call: Call) -> dict[str, Any]:
+        return await self._open(call, replay=member(call.params, "replayFrom", "type") == "start")
+
+    async def _open(self, call: Call, *, replay: bool) -> dict[str, Any]:
+        _refuse_servers(call.params)
+        session = await self._agent.find(text_param(call.params, "sessionId"))
+        await self._attach(session, call.params, replay=replay)
+        return self._mode_fields(session.id)
+
+    async def _attach(self, session: Session, params: _Attach, *, replay: bool) -> Attachment:
+        """Attach this client to a session, again if it is attached already."""
+        role = member(params.get("_meta"), "sideband", "role")
+        if role not in (None, "controller", "observer"):
+            raise InvalidOption(
+                f"_meta.sideband.role must be 'controller' or 'observer', not {shown(role)}",
+                field="_meta.sideband.role",
+                value=role,
+            )
+        if (earlier := self._attached.get(session.id)) is not None:
+            await self._detach(earlier)
+        hosted = await self._agent.host(session)
+        attachment = Attachment(self.peer, hosted, self._viewer, self._told_abilities, is_observer=role == "observer")
+        await attachment.attach(replay=replay)
+        self._attached[session.id] = attachment
+        hosted.attachments.append(attachment)
+        if not attachment.is_observer:
+            _start(hosted)
+        return attachment
+
+    async def _detach(self, attachment: Attachment) -> None:
+        self._attached.pop(attachment.hosted.session.id, None)
+        if attachment in attachment.hosted.attachments:
+            attachment.hosted.attachments.remove(attachment)
+        await attachment.detach()
+
+    async def list_sessions(self, call: Call) -> dict[str, Any]:
+        records = {KIND: ACP}
+        if call.params.get("cwd") is not None:
+            records["cwd"] = text_param(call.params, "cwd")
+        page = await self._agent.store.sessions(records=records, before=_read_cursor(call.params), limit=PAGE)
+        listed = [
+            {
+                "sessionId": entry.session_id,
+                "cwd": entry.records.get("cwd", ""),
+                "title": entry.records.get("title"),
+                "updatedAt": moment(entry.changed_at),
+            }
+            for entry in page.sessions
+        ]
+        told: dict[str, Any] = {"sessions": listed}
+        if page.next_before is not None:
+            told["nextCursor"] = str(page.next_before)
+        return told
+
+    async def close_session(self, call: Call) -> dict[str, Any]:
+        session = await self._agent.find(text_param(call.params, "sessionId"))
+        if (attachment := self._attached.get(session.id)) is not None:
+            await self._detach(attachment)
+        return {}
+
+    async def set_mode(self, call: Call) -> dict[str, Any]:
+        await self._set_mode(text_param(call.params, "sessionId"), text_param(call.params, "modeId"), "modeId")
+        return {}
+
+    async def set_config_option(self, call: Call) -> dict[str, Any]:
+        if (option := text_param(call.params, "configId")) != "mode":
+            raise InvalidOption(f"the only option is 'mode', not {shown(option)}", field="configId", value=option)
+        mode = text_param(call.params, "value")
+        await self._set_mode(text_param(call.params, "sessionId"), mode, "value")
+        return {"configOptions": modes.config_options(mode)}
+
+    async def _set_mode(self, session_id: str, mode: str, field: str) -> None:
+        if mode not in modes.MODES:
+            raise InvalidOption(
+                f"{field} must be one of {', '.join(map(repr, modes.MODES))}, not {shown(mode)}",
+                field=field,
+                value=mode,
+            )
+        session = await self._writable(session_id)
+        await session.record({"mode": mode})
+        (await self._agent.host(session)).mode = mode
+
+    # Prompts.
+
+    async def prompt(self, call: Call) -> Later:
+        """Queue the prompt. Its answer follows when its turn is over, on version 2 when it was delivered."""
+        session = await self._writable(text_param(call.params, "sessionId"))
+        attachment = self._attached.get(session.id) or await self._attach(session, {}, replay=False)
+        _start(attachment.hosted, must=True)
+        content: Any = call.params.get("prompt")
+        producer = self._producer(session, Surface.ACP)
+        message_id = await producer.inject(content, mode=InjectMode.QUEUE, meta=meta_param(call.params))
+        # The update that ends the turn cannot be told before this: no other task runs between the two lines.
+        ended = attachment.expect(message_id)
+        await _name(session, content)
+        answer = self._answer if self._told_abilities.version == 1 else self._insertion
+        return Later(answer(attachment.hosted, message_id, ended))
+
+    async def _answer(
+        self, hosted: HostedSession, message_id: str, ended: asyncio.Future[TurnStatus]
+    ) -> dict[str, Any]:
+        status = await self._until(hosted, message_id, ended)
+        if status in STOP_REASONS:
+            return {"stopReason": STOP_REASONS[status], "_meta": {"sideband": {"messageId": message_id}}}
+        if status is TurnStatus.LEASE_LOST:
+            raise RpcError(
+                INTERNAL_ERROR,
+                "The process that ran this turn has ended before its end. Send the prompt again.",
+                {"reason": "turn_lost"},
+            )
+        raise await _model_failed(hosted, message_id)
+
+    async def _insertion(
+        self, hosted: HostedSession, message_id: str, delivered: asyncio.Future[TurnStatus]
+    ) -> dict[str, Any]:
+        status = await self._until(hosted, message_id, delivered)
+        if status is not TurnStatus.COMPLETED:
+            raise RpcError(REQUEST_CANCELLED, "The prompt was withdrawn before it was delivered")
+        return {"messageId": message_id}
+
+    async def _until(self, hosted: HostedSession, message_id: str, ended: asyncio.Future[TurnStatus]) -> TurnStatus:
+        try:
+            return await ended
+        except asyncio.CancelledError:
+            if not self.peer.is_over and not ended.cancelled():
+                # `$/cancel_request`; a client that only disconnects leaves its turn running.
+                await hosted.session.cancel(message_id)
+            raise
+
+    async def cancel(self, call: Call) -> dict[str, Any]:
+        """End the turn, or the one that is about to begin; the inbox stays."""
+        session = await self._writable(text_param(call.params, "sessionId"))
+        await session.cancel(or_next=True)
+        return {}
+
+    # The door.
+
+    async def _producer_of(
+        self, session_id: str | None, *, surface: Surface, writes: bool = True, starts: bool = False
+    ) -> Producer:
+        if session_id is None:
+            if len(self._attached) != 1:
+                raise InvalidOption(
+                    f"sessionId is required: this connection has {len(self._attached)} sessions, not one",
+                    field="sessionId",
+                )
+            session_id = next(iter(self._attached))
+        session = await self._writable(session_id) if writes else await self._agent.find(session_id)
+        if starts:
+            _start(await self._agent.host(session), must=True)
+        return self._producer(session, surface)
+
+    def _producer(self, session: Session, surface: Surface) -> Producer:
+        return Producer(session, self._provenance, surface=surface, source=Source.BRIDGE)
+
+    async def _writable(self, session_id: str) -> Session:
+        attachment = self._attached.get(session_id)
+        if attachment is not None and attachment.is_observer:
+            raise NotPermitted(
+                "this client observes the session and may not change it; load it without the role 'observer'",
+                field="sessionId",
+                value=session_id,
+            )
+        return await self._agent.find(session_id)
+
+    # Answers.
+
+    @property
+    def _told_abilities(self) -> Abilities:
+        return self._abilities or Abilities()
+
+    def _mode_fields(self, session_id: str) -> dict[str, Any]:
+        mode = self._attached[session_id].hosted.mode
+        if self._told_abilities.version == 1:
+            return {"modes": modes.mode_state(mode)}
+        return {"configOptions": modes.config_options(mode)}
+
+
+_TABLE: Final[Mapping[str, _Method]] = MappingProxyType(
+    {
+        "initialize": _Method(AgentConnection.initialize),
+        "authenticate": _Method(AgentConnection.authenticate, (1,)),
+        "auth/login": _Method(AgentConnection.authenticate, (2,)),
+        "auth/logout": _Method(AgentConnection.authenticate, (2,)),
+        "session/new": _Method(AgentConnection.new_session),
+        "session/load": _Method(AgentConnection.load_session, (1,)),
+        "session/resume": _Method(AgentConnection.resume_session),
+        "session/list": _Method(AgentConnection.list_sessions),
+        "session/close": _Method(AgentConnection.close_session),
+        "session/set_mode": _Method(AgentConnection.set_mode, (1,)),
+        "session/set_config_option": _Method(AgentConnection.set_config_option, (2,)),
+        "session/prompt": _Method(AgentConnection.prompt),
+        "session/cancel": _Method(AgentConnection.cancel),
+    }
+)
+
+
+def _lane(call: Call) -> str:
+    """Calls about one session are handled in their order."""
+    session_id = call.params.get("sessionId")
+    return session_id if isinstance(session_id, str) else ""
+
+
+def _start(hosted: HostedSession, *, must: bool = False) -> None:
+    """Run what is queued. If it `must` be possible, refuse the request when no model can be had."""
+    try:
+        hosted.start()
+    except (ModelError, InvalidOption) as error:
+        if must:
+            raise RpcError(INTERNAL_ERROR, f"The model cannot be used: {error}", {"reason": "no_model"}) from None
+        _LOG.warning("the model cannot be used: %s", mask_text(str(error)))
+    if must and hosted.runner is None:
+        raise RpcError(INTERNAL_ERROR, NO_MODEL, {"reason": "no_model"})
+
+
+async def _model_failed(hosted: HostedSession, message_id: str) -> RpcError:
+    result = None if hosted.runner is None else await hosted.runner.result(message_id)
+    data = {"reason": "model_failed", "code": ModelError.code}
+    if result is None or result.error is None:
+        return RpcError(INTERNAL_ERROR, "The model failed", data)
+    _LOG.warning("session %s: %s", hosted.session.id, mask_text(result.error))
+    if result.error.startswith(DESCRIBES_EXCEPTION):
+        return RpcError(INTERNAL_ERROR, "The model failed; the log of the agent says why", data)
+    return RpcError(INTERNAL_ERROR, f"The model failed: {mask_text(result.error)}", data)
+
+
+async def _name(session: Session, content: object) -> None:
+    """Name a new session after its first prompt."""
+    view = (await session.view()).view.session
+    title = "" if view is None else str(view.records.get("title", ""))
+    if not title.startswith("New session in "):
+        return
+    texts = [block.get("text") for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    line = next((" ".join(text.split()) for text in texts if isinstance(text, str) and text.strip()), "")
+    if line:
+        short = line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 3]}..."
+        await session.record({"title": short})
+
+
+def _read_cwd(params: Mapping[str, Any]) -> str:
+    cwd = text_param(params, "cwd")
+    if not Path(cwd).is_absolute() or not Path(cwd).is_dir():
+        raise InvalidOption(
+            f"cwd must be the absolute path of a folder that exists, not {shown(cwd)}", field="cwd", value=cwd
+        )
+    return cwd
+
+
+def _refuse_servers(params: Mapping[str, Any]) -> None:
+    servers = params.get("mcpServers")
+    if servers:
+        raise InvalidOption(
+            "this version cannot connect MCP servers; start the session without mcpServers", field="mcpServers"
+        )
+
+
+def _read_cursor(params: Mapping[str, Any]) -> int | None:
+    cursor = params.get("cursor")
+    if cursor is None:
+        return None
+    if not isinstance(cursor, str) or not cursor.isdecimal() or not int(cursor):
+        raise InvalidOption(
+            f"cursor must be a nextCursor of session/list, not {shown(cursor)}", field="cursor", value=cursor
+        )
+    return int(cursor)
+
+
+def _read_abilities(params: Mapping[str, Any], version: int) -> Abilities:
+    told = params.get("clientCapabilities" if version == 1 else "capabilities")
+    emit = member(told, "_meta", "sideband", "reminders", "emit")
+    return Abilities(
+        version=version,
+        reads_reminders=version > 1 or (emit is not None and emit is not False),
+        reads_compaction=version > 1 or member(told, "session", "compaction") is not None,
+        reads_files=member(told, "fs", "readTextFile") is True,
+        writes_files=member(told, "fs", "writeTextFile") is True,
+        has_terminals=member(told, "terminal") is True,
+    )
+
+
+def _initialized(version: int) -> dict[str, Any]:
+    info = {"name": "sideband", "title": "Sideband", "version": __version__}
+    if version == 1:
+        ours = capabilities.agent_capabilities()
+        return {
+            "protocolVersion": 1,
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+                **ours,
+            },
+            "agentInfo": info,
+            "authMethods": [],
+            "_meta": capabilities.initialize_meta(),
+        }
+    return {
+        "protocolVersion": 2,
+        "info": info,
+        "capabilities": {
+            "session": {"prompt": {"image": {}, "audio": {}, "embeddedContext": {}}},
+            "_meta": {"sideband": capabilities.sideband_capabilities()},
+        },
+        "authMethods": [],
+        "_meta": capabilities.initialize_meta(),
+    }

@@ -1,0 +1,273 @@
+"""One client attached to one session: its updates in one order, and the ends of the turns that it waits for.
+
+Everything that a client is told of a session comes from one cursor over the journal, past and live. Text that the model
+is writing in this process is sent only after the update that opened its turn, so it never overtakes the journal.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
+
+from sideband.core.errors import CursorExpired, StoreClosed, UnknownSession
+from sideband.core.messages import ToolCall
+from sideband.core.updates import (
+    MessageUpdate,
+    ResultUpdate,
+    RunUpdate,
+    SessionUpdate,
+    TurnUpdate,
+    Update,
+    UpdateKind,
+    View,
+    Viewer,
+)
+from sideband.protocols.acp.session_updates import Abilities, Translator, calls_of, idle_state, running_state
+from sideband.protocols.frames import ConnectionLost
+from sideband.protocols.jsonrpc import Peer
+from sideband.runtime.runner import TurnStatus
+
+if TYPE_CHECKING:
+    from sideband.protocols.acp.hosted import HostedSession
+
+_LOG: Final = logging.getLogger("sideband")
+
+
+class Attachment:
+    """A client that is told of a session. An observer is told the same as a controller, and may change nothing."""
+
+    def __init__(
+        self, peer: Peer, hosted: "HostedSession", viewer: Viewer, abilities: Abilities, *, is_observer: bool = False
+    ) -> None:
+        self.peer = peer
+        self.hosted = hosted
+        self.is_observer = is_observer
+        self.abilities = abilities
+        self._viewer = viewer
+        self._translator = Translator(abilities, hosted.cwd)
+        self._task: asyncio.Task[None] | None = None
+        # The calls that were announced and have no result yet.
+        self._calls: dict[str, ToolCall] = {}
+        self._changed = asyncio.Event()
+        # The reply whose turn is open, how many of its pieces were sent, and their text since its last restart.
+        self._reply_id: str | None = None
+        self._pieces = self._attempt = 0
+        self._text = ""
+        # Prompts of this client that are not answered, with the future that its answer waits for.
+        self._prompts: dict[str, asyncio.Future[TurnStatus]] = {}
+        self._running: str | None = None
+
+    # Beginning and end.
+
+    async def attach(self, *, replay: bool) -> None:
+        """Send the past if wanted, and then the updates that follow it; return when the past was sent."""
+        session = self.hosted.session
+        sync = await session.view(self._viewer)
+        cursor = sync.cursor
+        if replay:
+            try:
+                async with aclosing(session.updates(self._viewer, follow=False)) as past:
+                    async for update in past:
+                        self._tell(update, live=False)
+                        cursor = max(cursor, update.cursor)
+                        await self.peer.transport.drain()
+            except CursorExpired:
+                # The oldest events were pruned. What is left of the conversation is in the view.
+                self._tell_view(sync.view)
+                cursor = sync.cursor
+        self._continue(sync.view)
+        self._task = asyncio.ensure_future(self._follow(cursor))
+
+    def _continue(self, view: View) -> None:
+        """Take the state over that the next updates continue."""
+        if view.session is None:
+            return
+        self._running = self._running or ("" if view.session.running else None)
+        for message in view.session.messages:
+            self._calls |= {call.id: call for call in calls_of(message)}
+            self._calls.pop(str(message.get("tool_call_id", "")), None)
+        if view.session.reply_id is not None and self._reply_id is None:
+            self._open_reply(view.session.reply_id)
+        if self.abilities.version > 1:
+            waits = "requires_action" if view.session.permissions else "running"
+            self._send([running_state(waits) if view.session.running else idle_state(None)])
+
+    async def detach(self) -> None:
+        """Tell this client nothing more; its prompts stay in the session."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        for waiting in self._prompts.values():
+            waiting.cancel()
+
+    async def _follow(self, after: int) -> None:
+        session = self.hosted.session
+        while True:
+            try:
+                async with aclosing(session.updates(self._viewer, after=after)) as updates:
+                    async for update in updates:
+                        self._tell(update, live=True)
+                        after = update.cursor
+                        await self.peer.transport.drain()
+            except CursorExpired as expired:
+                _LOG.warning("session %s: a slow client has missed events that were pruned", session.id)
+                after = expired.oldest
+                continue
+            except (ConnectionLost, StoreClosed, UnknownSession):
+                pass
+            self._end_all(TurnStatus.CLOSED)
+            return
+
+    # Prompts.
+
+    def expect(self, message_id: str) -> asyncio.Future[TurnStatus]:
+        """The end of the turn of this message; for a client of version 2, its delivery."""
+        self._prompts[message_id] = waiting = asyncio.get_running_loop().create_future()
+        waiting.add_done_callback(lambda _done: self._prompts.pop(message_id, None))
+        return waiting
+
+    def _end(self, message_id: str | None, status: TurnStatus) -> None:
+        waiting = self._prompts.get(message_id or "")
+        if waiting is not None and not waiting.done():
+            waiting.set_result(status)
+
+    def _end_all(self, status: TurnStatus) -> None:
+        for message_id in tuple(self._prompts):
+            self._end(message_id, status)
+
+    async def until_announced(self, call_id: str) -> None:
+        """Wait until this client was told of a call."""
+        while call_id not in self._calls:
+            self._changed.clear()
+            await self._changed.wait()
+
+    # Sending.
+
+    def _send(self, told: Iterable[dict[str, Any]]) -> None:
+        session_id = self.hosted.session.id
+        for update in told:
+            self.peer.notify("session/update", {"sessionId": session_id, "update": update})
+
+    def _tell(self, update: Update, *, live: bool) -> None:
+        match update:
+            case TurnUpdate():
+                self._tell_turn(update, live=live)
+            case ResultUpdate():
+                call = self._calls.pop(update.call_id, None) or ToolCall(
+                    id=update.call_id, name=str(update.message.get("name", ""))
+                )
+                change = self.hosted.changes.get(update.call_id) if live else None
+                text = str(update.message.get("content", ""))
+                self._send([self._translator.tool_ended(call, update.status, text, change)])
+            case MessageUpdate():
+                self._tell_message(update, live=live)
+            case RunUpdate():
+                self._tell_run(update, live=live)
+            case SessionUpdate(kind=UpdateKind.SESSION_BEGUN):
+                self._tell_messages(update.messages)
+            case SessionUpdate(kind=UpdateKind.SESSION_CLOSED | UpdateKind.SESSION_DELETED):
+                self._end_all(TurnStatus.CLOSED)
+            case _:
+                self._send(self._translator.other(update))
+                if live:
+                    self._send(self._translator.state(update))
+
+    def _tell_messages(self, messages: Iterable[dict[str, Any]]) -> None:
+        calls: dict[str, ToolCall] = {}
+        for message in messages:
+            calls |= {call.id: call for call in calls_of(message)}
+            self._send(self._translator.message(message, calls))
+
+    def _tell_view(self, view: View) -> None:
+        if view.session is not None:
+            self._tell_messages(view.session.messages)
+
+    def _tell_message(self, update: MessageUpdate, *, live: bool) -> None:
+        if update.kind is UpdateKind.MESSAGE_REVOKED:
+            self._end(update.message_id, TurnStatus.CANCELLED)
+            return
+        # A client of version 1 shows the prompt that it has sent by itself.
+        is_own = live and update.message_id in self._prompts and self.abilities.version == 1
+        if not is_own:
+            self._send(self._translator.other(update))
+        if update.kind is UpdateKind.MESSAGE_DELIVERED and self.abilities.version > 1:
+            self._end(update.message_id, TurnStatus.COMPLETED)
+
+    def _tell_run(self, update: RunUpdate, *, live: bool) -> None:
+        if live:
+            self._send(self._translator.state(update))
+        if update.kind is UpdateKind.RUN_STARTED:
+            self._running = update.message_id
+            return
+        if update.kind is UpdateKind.RUN_CANCELLED:
+            status = TurnStatus.CANCELLED
+        else:
+            # Without a status, a process that has died left the turn open.
+            status = TurnStatus(update.status or TurnStatus.LEASE_LOST)
+        self._end(self._running, status)
+        self._running = None
+
+    def _tell_turn(self, update: TurnUpdate, *, live: bool) -> None:
+        match update.kind:
+            case UpdateKind.TURN_OPENED if update.reply_id is not None:
+                self._open_reply(update.reply_id)
+            case UpdateKind.TURN_VOIDED:
+                self._close_reply()
+            case UpdateKind.TURN_COMMITTED if update.reply is not None:
+                self._finish_reply(str(update.reply_id or ""), str(update.reply.get("content", "")))
+                for call in calls_of(update.reply):
+                    self._calls[call.id] = call
+                    status = "in_progress" if live and call.id in self.hosted.started else "pending"
+                    self._send([self._translator.tool_call(call, status=status)])
+                self._changed.set()
+            case _:
+                pass
+
+    def tool_started(self, call_id: str) -> None:
+        """Tell that a call runs; if the client has not been told of the call yet, it learns both together."""
+        if call_id in self._calls:
+            self._send([self._translator.tool_started(call_id)])
+
+    # The text of the reply that is being written.
+
+    def _open_reply(self, reply_id: str) -> None:
+        self._close_reply()
+        self._reply_id = reply_id
+        self.pass_text(reply_id)
+
+    def _close_reply(self) -> None:
+        self._reply_id, self._text = None, ""
+        self._pieces = self._attempt = 0
+
+    def pass_text(self, reply_id: str) -> None:
+        """Send the pieces of this reply that are not sent yet.
+
+        While the client is too slow they wait: the rest of the reply is sent when its turn is committed.
+        """
+        stream = self.hosted.stream
+        if reply_id != self._reply_id or stream.reply_id != reply_id or self.peer.transport.is_congested:
+            return
+        for attempt, text in stream.pieces[self._pieces :]:
+            self._pieces += 1
+            if attempt != self._attempt:
+                self._restart(reply_id)
+                self._attempt = attempt
+            self._text += text
+            self._send([self._translator.reply_text(reply_id, text)])
+
+    def _restart(self, reply_id: str) -> None:
+        if self._text:
+            self._send([self._translator.reply_restarted(reply_id)])
+        self._text = ""
+
+    def _finish_reply(self, reply_id: str, text: str) -> None:
+        """Send what is missing of a committed reply."""
+        if reply_id != self._reply_id:
+            self._close_reply()
+        if not text.startswith(self._text):
+            self._restart(reply_id)
+        rest = text[len(self._text) :]
+        if rest:
+            self._send([self._translator.reply_text(reply_id, rest)])
+        self._close_reply()

@@ -1,0 +1,207 @@
+"""A session that this process offers to clients: its runner, its tools, its permissions, and who is attached."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, Unpack
+
+import msgspec
+
+from sideband.core.messages import ToolCall
+from sideband.ports import Tool, ToolContext, ToolOutput
+from sideband.protocols.acp import modes, tool_calls
+from sideband.protocols.acp.attachment import Attachment
+from sideband.protocols.acp.tool_calls import Change
+from sideband.protocols.frames import ConnectionLost
+from sideband.protocols.jsonrpc import RpcError
+from sideband.providers.context import WorkspaceAnchor
+from sideband.runtime.options import AgentOptions
+from sideband.runtime.runner import Runner
+from sideband.runtime.session import Session
+from sideband.tools.function import ToolLike, read_tools, watcher_of
+
+ToolsOf: TypeAlias = Callable[[str], Sequence[ToolLike]]
+"""The tools for a session that works in this folder."""
+
+SYSTEM: Final = (
+    "You are a coding agent. You work in the folder {cwd} with the tools that you are given; paths are relative to it. "
+    "Read a file before you change it, keep changes small, and run the tests if there are any. "
+    "Say briefly what you have done."
+)
+
+_OPTIONS: Final = (
+    {"optionId": "allow_once", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "allow_always", "name": "Allow for this session", "kind": "allow_always"},
+    {"optionId": "reject_once", "name": "Reject", "kind": "reject_once"},
+)
+_NOBODY: Final = "no client is attached that could allow it"
+
+
+class ReplyStream(msgspec.Struct):
+    """The text of the reply that the model is writing: pieces with the number of the attempt that they belong to."""
+
+    reply_id: str = ""
+    attempt: int = 0
+    pieces: list[tuple[int, str]] = []
+
+
+class ObservedTool:
+    """A tool that tells the clients when it starts, and remembers the file that it is about to change."""
+
+    def __init__(self, tool: Tool, hosted: "HostedSession") -> None:
+        self._tool = tool
+        self._hosted = hosted
+        self.name = tool.name
+        self.description = tool.description
+        self.parameters = tool.parameters
+        self.idempotent = tool.idempotent
+        self.seconds = getattr(tool, "seconds", None)
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        await self._hosted.begin_call(ToolCall(id=context.call_id, name=self.name, args=dict(args)))
+        return await self._tool.call(args, context)
+
+
+class HostedSession:
+    """A session with the clients of this process that are attached to it.
+
+    `run_with` are the options of its runs (None: no model is configured). `mode` is one of `modes.MODES`.
+    """
+
+    def __init__(
+        self, session: Session, *, cwd: str, mode: str, tools_of: ToolsOf, options: AgentOptions | None
+    ) -> None:
+        self.session = session
+        self.cwd = cwd
+        self.mode = mode
+        self.runner: Runner | None = None
+        self.attachments: list[Attachment] = []
+        self.stream = ReplyStream()
+        # The calls that have begun, and what they change, until their results are told.
+        self.started: set[str] = set()
+        self.changes: dict[str, Change] = {}
+        self._always: set[str] = set()
+        self._tools_of = tools_of
+        self._options = options
+
+    # Running.
+
+    def start(self) -> None:
+        """Run what is queued from now on. `ModelError` or `InvalidOption` if the model cannot be made."""
+        if self.runner is not None or self._options is None:
+            return
+        given = self._tools_of(self.cwd)
+        tools = read_tools(given)
+        options: AgentOptions = {
+            "name": "sideband",
+            "system": SYSTEM.format(cwd=self.cwd),
+            "compactor": "summarize",
+            "anchor": WorkspaceAnchor(primary=self.cwd),
+            **self._options,
+            "tools": [ObservedTool(tool, self) for tool in tools],
+            "watcher": watcher_of(given, tools),
+            "permission": self,
+            "on_restart": self._restarted,
+        }
+        self.runner = self._runner(**options)
+        self.runner.start()
+
+    def _runner(self, **options: Unpack[AgentOptions]) -> Runner:
+        return Runner(self.session, on_reply=self._replied, on_result=self._ended, **options)
+
+    async def close(self) -> None:
+        """Stop running; a turn that runs is cancelled."""
+        if self.runner is not None:
+            await self.runner.aclose()
+            self.runner = None
+
+    # What the run tells.
+
+    def _replied(self, reply_id: str, text: str) -> None:
+        if self.stream.reply_id != reply_id:
+            self.stream = ReplyStream(reply_id)
+        self.stream.pieces.append((self.stream.attempt, text))
+        for attachment in self.attachments:
+            attachment.pass_text(reply_id)
+
+    def _restarted(self, *_: object) -> None:
+        self.stream.attempt += 1
+
+    def _ended(self, *_: object) -> None:
+        self.started.clear()
+        self.changes.clear()
+
+    async def begin_call(self, call: ToolCall) -> None:
+        """A tool is about to run."""
+        await self._note_change(call)
+        self.started.add(call.id)
+        for attachment in self.attachments:
+            attachment.tool_started(call.id)
+
+    async def _note_change(self, call: ToolCall) -> Change | None:
+        if call.id not in self.changes and tool_calls.KINDS.get(call.name) == "edit":
+            change = await asyncio.to_thread(tool_calls.planned_change, call, self.cwd)
+            if change is not None:
+                self.changes[call.id] = change
+        return self.changes.get(call.id)
+
+    # Permission.
+
+    def needs(self, call: ToolCall) -> bool:
+        """Whether a call needs permission in the mode of the session."""
+        return not modes.is_free(self.mode, call.name) and call.name not in self._always
+
+    async def ask(self, call: ToolCall) -> str | None:
+        """Ask the attached controllers; the first answer counts. Return None, or the reason for a refusal."""
+        if not modes.MODES[self.mode].asks:
+            return f"the session is in the mode {self.mode!r}, in which no file is changed and no command is run"
+        change = await self._note_change(call)
+        asked = {
+            asyncio.ensure_future(self._ask_one(attachment, call, change))
+            for attachment in self.attachments
+            if not attachment.is_observer
+        }
+        try:
+            while asked:
+                done, asked = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+                for answered in done:
+                    chosen = answered.result()
+                    if chosen is not None:
+                        return self._read_choice(chosen, call)
+        finally:
+            for unanswered in asked:
+                unanswered.cancel()
+        return _NOBODY
+
+    async def _ask_one(self, attachment: Attachment, call: ToolCall, change: Change | None) -> str | None:
+        """The option that the user of this client chose; None if the client cannot ask."""
+        version = attachment.abilities.version
+        about = tool_calls.announced(call, self.cwd) | {"status": "pending"}
+        diff = None if change is None else tool_calls.diff_content(change, version=version)
+        if diff is not None:
+            about["content"] = [diff]
+        params: dict[str, Any] = {"sessionId": self.session.id, "options": _OPTIONS}
+        if version == 1:
+            params["toolCall"] = about
+        else:
+            params |= {"title": about["title"], "subject": {"type": "tool_call", "toolCall": about}}
+        await attachment.until_announced(call.id)
+        try:
+            answer = await attachment.peer.request("session/request_permission", params)
+        except (RpcError, ConnectionLost):
+            return None
+        outcome = answer.get("outcome") if isinstance(answer, dict) else None
+        if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
+            return "cancelled"
+        return str(outcome.get("optionId"))
+
+    def _read_choice(self, chosen: str, call: ToolCall) -> str | None:
+        match chosen:
+            case "allow_once":
+                return None
+            case "allow_always":
+                self._always.add(call.name)
+                return None
+            case "cancelled":
+                return "the user closed the question without an answer"
+            case _:
+                return "the user has rejected it"
