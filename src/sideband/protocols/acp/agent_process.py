@@ -1,0 +1,247 @@
+"""An agent as a child process: its standard streams, the end of its standard error, and the ways in which it can fail."""
+
+import asyncio
+import os
+import shlex
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, NoReturn
+
+from sideband.core.errors import shown
+from sideband.protocols.frames import Frame, LineTransport
+
+# What is kept of the standard error of an agent, and how much of it an error shows.
+STDERR_BYTES: Final = 16 * 1024
+STDERR_LINES: Final = 10
+# An agent that leaves more than this unread is given up, so that what waits for it cannot fill the memory.
+MAX_UNREAD_BYTES: Final = 32 * 1024 * 1024
+# At the end, how long an agent may take after its standard input was closed, and then after SIGTERM.
+EOF_SECONDS: Final = 2.0
+TERM_SECONDS: Final = 1.0
+# After the end of the stream, how long to wait for the exit code.
+EXIT_SECONDS: Final = 1.0
+
+_READ_BYTES: Final = 256 * 1024
+
+
+# How an agent fails.
+
+
+class AgentFailed(Exception):
+    """An agent cannot be used; `summary` says why and what to do, `stderr` is the end of its standard error."""
+
+    def __init__(self, summary: str, *, stderr: str = "") -> None:
+        self.summary = summary
+        self.stderr = stderr
+        lines = stderr.splitlines()[-STDERR_LINES:]
+        super().__init__("\n".join((summary, "The end of its standard error:", *lines)) if lines else summary)
+
+
+class AgentNotStarted(AgentFailed):
+    """The command of the agent could not be started."""
+
+
+class AgentEnded(AgentFailed):
+    """The agent ended, or closed the connection, before it answered."""
+
+
+class AgentSilent(AgentFailed):
+    """The agent did not answer in time."""
+
+
+class AgentNotUnderstood(AgentFailed):
+    """The agent answered with something that is not ACP, or in a protocol version that this client does not speak."""
+
+
+class LoginRequired(AgentFailed):
+    """The agent wants its user to log in first."""
+
+
+# The process.
+
+
+class AgentPipes(LineTransport):
+    """Frames over the standard streams of an agent.
+
+    Some agents print a banner or log lines. A line that cannot be JSON-RPC is skipped and counted. `is_overrun` is set
+    when the connection was given up because the agent does not read.
+    """
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, output: asyncio.ReadTransport
+    ) -> None:
+        super().__init__(reader, writer)
+        self._stdin = writer
+        self._output = output
+        self.other_lines = 0
+        self.first_other_line = ""
+        self.is_overrun = False
+
+    async def receive(self) -> Sequence[Frame]:
+        while frames := await super().receive():
+            kept = [frame for frame in frames if not self._is_other(frame)]
+            if kept:
+                return kept
+        return ()
+
+    def _is_other(self, frame: Frame) -> bool:
+        if not isinstance(frame, bytes) or frame[:1] == b"{" or (frame[:1] == b"[" and frame[1:].lstrip()[:1] == b"{"):
+            return False
+        self.other_lines += 1
+        self.first_other_line = self.first_other_line or frame[:200].decode(errors="replace")
+        return True
+
+    def send(self, frame: bytes) -> None:
+        super().send(frame)
+        if self._stdin.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            self.is_overrun = True
+            self.abort()
+
+    def end_input(self) -> None:
+        """Close the standard input of the agent, which tells it to end."""
+        self._stdin.close()
+
+    def abort(self) -> None:
+        """Close the connection, and discard what waits to be sent."""
+        self._stdin.transport.abort()
+        self._output.close()
+
+
+class _StderrTail(asyncio.Protocol):
+    """Keeps the last bytes that the agent writes to its standard error."""
+
+    def __init__(self) -> None:
+        self.kept = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self.kept += data
+        del self.kept[:-STDERR_BYTES]
+
+
+class AgentProcess:
+    """A running agent in a process group of its own."""
+
+    def __init__(
+        self,
+        command: str,
+        process: asyncio.subprocess.Process,
+        pipes: AgentPipes,
+        errors: asyncio.ReadTransport,
+        stderr: _StderrTail,
+    ) -> None:
+        self.command = command
+        self.pipes = pipes
+        self._process = process
+        self._errors = errors
+        self._stderr = stderr
+
+    @property
+    def stderr(self) -> str:
+        """The end of its standard error."""
+        return self._stderr.kept.decode(errors="replace")
+
+    async def exit_code(self) -> int | None:
+        """Its exit code, for which it gets a moment; None if it still runs."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_SECONDS):
+                await self._process.wait()
+        return self._process.returncode
+
+    async def end(self) -> None:
+        """Let the agent end by itself, then end its whole process group."""
+        try:
+            self.pipes.end_input()
+            if await self._is_over(EOF_SECONDS):
+                return
+            self._signal(signal.SIGTERM)
+            await self._is_over(TERM_SECONDS)
+        finally:
+            # Also what the agent has left running. A cancelled caller does not wait for its end.
+            self._signal(signal.SIGKILL)
+            self.pipes.abort()
+            self._errors.close()
+        await self._process.wait()
+
+    async def _is_over(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._process.wait()
+                return True
+        return False
+
+    def _signal(self, number: signal.Signals) -> None:
+        # If the whole group has ended, some systems report a missing process, others a missing permission.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+@asynccontextmanager
+async def agent_process(
+    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
+) -> AsyncIterator[AgentProcess]:
+    """Start an agent; at the end, its process group is ended. `environment` is its whole environment."""
+    ours: list[int] = []
+    theirs: list[int] = []
+    try:
+        for writes in (True, False, False):
+            read_end, write_end = os.pipe()
+            ours.append(write_end if writes else read_end)
+            theirs.append(read_end if writes else write_end)
+        process = await _start(argv, cwd, environment, theirs)
+    except BaseException:
+        for descriptor in ours:
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in theirs:
+            os.close(descriptor)
+    try:
+        running = await _attach(shlex.join(argv), process, ours)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    try:
+        yield running
+    finally:
+        await running.end()
+
+
+async def _start(
+    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], streams: Sequence[int]
+) -> asyncio.subprocess.Process:
+    stdin, stdout, stderr = streams
+    try:
+        return await asyncio.create_subprocess_exec(
+            *argv, cwd=cwd, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+    except OSError as error:
+        _refuse(argv[0], cwd, error)
+    except ValueError as error:
+        raise AgentNotStarted(f"the agent cannot be started: {error}") from None
+
+
+def _refuse(program: str, cwd: Path, error: OSError) -> NoReturn:
+    if not cwd.is_dir():
+        raise AgentNotStarted(f"the agent cannot be started in {cwd}, which is not a folder") from None
+    remedy = (
+        "check the spelling, or give the full path" if isinstance(error, FileNotFoundError) else "check the command"
+    )
+    raise AgentNotStarted(f"the agent cannot be started: {shown(program)}: {error.strerror}; {remedy}") from None
+
+
+async def _attach(command: str, process: asyncio.subprocess.Process, streams: Sequence[int]) -> AgentProcess:
+    loop = asyncio.get_running_loop()
+    stdin, stdout, stderr = streams
+    reader = asyncio.StreamReader(limit=_READ_BYTES)
+    tail = _StderrTail()
+    output, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(stdout, "rb", buffering=0)
+    )
+    errors, _ = await loop.connect_read_pipe(lambda: tail, os.fdopen(stderr, "rb", buffering=0))
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(stdin, "wb", buffering=0)
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    return AgentProcess(command, process, AgentPipes(reader, writer, output), errors, tail)

@@ -1,0 +1,602 @@
+"""The client side of ACP: connect to an agent, open its sessions, and answer what it asks.
+
+```python
+async with connect("claude-agent-acp") as agent:
+    session = await agent.new_session("/path/of/the/project")
+    await session.remind("The build is red.", dedupe_key="build", ttl_turns=2)
+    async for update in (turn := session.prompt("Fix the login bug.")):
+        ...
+    print(turn.stop_reason)
+```
+"""
+
+import asyncio
+import os
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from sideband import __version__
+from sideband.core.errors import (
+    InvalidOption,
+    RateLimited,
+    ReminderError,
+    ReplaceNotSupported,
+    UnknownSession,
+    shown,
+    suggestion,
+)
+from sideband.protocols.acp.agent_process import (
+    AgentEnded,
+    AgentFailed,
+    AgentNotUnderstood,
+    AgentProcess,
+    AgentSilent,
+    LoginRequired,
+    agent_process,
+)
+from sideband.protocols.acp.client_session import AgentSession, Fallback, NotSupportedByAgent, ShowReminder
+from sideband.protocols.acp.messages import ReminderUpdate
+from sideband.protocols.acp.methods import PREFIX, member
+from sideband.protocols.acp.peer_capabilities import PeerCapabilities, read_capabilities
+from sideband.protocols.acp.peer_updates import ReminderReader, UpdateStream
+from sideband.protocols.frames import ConnectionLost, Transport
+from sideband.protocols.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Call,
+    Later,
+    Peer,
+    RpcError,
+    encode,
+)
+
+PROTOCOL_VERSION: Final = 1
+# How long an agent may take to answer; a prompt has no limit.
+ANSWER_SECONDS: Final = 60.0
+# An agent that asks more at once gets an error.
+MAX_OPEN_REQUESTS: Final = 256
+# An agent whose list of sessions never ends is cut off.
+MAX_PAGES: Final = 10_000
+
+_AUTH_REQUIRED: Final = -32000
+_NOT_FOUND: Final = -32002
+# Agents report an unknown session with each of these codes when one is loaded.
+_UNKNOWN_WHEN_LOADED: Final = frozenset({_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
+_LOADING: Final = frozenset({"session/load", "session/resume"})
+# Methods whose parameters name nothing but the session that could be unknown.
+_ABOUT_A_SESSION: Final = _LOADING | {
+    "session/prompt",
+    "session/close",
+    "session/inject",
+    "session/inject_reminder",
+    "session/remind",
+    "session/pending_injections",
+    "_session/steering",
+}
+_TERMINAL: Final = frozenset(
+    {"terminal/create", "terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release"}
+)
+_FILES: Final[Mapping[str, str]] = MappingProxyType(
+    {"fs/read_text_file": "readTextFile", "fs/write_text_file": "writeTextFile"}
+)
+
+
+class PermissionRequest(NamedTuple):
+    """An agent asks whether it may make a tool call; each of the `options` has an `optionId`, a `name` and a `kind`."""
+
+    session_id: str
+    tool_call: Mapping[str, Any]
+    options: Sequence[Mapping[str, Any]]
+
+
+class ListedSession(NamedTuple):
+    """A session that an agent lists; `details` is the whole object."""
+
+    session_id: str
+    cwd: str | None
+    title: str | None
+    details: Mapping[str, Any]
+
+
+_FailureT = TypeVar("_FailureT", bound=AgentFailed)
+AskPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[str | None]]
+Answer: TypeAlias = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
+
+
+@asynccontextmanager
+async def connect(
+    agent: str | Sequence[str] | Transport,
+    *,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    ask_permission: AskPermission | None = None,
+    answers: Mapping[str, Answer] | None = None,
+    fallback: Fallback | str = Fallback.SUPPRESS,
+    show: ShowReminder | None = None,
+    answer_seconds: float = ANSWER_SECONDS,
+    client_info: Mapping[str, str] | None = None,
+) -> "AsyncIterator[AgentClient]":
+    """Connect to an agent, and end it at the end of the block. `AgentFailed` if it cannot be used.
+
+    Args:
+        agent: The command of the agent, which is started without a shell, or a connection to a running one.
+        cwd: The folder in which the command is started; the default is that of this process.
+        env: Variables that are added to the environment of this process for the command.
+        ask_permission: Called when the agent asks for a permission; returns the id of an option, or None to refuse.
+            Without it every permission is refused.
+        answers: Functions for other requests of the agent, by method: `fs/read_text_file`, `fs/write_text_file`, the five
+            of `terminal/`, and extensions, which begin with an underscore. They get the parameters and return the result.
+            What is not here is not advertised, and refused.
+        fallback: What happens to a reminder if the agent does not support reminders.
+        show: Shows a reminder to the user, for the fallback `show`.
+        answer_seconds: How long the agent may take to answer a request other than a prompt.
+        client_info: The `name` and `version` of your program.
+    """
+    chosen = _read_fallback(fallback, show)
+    served = dict(answers or {})
+    _check_answers(served)
+    async with AsyncExitStack() as stack:
+        process: AgentProcess | None = None
+        if isinstance(agent, str | Sequence):
+            argv = _argv(agent)
+            environment = {**os.environ, **(env or {})}
+            process = await stack.enter_async_context(
+                agent_process(argv, cwd=Path(_absolute(cwd or ".")), environment=environment)
+            )
+            transport: Transport = process.pipes
+        elif cwd is not None or env is not None:
+            raise InvalidOption("cwd and env belong to a command; a connection has neither", field="cwd")
+        else:
+            transport = agent
+        client = AgentClient(
+            transport,
+            process,
+            ask_permission=ask_permission,
+            answers=served,
+            fallback=chosen,
+            show=show,
+            answer_seconds=answer_seconds,
+        )
+        stack.push_async_callback(client._close)  # noqa: SLF001 - the two are one unit
+        await client._initialize(client_info or {"name": "sideband", "version": __version__})  # noqa: SLF001 - see above
+        yield client
+
+
+def _argv(agent: str | Sequence[str]) -> list[str]:
+    try:
+        argv = shlex.split(agent) if isinstance(agent, str) else list(agent)
+    except ValueError as error:
+        raise InvalidOption(f"the command {shown(agent)} cannot be read: {error}", field="agent", value=agent) from None
+    if not argv:
+        raise InvalidOption("the command of the agent is empty", field="agent", value=agent)
+    return argv
+
+
+def _read_fallback(fallback: str, show: ShowReminder | None) -> Fallback:
+    if fallback not in tuple(Fallback):
+        words = ", ".join(repr(word.value) for word in Fallback)
+        raise InvalidOption(f"fallback must be one of {words}, not {shown(fallback)}", field="fallback", value=fallback)
+    if (fallback == Fallback.SHOW) != (show is not None):
+        raise InvalidOption("fallback='show' and show= belong together", field="show", value=show)
+    return Fallback(fallback)
+
+
+def _check_answers(answers: Mapping[str, Answer]) -> None:
+    known = (*_FILES, *sorted(_TERMINAL))
+    for method in answers:
+        if method not in known and not method.startswith("_"):
+            raise InvalidOption(
+                f"answers: no agent calls {shown(method)}; {suggestion(method, known, kind='methods')}",
+                field="answers",
+                value=method,
+            )
+    if not _TERMINAL.isdisjoint(answers) and not answers.keys() >= _TERMINAL:
+        missing = ", ".join(sorted(_TERMINAL - answers.keys()))
+        raise InvalidOption(f"answers: terminals need all five methods; missing: {missing}", field="answers")
+
+
+class AgentClient:
+    """A connection to an agent; made by `connect`.
+
+    `capabilities` is what the agent can do, `info` its name and version, `auth_methods` the ways to log in.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        process: AgentProcess | None,
+        *,
+        ask_permission: AskPermission | None,
+        answers: Mapping[str, Answer],
+        fallback: Fallback,
+        show: ShowReminder | None,
+        answer_seconds: float,
+    ) -> None:
+        self.capabilities = PeerCapabilities()
+        self.info: Mapping[str, Any] = {}
+        self.auth_methods: tuple[Mapping[str, Any], ...] = ()
+        self.fallback = fallback
+        self.show = show
+        self._process = process
+        self._ask_permission = ask_permission
+        self._answers = answers
+        self._answer_seconds = answer_seconds
+        self._peer = Peer(transport, self._handle)
+        self._serving = asyncio.create_task(self._serve(), name="sideband-acp-client")
+        self._streams: set[UpdateStream[Any]] = set()
+        self._asking: dict[str, set[asyncio.Future[str | None]]] = {}
+        self._open_requests = 0
+        self._turns: set[asyncio.Task[str]] = set()
+        self._is_closing = False
+
+    @property
+    def stderr(self) -> str:
+        """The end of the agent's standard error; empty if it was not started by this client."""
+        return "" if self._process is None else self._process.stderr
+
+    # Sessions.
+
+    async def new_session(
+        self, cwd: str | Path = ".", *, mcp_servers: Sequence[Mapping[str, Any]] = ()
+    ) -> AgentSession:
+        """Begin a session that works in `cwd`."""
+        result = await self.request("session/new", _place(cwd, mcp_servers))
+        session_id = member(result, "sessionId")
+        if not isinstance(session_id, str):
+            raise self.misunderstood("session/new", result)
+        return AgentSession(self, session_id)
+
+    async def load_session(
+        self, session_id: str, cwd: str | Path = ".", *, mcp_servers: Sequence[Mapping[str, Any]] = ()
+    ) -> AgentSession:
+        """Open a session and let the agent replay it; read the replay from a stream made before, with `updates`."""
+        if not self.capabilities.loads:
+            raise NotSupportedByAgent("session/load", "it cannot load a session; begin one with new_session()")
+        await self.request("session/load", {"sessionId": session_id, **_place(cwd, mcp_servers)})
+        return AgentSession(self, session_id)
+
+    async def resume_session(
+        self, session_id: str, cwd: str | Path = ".", *, mcp_servers: Sequence[Mapping[str, Any]] = ()
+    ) -> AgentSession:
+        """Open a session without a replay."""
+        if not self.capabilities.resumes:
+            raise NotSupportedByAgent("session/resume", "it cannot resume a session; try load_session()")
+        await self.request("session/resume", {"sessionId": session_id, **_place(cwd, mcp_servers)})
+        return AgentSession(self, session_id)
+
+    async def list_sessions(self, cwd: str | Path | None = None) -> AsyncIterator[ListedSession]:
+        """The sessions that the agent keeps, or only those of a folder."""
+        if not self.capabilities.lists:
+            raise NotSupportedByAgent("session/list", "it cannot list its sessions")
+        params = {} if cwd is None else {"cwd": _absolute(cwd)}
+        for _ in range(MAX_PAGES):
+            page = await self.request("session/list", params)
+            sessions = member(page, "sessions")
+            for listed in sessions if isinstance(sessions, list) else ():
+                if isinstance(session_id := member(listed, "sessionId"), str):
+                    yield ListedSession(session_id, _text(listed, "cwd"), _text(listed, "title"), listed)
+            cursor = _text(page, "nextCursor")
+            if cursor is None or cursor == params.get("cursor"):
+                return
+            params["cursor"] = cursor
+
+    async def authenticate(self, method_id: str) -> None:
+        """Log in by one of the `auth_methods`; this has no time limit, because a person may have to act."""
+        await self.request("authenticate", {"methodId": method_id}, limited=False)
+
+    # What the agent reports.
+
+    def updates(self) -> UpdateStream[tuple[str, dict[str, Any]]]:
+        """All updates of all sessions from now on, each with the id of its session."""
+        return self.stream(lambda session_id, update: ((session_id, update),))
+
+    def reminder_updates(self) -> UpdateStream[tuple[str, ReminderUpdate]]:
+        """What happens to reminders in all sessions from now on, each with the id of the session."""
+        reader = ReminderReader()
+
+        def select(session_id: str, update: dict[str, Any]) -> Iterable[tuple[str, ReminderUpdate]]:
+            found = reader.read(session_id, update)
+            return () if found is None else ((session_id, found),)
+
+        return self.stream(select)
+
+    def stream(self, select: Callable[[str, dict[str, Any]], Iterable[Any]]) -> UpdateStream[Any]:
+        """A stream of what `select` returns for each update and the id of its session."""
+        made: UpdateStream[Any] = UpdateStream(select)
+        if self._serving.done():
+            made.close()
+        else:
+            self._streams.add(made)
+        return made
+
+    # Requests of ours.
+
+    async def request(self, method: str, params: Mapping[str, Any], *, limited: bool = True) -> Any:  # noqa: ANN401 - any JSON value
+        """Call any method of the agent and return its result; without `limited`, it may take any time.
+
+        A refusal is a `ReminderError` if the agent gives a reason that Sideband knows, otherwise an `RpcError`.
+        """
+        try:
+            async with asyncio.timeout(self._answer_seconds if limited else None):
+                return await self._peer.request(method, params)
+        except TimeoutError:
+            raise self._silence(method) from None
+        except ConnectionLost:
+            raise await self._loss(method) from None
+        except RpcError as error:
+            raise self._told(error, method, params) from error
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification to the agent."""
+        self._peer.notify(method, params)
+
+    def start_turn(self, turn: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
+        """Run a prompt in a task that ends with the connection."""
+        task = asyncio.create_task(turn)
+        self._turns.add(task)
+        task.add_done_callback(self._end_turn)
+        return task
+
+    def _end_turn(self, task: asyncio.Task[str]) -> None:
+        self._turns.discard(task)
+        if not task.cancelled():
+            # A caller may read the updates only, and learns of an error there.
+            task.exception()
+
+    def withdraw_questions(self, session_id: str) -> None:
+        """Answer the open permission requests of a session with `cancelled`, as a client must after `session/cancel`."""
+        for asking in self._asking.get(session_id, ()):
+            asking.cancel()
+
+    async def _initialize(self, client_info: Mapping[str, str]) -> None:
+        files = {name: method in self._answers for method, name in _FILES.items()}
+        params = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "clientCapabilities": {
+                "fs": files,
+                "terminal": self._answers.keys() >= _TERMINAL,
+                "_meta": {"sideband": {"reminders": {"emit": True}}},
+            },
+            "clientInfo": dict(client_info),
+        }
+        try:
+            reply = await self.request("initialize", params)
+        except (RpcError, NotSupportedByAgent) as error:
+            refusal = error.message if isinstance(error, RpcError) else "Method not found"
+            raise self._failure(
+                AgentNotUnderstood, f"refused to begin a connection ({refusal}); check that it is an ACP agent"
+            ) from error
+        version = member(reply, "protocolVersion")
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise self.misunderstood("initialize", reply)
+        if version != PROTOCOL_VERSION:
+            raise self._failure(
+                AgentNotUnderstood,
+                f"speaks version {version} of ACP, and this client speaks version {PROTOCOL_VERSION}; "
+                f"use a version of the agent that speaks {PROTOCOL_VERSION}, or a newer Sideband",
+            )
+        methods = reply.get("authMethods")
+        self.capabilities = read_capabilities(reply)
+        self.info = info if isinstance(info := reply.get("agentInfo"), dict) else {}
+        self.auth_methods = (
+            tuple(method for method in methods if isinstance(method, dict)) if isinstance(methods, list) else ()
+        )
+
+    # Requests of the agent.
+
+    async def _handle(self, call: Call) -> Later | None:
+        # This never waits, so that an update is in the streams before the answer that follows it is read.
+        if call.request_id is None:
+            if call.method == "session/update":
+                self._publish(call.params)
+            return None
+        if self._open_requests >= MAX_OPEN_REQUESTS:
+            raise RpcError(INTERNAL_ERROR, f"At most {MAX_OPEN_REQUESTS} requests may be open at once")
+        if call.method == "session/request_permission":
+            return Later(self._counted(self._permit(call.params)))
+        answer = self._answers.get(call.method)
+        if answer is None:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {call.method}", {"method": call.method})
+        return Later(self._counted(answer(call.params)))
+
+    def _publish(self, params: Mapping[str, Any]) -> None:
+        session_id, update = params.get("sessionId"), params.get("update")
+        if not self._streams or not isinstance(session_id, str) or not isinstance(update, dict):
+            return
+        size = len(encode(update))
+        for stream in tuple(self._streams):
+            stream.feed(session_id, update, size)
+            if stream.is_over:
+                self._streams.discard(stream)
+
+    async def _counted(self, answer: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
+        self._open_requests += 1
+        try:
+            return await answer
+        finally:
+            self._open_requests -= 1
+
+    async def _permit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        options = [option for option in params.get("options") or () if isinstance(option, dict)]
+        if self._ask_permission is None:
+            return _refused_permission(options)
+        session_id = str(params.get("sessionId"))
+        request = PermissionRequest(session_id, params.get("toolCall") or {}, options)
+        asking = asyncio.ensure_future(self._ask_permission(request))
+        self._asking.setdefault(session_id, set()).add(asking)
+        try:
+            # Not awaited directly, because the question may be withdrawn without this request being cancelled.
+            await asyncio.wait({asking})
+        finally:
+            asking.cancel()
+            self._asking[session_id].discard(asking)
+            if not self._asking[session_id]:
+                del self._asking[session_id]
+        if asking.cancelled():
+            return {"outcome": {"outcome": "cancelled"}}
+        chosen = asking.result()
+        if chosen is None:
+            return _refused_permission(options)
+        if chosen not in [option.get("optionId") for option in options]:
+            raise ValueError(f"ask_permission returned {shown(chosen)}, which is not the id of an option")
+        return {"outcome": {"outcome": "selected", "optionId": chosen}}
+
+    # The end, and failures.
+
+    async def _serve(self) -> None:
+        error: Exception | None = None
+        try:
+            await self._peer.serve()
+            error = None if self._is_closing else await self._loss("session/update")
+        finally:
+            for stream in self._streams:
+                stream.close(error)
+            self._streams.clear()
+
+    async def _close(self) -> None:
+        self._is_closing = True
+        for task in self._turns:
+            task.cancel()
+        if self._process is None:
+            with suppress(asyncio.CancelledError):
+                await self._peer.transport.close()
+        else:
+            await self._process.end()
+        self._serving.cancel()
+        await asyncio.wait({self._serving, *self._turns})
+
+    def misunderstood(self, method: str, result: object) -> AgentNotUnderstood:
+        """The error for a result that is not what the protocol says."""
+        return self._failure(
+            AgentNotUnderstood,
+            f"answered {method} with {shown(result)}, which is not ACP; check that it is an ACP agent",
+        )
+
+    def _silence(self, method: str) -> AgentSilent:
+        seconds = self._answer_seconds
+        if method != "initialize":
+            return self._failure(
+                AgentSilent, f"did not answer {method} within {seconds:g} s; raise answer_seconds if it is only slow"
+            )
+        return self._failure(
+            AgentSilent,
+            f"did not answer within {seconds:g} s{self._said()}; check that the command starts an ACP agent (some need "
+            "an option for it, for example --acp), or raise answer_seconds if it is only slow to start",
+        )
+
+    async def _loss(self, method: str) -> AgentEnded:
+        if self._is_closing:
+            return AgentEnded(f"the connection was closed before {method} was answered")
+        if self._process is None:
+            return AgentEnded(f"the agent closed the connection before it answered {method}; connect again")
+        if self._process.pipes.is_overrun:
+            return self._failure(AgentEnded, "does not read its standard input, so it was given up; start it again")
+        code = await self._process.exit_code()
+        ended = "closed its standard output" if code is None else _exit(code)
+        return self._failure(
+            AgentEnded, f"{ended} before it answered {method}{self._said()}; run the command in a terminal to see why"
+        )
+
+    def _said(self) -> str:
+        pipes = None if self._process is None else self._process.pipes
+        if pipes is None or not pipes.other_lines:
+            return ""
+        lines = "1 line" if pipes.other_lines == 1 else f"{pipes.other_lines:,} lines"
+        return f", and wrote {lines} that are not ACP, first {shown(pipes.first_other_line)}"
+
+    def _failure(self, kind: type[_FailureT], what: str) -> _FailureT:
+        name = "the agent" if self._process is None else f"the agent {shown(self._process.command)}"
+        return kind(f"{name} {what}", stderr=self.stderr)
+
+    def _told(self, error: RpcError, method: str, params: Mapping[str, Any]) -> Exception:
+        plain = method.removeprefix(PREFIX)
+        reason = member(error.data, "reason")
+        if isinstance(reason, str) and reason in _BY_REASON:
+            return _refused(_BY_REASON[reason], error)
+        if error.code == METHOD_NOT_FOUND:
+            if plain == "session/replace_inject":
+                return ReplaceNotSupported("the agent cannot replace a message; revoke it and send it anew")
+            return NotSupportedByAgent(method, "it answered that it does not know the method")
+        if error.code == _AUTH_REQUIRED:
+            ways = ", ".join(shown(way.get("id")) for way in self.auth_methods) or "none that it names"
+            return self._failure(
+                LoginRequired, f"requires a login; call authenticate() with one of its methods: {ways}"
+            )
+        if (plain in _ABOUT_A_SESSION and error.code == _NOT_FOUND) or (
+            plain in _LOADING and error.code in _UNKNOWN_WHEN_LOADED
+        ):
+            session_id = params.get("sessionId")
+            return UnknownSession(
+                f"the agent does not know session {shown(session_id)}: {_words(error)}",
+                field="session_id",
+                value=session_id,
+            )
+        return error
+
+
+# Reading what an agent answers.
+
+
+def _absolute(path: str | Path) -> str:
+    return str(Path(path).absolute())
+
+
+def _place(cwd: str | Path, mcp_servers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"cwd": _absolute(cwd), "mcpServers": list(mcp_servers)}
+
+
+def _text(value: object, name: str) -> str | None:
+    found = member(value, name)
+    return found if isinstance(found, str) else None
+
+
+def _refused_permission(options: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Refuse once, which leaves the turn running; an agent that offers no such option is told `cancelled`."""
+    for option in options:
+        if option.get("kind") == "reject_once":
+            return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
+    return {"outcome": {"outcome": "cancelled"}}
+
+
+def _exit(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def _words(error: RpcError) -> str:
+    """What an agent says about an error: its own detail if there is one, because the message may be the code's name."""
+    for name in ("detail", "details"):
+        if isinstance(told := member(error.data, name), str):
+            return told
+    return error.message
+
+
+def _classes(family: type[ReminderError]) -> Iterator[type[ReminderError]]:
+    for kind in family.__subclasses__():
+        yield kind
+        yield from _classes(kind)
+
+
+_BY_REASON: Final[Mapping[str, type[ReminderError]]] = MappingProxyType(
+    {kind.reason: kind for kind in _classes(ReminderError) if kind.__module__ == ReminderError.__module__}
+)
+
+
+def _refused(kind: type[ReminderError], told: RpcError) -> ReminderError:
+    if issubclass(kind, RateLimited):
+        delay = member(told.data, "retryAfterMs")
+        return RateLimited(delay if isinstance(delay, int) else 1_000)
+    field = _text(told.data, "field")
+    # The classes word their messages themselves; here the agent has worded it.
+    error = kind.__new__(kind)
+    ReminderError.__init__(
+        error,
+        _words(told).removeprefix(f"{kind.code}: "),
+        field=field,
+        value=None if field is None else member(told.data, field),
+    )
+    return error
