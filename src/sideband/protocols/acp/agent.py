@@ -58,6 +58,8 @@ NO_MODEL: Final = (
     "No model is configured: start the agent with `sideband acp --model anthropic:NAME` (or openai:NAME, google:NAME, "
     "openai-compatible:NAME, local:), or set SIDEBAND_MODEL to such a name."
 )
+# The title of a session before its first prompt, followed by the name of its folder.
+UNNAMED: Final = "New session in "
 _TITLE_CHARACTERS: Final = 80
 _LOG: Final = logging.getLogger("sideband")
 
@@ -131,6 +133,7 @@ class AcpAgent:
                     session,
                     cwd=self.workspace or str(records.get("cwd", "")) or str(Path.cwd()),
                     mode=mode if mode in modes.MODES else modes.ASK,
+                    title=str(records.get("title", "")),
                     tools_of=self._tools_of,
                     options=self._options,
                 ),
@@ -205,7 +208,7 @@ class AgentConnection:
     async def new_session(self, call: Call) -> dict[str, Any]:
         cwd = _read_cwd(call.params)
         _refuse_servers(call.params)
-        attributes = {KIND: ACP, "cwd": cwd, "title": f"New session in {Path(cwd).name or cwd}", "mode": modes.ASK}
+        attributes = {KIND: ACP, "cwd": cwd, "title": f"{UNNAMED}{Path(cwd).name or cwd}", "mode": modes.ASK}
         session = await self._agent.store.begin(attributes=attributes)
         await self._attach(session, call.params, replay=False)
         return {"sessionId": session.id, **self._mode_fields(session.id)}
@@ -235,9 +238,13 @@ class AgentConnection:
             await self._detach(earlier)
         hosted = await self._agent.host(session)
         attachment = Attachment(self.peer, hosted, self._viewer, self._told_abilities, is_observer=role == "observer")
-        await attachment.attach(replay=replay)
-        self._attached[session.id] = attachment
         hosted.attachments.append(attachment)
+        self._attached[session.id] = attachment
+        try:
+            await attachment.attach(replay=replay)
+        except BaseException:
+            await self._detach(attachment)
+            raise
         if not attachment.is_observer:
             _start(hosted)
         return attachment
@@ -303,11 +310,11 @@ class AgentConnection:
         attachment = self._attached.get(session.id) or await self._attach(session, {}, replay=False)
         _start(attachment.hosted, must=True)
         content: Any = call.params.get("prompt")
-        producer = self._producer(session, Surface.ACP)
-        message_id = await producer.inject(content, mode=InjectMode.QUEUE, meta=meta_param(call.params))
-        # The update that ends the turn cannot be told before this: no other task runs between the two lines.
-        ended = attachment.expect(message_id)
-        await _name(session, content)
+        prompting = self._producer(session, Surface.ACP).inject(
+            content, mode=InjectMode.QUEUE, meta=meta_param(call.params)
+        )
+        message_id, ended = await attachment.accept(prompting)
+        await _name(attachment.hosted, content)
         answer = self._answer if self._told_abilities.version == 1 else self._insertion
         return Later(answer(attachment.hosted, message_id, ended))
 
@@ -360,7 +367,7 @@ class AgentConnection:
                     field="sessionId",
                 )
             session_id = next(iter(self._attached))
-        session = await self._writable(session_id) if writes else await self._agent.find(session_id)
+        session = await self._writable(session_id) if writes else await self._session(session_id)
         if starts:
             _start(await self._agent.host(session), must=True)
         return self._producer(session, surface)
@@ -376,6 +383,13 @@ class AgentConnection:
                 field="sessionId",
                 value=session_id,
             )
+        return await self._session(session_id)
+
+    async def _session(self, session_id: str) -> Session:
+        attachment = self._attached.get(session_id)
+        if attachment is not None and not attachment.hosted.session.talk.state.closed:
+            # Without a look into the store's list.
+            return attachment.hosted.session
         return await self._agent.find(session_id)
 
     # Answers.
@@ -439,17 +453,16 @@ async def _model_failed(hosted: HostedSession, message_id: str) -> RpcError:
     return RpcError(INTERNAL_ERROR, f"The model failed: {mask_text(result.error)}", data)
 
 
-async def _name(session: Session, content: object) -> None:
+async def _name(hosted: HostedSession, content: object) -> None:
     """Name a new session after its first prompt."""
-    view = (await session.view()).view.session
-    title = "" if view is None else str(view.records.get("title", ""))
-    if not title.startswith("New session in "):
+    if not hosted.title.startswith(UNNAMED):
         return
     texts = [block.get("text") for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     line = next((" ".join(text.split()) for text in texts if isinstance(text, str) and text.strip()), "")
     if line:
         short = line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 3]}..."
-        await session.record({"title": short})
+        hosted.title = short
+        await hosted.session.record({"title": short})
 
 
 def _read_cwd(params: Mapping[str, Any]) -> str:

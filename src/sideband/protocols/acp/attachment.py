@@ -6,7 +6,7 @@ is writing in this process is sent only after the update that opened its turn, s
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +54,11 @@ class Attachment:
         self._reply_id: str | None = None
         self._pieces = self._attempt = 0
         self._text = ""
+        # Text waits until the reminders of its request were told, which follow the update that opened the turn.
+        self._is_gated = False
+        # Cleared while a prompt of this client is being accepted: its updates come after its id is known here.
+        self._goes_on = asyncio.Event()
+        self._goes_on.set()
         # Prompts of this client that are not answered, with the future that its answer waits for.
         self._prompts: dict[str, asyncio.Future[TurnStatus]] = {}
         self._running: str | None = None
@@ -87,8 +92,9 @@ class Attachment:
         for message in view.session.messages:
             self._calls |= {call.id: call for call in calls_of(message)}
             self._calls.pop(str(message.get("tool_call_id", "")), None)
-        if view.session.reply_id is not None and self._reply_id is None:
+        if view.session.reply_id is not None:
             self._open_reply(view.session.reply_id)
+            self._open_gate()
         if self.abilities.version > 1:
             waits = "requires_action" if view.session.permissions else "running"
             self._send([running_state(waits) if view.session.running else idle_state(None)])
@@ -107,9 +113,13 @@ class Attachment:
             try:
                 async with aclosing(session.updates(self._viewer, after=after)) as updates:
                     async for update in updates:
+                        await self._goes_on.wait()
                         self._tell(update, live=True)
                         after = update.cursor
                         await self.peer.transport.drain()
+                        if self._is_gated:
+                            # Runs when this task waits for the next commit.
+                            asyncio.get_running_loop().call_soon(self._open_gate)
             except CursorExpired as expired:
                 _LOG.warning("session %s: a slow client has missed events that were pruned", session.id)
                 after = expired.oldest
@@ -121,8 +131,16 @@ class Attachment:
 
     # Prompts.
 
-    def expect(self, message_id: str) -> asyncio.Future[TurnStatus]:
-        """The end of the turn of this message; for a client of version 2, its delivery."""
+    async def accept(self, prompting: Awaitable[str]) -> tuple[str, asyncio.Future[TurnStatus]]:
+        """Accept a prompt; return its id and the end of its turn, for a client of version 2 its delivery."""
+        self._goes_on.clear()
+        try:
+            message_id = await prompting
+            return message_id, self._expect(message_id)
+        finally:
+            self._goes_on.set()
+
+    def _expect(self, message_id: str) -> asyncio.Future[TurnStatus]:
         self._prompts[message_id] = waiting = asyncio.get_running_loop().create_future()
         waiting.add_done_callback(lambda _done: self._prompts.pop(message_id, None))
         return waiting
@@ -210,7 +228,7 @@ class Attachment:
 
     def _tell_turn(self, update: TurnUpdate, *, live: bool) -> None:
         match update.kind:
-            case UpdateKind.TURN_OPENED if update.reply_id is not None:
+            case UpdateKind.TURN_OPENED if update.reply_id is not None and live:
                 self._open_reply(update.reply_id)
             case UpdateKind.TURN_VOIDED:
                 self._close_reply()
@@ -233,11 +251,15 @@ class Attachment:
 
     def _open_reply(self, reply_id: str) -> None:
         self._close_reply()
-        self._reply_id = reply_id
-        self.pass_text(reply_id)
+        self._reply_id, self._is_gated = reply_id, True
+
+    def _open_gate(self) -> None:
+        if self._is_gated and self._reply_id is not None:
+            self._is_gated = False
+            self.pass_text(self._reply_id)
 
     def _close_reply(self) -> None:
-        self._reply_id, self._text = None, ""
+        self._reply_id, self._text, self._is_gated = None, "", False
         self._pieces = self._attempt = 0
 
     def pass_text(self, reply_id: str) -> None:
@@ -246,7 +268,9 @@ class Attachment:
         While the client is too slow they wait: the rest of the reply is sent when its turn is committed.
         """
         stream = self.hosted.stream
-        if reply_id != self._reply_id or stream.reply_id != reply_id or self.peer.transport.is_congested:
+        if self._is_gated or reply_id != self._reply_id or stream.reply_id != reply_id:
+            return
+        if self.peer.transport.is_congested:
             return
         for attempt, text in stream.pieces[self._pieces :]:
             self._pieces += 1

@@ -33,7 +33,7 @@ _OPTIONS: Final = (
     {"optionId": "allow_always", "name": "Allow for this session", "kind": "allow_always"},
     {"optionId": "reject_once", "name": "Reject", "kind": "reject_once"},
 )
-_NOBODY: Final = "no client is attached that could allow it"
+_NO_CLIENT: Final = "no client is attached that could allow it"
 
 
 class ReplyStream(msgspec.Struct):
@@ -64,15 +64,16 @@ class ObservedTool:
 class HostedSession:
     """A session with the clients of this process that are attached to it.
 
-    `run_with` are the options of its runs (None: no model is configured). `mode` is one of `modes.MODES`.
+    `options` are those of its runs (None: no model is configured). `mode` is one of `modes.MODES`.
     """
 
     def __init__(
-        self, session: Session, *, cwd: str, mode: str, tools_of: ToolsOf, options: AgentOptions | None
+        self, session: Session, *, cwd: str, mode: str, title: str, tools_of: ToolsOf, options: AgentOptions | None
     ) -> None:
         self.session = session
         self.cwd = cwd
         self.mode = mode
+        self.title = title
         self.runner: Runner | None = None
         self.attachments: list[Attachment] = []
         self.stream = ReplyStream()
@@ -170,7 +171,7 @@ class HostedSession:
         finally:
             for unanswered in asked:
                 unanswered.cancel()
-        return _NOBODY
+        return _NO_CLIENT
 
     async def _ask_one(self, attachment: Attachment, call: ToolCall, change: Change | None) -> str | None:
         """The option that the user of this client chose; None if the client cannot ask."""
