@@ -172,13 +172,13 @@ class Peer:
         """
         try:
             while frames := await self.transport.receive():
-                for frame in frames:
-                    self._receive(frame)
-                await self._has_room.wait()
                 if self.transport.is_congested:
                     # A peer that does not read its answers gets no more of them.
                     with suppress(ConnectionLost):
                         await self.transport.drain()
+                for frame in frames:
+                    self._receive(frame)
+                await self._has_room.wait()
             # Before the calls that have arrived are handled: one of them may be waiting for an answer of the peer.
             self._lose_requests()
             while self._workers:
@@ -258,11 +258,7 @@ class Peer:
         self._enqueue(call)
 
     def _receive_answer(self, message: _Envelope) -> None:
-        try:
-            request_id = None if message.id is UNSET else _decode(message.id)
-            answer = self._requests.get(request_id)
-        except (msgspec.DecodeError, TypeError):
-            answer = None
+        answer = None if message.id is UNSET else self._requests.get(_decode(message.id))
         if answer is None or answer.done():
             _LOG.info("the peer answered a request that is not open")
         elif message.error not in (UNSET, None):
