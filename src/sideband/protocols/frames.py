@@ -13,6 +13,8 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
 # More bytes than this wait for a slow reader; `Transport.is_congested` says so.
 CONGESTED_BYTES: Final = 1024 * 1024
+# So long a peer that has stopped reading can delay the end of the connection.
+CLOSE_SECONDS: Final = 5.0
 
 _READ_BYTES: Final = 256 * 1024
 
@@ -130,9 +132,14 @@ class LineTransport:
         return self._writer.transport.get_write_buffer_size() > CONGESTED_BYTES
 
     async def close(self) -> None:
-        with suppress(OSError, ConnectionLost):
-            self._writer.close()
-            await self._writer.wait_closed()
+        self._writer.close()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._writer.wait_closed()
+        except TimeoutError:
+            self._writer.transport.abort()
+        except OSError:
+            pass
 
 
 @asynccontextmanager
@@ -145,7 +152,9 @@ async def standard_streams(*, limit: int = MAX_FRAME_BYTES) -> AsyncIterator[Lin
     reader = asyncio.StreamReader(limit=_READ_BYTES)
     # Copies, because the transports close their files.
     source = _as_pipe(os.dup(0), writes=False)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", buffering=0))
+    arriving, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", buffering=0)
+    )
     sink = _as_pipe(os.dup(1), writes=True)
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(sink, "wb", buffering=0)
@@ -156,12 +165,14 @@ async def standard_streams(*, limit: int = MAX_FRAME_BYTES) -> AsyncIterator[Lin
         yield lines
     finally:
         sys.stdout = printed
+        arriving.close()
         await lines.close()
 
 
 def _as_pipe(descriptor: int, *, writes: bool) -> int:
-    """A pipe in front of a regular file, which an event loop cannot wait for; any other file is returned as it is."""
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    """A pipe in front of a file that an event loop cannot wait for (a regular file, /dev/null); any other file itself."""
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode) and (not stat.S_ISCHR(mode) or os.isatty(descriptor)):
         return descriptor
     read_end, write_end = os.pipe()
     source, sink = (read_end, descriptor) if writes else (descriptor, write_end)
@@ -170,7 +181,8 @@ def _as_pipe(descriptor: int, *, writes: bool) -> int:
 
 
 def _copy(source: int, sink: int) -> None:
-    with os.fdopen(source, "rb", buffering=0) as reader, os.fdopen(sink, "wb") as writer, suppress(BrokenPipeError):
+    # A buffered writer writes once more when it is closed.
+    with suppress(BrokenPipeError), os.fdopen(source, "rb", buffering=0) as reader, os.fdopen(sink, "wb") as writer:
         while data := reader.read(_READ_BYTES):
             writer.write(data)
             writer.flush()
