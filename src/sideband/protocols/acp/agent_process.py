@@ -4,8 +4,8 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -99,13 +99,22 @@ class AgentPipes(LineTransport):
             self.is_overrun = True
             self.abort()
 
+    @property
+    def is_congested(self) -> bool:
+        # Reading goes on while a large prompt is sent: an agent that waits for its output to be read does not read.
+        # `MAX_UNREAD_BYTES` bounds what waits.
+        return False
+
     def end_input(self) -> None:
         """Close the standard input of the agent, which tells it to end."""
         self._stdin.close()
 
     def abort(self) -> None:
         """Close the connection, and discard what waits to be sent."""
-        self._stdin.transport.abort()
+        # A transport that has sent everything may be closed already, and then it cannot be aborted.
+        if self._stdin.transport.get_write_buffer_size():
+            self._stdin.transport.abort()
+        self._stdin.close()
         self._output.close()
 
 
@@ -177,11 +186,8 @@ class AgentProcess:
             os.killpg(self._process.pid, number)
 
 
-@asynccontextmanager
-async def agent_process(
-    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
-) -> AsyncIterator[AgentProcess]:
-    """Start an agent; at the end, its process group is ended. `environment` is its whole environment."""
+async def start_agent(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> AgentProcess:
+    """Start an agent; `environment` is its whole environment. The caller ends it with `AgentProcess.end`."""
     ours: list[int] = []
     theirs: list[int] = []
     try:
@@ -198,14 +204,10 @@ async def agent_process(
         for descriptor in theirs:
             os.close(descriptor)
     try:
-        running = await _attach(shlex.join(argv), process, ours)
+        return await _attach(shlex.join(argv), process, ours)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         raise
-    try:
-        yield running
-    finally:
-        await running.end()
 
 
 async def _start(

@@ -14,7 +14,7 @@ import asyncio
 import os
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -36,7 +36,7 @@ from sideband.protocols.acp.agent_process import (
     AgentProcess,
     AgentSilent,
     LoginRequired,
-    agent_process,
+    start_agent,
 )
 from sideband.protocols.acp.client_session import AgentSession, Fallback, NotSupportedByAgent, ShowReminder
 from sideband.protocols.acp.messages import ReminderUpdate
@@ -105,7 +105,7 @@ class ListedSession(NamedTuple):
 
 _FailureT = TypeVar("_FailureT", bound=AgentFailed)
 AskPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[str | None]]
-Answer: TypeAlias = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
+AnswerRequest: TypeAlias = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 @asynccontextmanager
@@ -115,7 +115,7 @@ async def connect(
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     ask_permission: AskPermission | None = None,
-    answers: Mapping[str, Answer] | None = None,
+    answers: Mapping[str, AnswerRequest] | None = None,
     fallback: Fallback | str = Fallback.SUPPRESS,
     show: ShowReminder | None = None,
     answer_seconds: float = ANSWER_SECONDS,
@@ -140,31 +140,29 @@ async def connect(
     chosen = _read_fallback(fallback, show)
     served = dict(answers or {})
     _check_answers(served)
-    async with AsyncExitStack() as stack:
-        process: AgentProcess | None = None
-        if isinstance(agent, str | Sequence):
-            argv = _argv(agent)
-            environment = {**os.environ, **(env or {})}
-            process = await stack.enter_async_context(
-                agent_process(argv, cwd=Path(_absolute(cwd or ".")), environment=environment)
-            )
-            transport: Transport = process.pipes
-        elif cwd is not None or env is not None:
-            raise InvalidOption("cwd and env belong to a command; a connection has neither", field="cwd")
-        else:
-            transport = agent
-        client = AgentClient(
-            transport,
-            process,
-            ask_permission=ask_permission,
-            answers=served,
-            fallback=chosen,
-            show=show,
-            answer_seconds=answer_seconds,
-        )
-        stack.push_async_callback(client._close)  # noqa: SLF001 - the two are one unit
-        await client._initialize(client_info or {"name": "sideband", "version": __version__})  # noqa: SLF001 - see above
+    process: AgentProcess | None = None
+    if isinstance(agent, str | Sequence):
+        environment = {**os.environ, **(env or {})}
+        process = await start_agent(_argv(agent), cwd=Path(_absolute(cwd or ".")), environment=environment)
+        transport: Transport = process.pipes
+    elif cwd is not None or env is not None:
+        raise InvalidOption("cwd and env belong to a command; a connection has neither", field="cwd")
+    else:
+        transport = agent
+    client = AgentClient(
+        transport,
+        process,
+        ask_permission=ask_permission,
+        answers=served,
+        fallback=chosen,
+        show=show,
+        answer_seconds=answer_seconds,
+    )
+    try:
+        await client._initialize(client_info or {"name": "sideband", "version": __version__})  # noqa: SLF001 - one unit
         yield client
+    finally:
+        await client._close()  # noqa: SLF001 - see above
 
 
 def _argv(agent: str | Sequence[str]) -> list[str]:
@@ -186,7 +184,7 @@ def _read_fallback(fallback: str, show: ShowReminder | None) -> Fallback:
     return Fallback(fallback)
 
 
-def _check_answers(answers: Mapping[str, Answer]) -> None:
+def _check_answers(answers: Mapping[str, AnswerRequest]) -> None:
     known = (*_FILES, *sorted(_TERMINAL))
     for method in answers:
         if method not in known and not method.startswith("_"):
@@ -212,7 +210,7 @@ class AgentClient:
         process: AgentProcess | None,
         *,
         ask_permission: AskPermission | None,
-        answers: Mapping[str, Answer],
+        answers: Mapping[str, AnswerRequest],
         fallback: Fallback,
         show: ShowReminder | None,
         answer_seconds: float,
@@ -460,15 +458,17 @@ class AgentClient:
 
     async def _close(self) -> None:
         self._is_closing = True
-        for task in self._turns:
+        turns = tuple(self._turns)
+        for task in turns:
             task.cancel()
-        if self._process is None:
-            with suppress(asyncio.CancelledError):
+        try:
+            if self._process is None:
                 await self._peer.transport.close()
-        else:
-            await self._process.end()
-        self._serving.cancel()
-        await asyncio.wait({self._serving, *self._turns})
+            else:
+                await self._process.end()
+        finally:
+            self._serving.cancel()
+            await asyncio.wait({self._serving, *turns})
 
     def misunderstood(self, method: str, result: object) -> AgentNotUnderstood:
         """The error for a result that is not what the protocol says."""

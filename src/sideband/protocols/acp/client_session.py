@@ -49,7 +49,7 @@ MAX_HELD: Final = 64
 _REMEMBERED: Final = 4_096
 _SNAKE: Final[Mapping[str, str]] = MappingProxyType({spelled(name, Case.CAMEL): name for name in (*LIFECYCLE, "mode")})
 
-Content: TypeAlias = str | Sequence[Mapping[str, Any]]
+MessageContent: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 
 class NotSupportedByAgent(Exception):
@@ -172,7 +172,7 @@ class AgentSession:
 
     # Turns.
 
-    def prompt(self, content: Content) -> PromptTurn:
+    def prompt(self, content: MessageContent) -> PromptTurn:
         """Send a message of the user, which starts a turn."""
         blocks = (*self._held.values(), *as_blocks(content))
         self._held.clear()
@@ -334,7 +334,7 @@ class AgentSession:
 
     # Messages of the user while a turn runs.
 
-    async def inject(self, content: Content, *, mode: InjectModeWord = InjectMode.STEER) -> MessageSent:
+    async def inject(self, content: MessageContent, *, mode: InjectModeWord = InjectMode.STEER) -> MessageSent:
         """Send a message of the user into the running turn (`steer`), or for the next turn (`queue`).
 
         An agent that supports only `_session/steering` takes only `steer`, and the message cannot be revoked.
@@ -401,7 +401,7 @@ class AgentSession:
         return _status(await self._client.request(method, {"sessionId": self.id, "messageId": message_id}))
 
     async def replace_message(
-        self, message_id: str, content: Content, *, mode: InjectModeWord | None = None
+        self, message_id: str, content: MessageContent, *, mode: InjectModeWord | None = None
     ) -> MessageReplaced:
         """Replace the content of a message that waits.
 
@@ -440,8 +440,7 @@ def _of(session_id: str) -> Callable[[str, dict[str, Any]], Iterable[dict[str, A
 
 def _fit(draft: Draft, given: set[str], peer: PeerReminders) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The fields to send, and the hints that were lowered to what the agent supports, before and after."""
-    record = msgspec.to_builtins(draft)
-    fields: dict[str, Any] = {name: record[name] for name in (*LIFECYCLE, "mode") if name in given}
+    fields: dict[str, Any] = {name: getattr(draft, name) for name in (*LIFECYCLE, "mode") if name in given}
     requested: dict[str, Any] = {}
     effective: dict[str, Any] = {}
     hints = {
@@ -449,9 +448,9 @@ def _fit(draft: Draft, given: set[str], peer: PeerReminders) -> tuple[dict[str, 
         "role_hint": fitted(draft.role_hint, peer.role_hints, ROLE_HINTS),
     }
     for name, word in hints.items():
-        if word.value != record[name]:
-            requested[name], effective[name] = record[name], word.value
-            fields[name] = word.value
+        if word != getattr(draft, name):
+            requested[name], effective[name] = getattr(draft, name), word
+            fields[name] = word
     return fields, requested, effective
 
 
