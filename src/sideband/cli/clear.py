@@ -2,7 +2,7 @@
 
 from sideband.cli.app import OK, REFUSALS, refuse, refuse_request
 from sideband.cli.request import print_reply, tell
-from sideband.cli.target import JsonOption, StoreOption, ToOption
+from sideband.cli.target import AgentToOption, JsonOption, StoreOption
 from sideband.core.errors import InvalidOption
 
 
@@ -11,7 +11,7 @@ def clear(
     key: str | None = None,
     tag: str | None = None,
     id: str | None = None,
-    to: ToOption = None,
+    to: AgentToOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:

@@ -2,7 +2,7 @@
 
 from sideband.cli.app import OK, REFUSALS, refuse_request
 from sideband.cli.request import BodyArgument, Surplus, print_reply, read_body, tell
-from sideband.cli.target import JsonOption, StoreOption, ToOption
+from sideband.cli.target import AgentToOption, JsonOption, StoreOption
 
 
 def inject(
@@ -10,7 +10,7 @@ def inject(
     /,
     *surplus: Surplus,
     mode: str = "steer",
-    to: ToOption = None,
+    to: AgentToOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
@@ -35,7 +35,9 @@ def inject(
     except REFUSALS as error:
         return refuse_request(error)
     print_reply(
-        f"accepted {message_id} for session {session_id}",
+        f"accepted {message_id} for session {session_id}"
+        if message_id is not None
+        else f"session {session_id} has taken the message into its turn; it cannot be revoked",
         json=json,
         session=session_id,
         message_id=message_id,

@@ -1,12 +1,14 @@
 """`sideband pending`: what is queued for a session, and its live reminders."""
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from textwrap import shorten
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sideband.cli.app import OK, REFUSALS, refuse
-from sideband.cli.target import JsonOption, StoreOption, ToOption, address
+from sideband.cli.target import AgentAddress, AgentToOption, JsonOption, StoreOption, address, agent_address
 from sideband.inspect.report import printable, table
 
 if TYPE_CHECKING:
@@ -16,16 +18,19 @@ HEADINGS: Final = ("state", "kind", "id", "mode", "ttl", "key", "from", "text")
 TEXT_WIDTH: Final = 60
 
 
-def pending(*, to: ToOption = None, store: StoreOption = None, json: JsonOption = False) -> int:
+def pending(*, to: AgentToOption = None, store: StoreOption = None, json: JsonOption = False) -> int:
     """List the reminders and messages that wait in the inbox of a session, then its live reminders.
 
     Queued items are in the order of acceptance, and `sideband revoke` withdraws them. Live reminders are in the order in
-    which they are shown, and `sideband clear` ends them. Texts are shown in full with `--json`. The store is only read.
-    Exits with 2 if the session cannot be read.
+    which they are shown, and `sideband clear` ends them. An agent over ACP lists only what is queued. Texts are shown in
+    full with `--json`. The store is only read. Exits with 2 if the session cannot be read.
     """
-    from sideband.inspect.conversation import pending_items, session_content  # noqa: PLC0415 - the help does not need it
-
     try:
+        agent = agent_address(to, store)
+        if agent is not None:
+            return _of_agent(agent, json=json)
+        from sideband.inspect.conversation import pending_items, session_content  # noqa: PLC0415 - the help does not need it
+
         content = session_content(*address(to, store))
     except REFUSALS as error:
         return refuse(error)
@@ -34,11 +39,27 @@ def pending(*, to: ToOption = None, store: StoreOption = None, json: JsonOption 
         document = {"session": content.session_id, "pending": [item.as_dict() for item in items]}
         print(msgspec.json.encode(document).decode())
         return OK
-    for line in table([HEADINGS, *map(_cells, items)]) if items else ():
-        print(line)
+    _print_table([*map(_cells, items)])
     queued = sum(item.mode is not None for item in items)
     print(f"session {printable(content.session_id)}: {queued:,} queued, {len(items) - queued:,} live")
     return OK
+
+
+def _of_agent(agent: AgentAddress, *, json: bool) -> int:
+    from sideband.cli.agent_session import with_agent  # noqa: PLC0415 - only needed for an agent over ACP
+
+    rows = asyncio.run(with_agent(agent, lambda recipient: recipient.pending()))
+    if json:
+        print(msgspec.json.encode({"session": agent.session_id, "pending": rows}).decode())
+        return OK
+    _print_table([*map(_cells_of_agent, rows)])
+    print(f"session {printable(agent.session_id)}: {len(rows):,} queued")
+    return OK
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    for line in table([HEADINGS, *rows]) if rows else ():
+        print(line)
 
 
 def _cells(item: "PendingItem") -> tuple[str, ...]:
@@ -55,4 +76,18 @@ def _cells(item: "PendingItem") -> tuple[str, ...]:
         key or "-",
         sender,
         shorten(item.text, TEXT_WIDTH, placeholder=" ..."),
+    )
+
+
+def _cells_of_agent(row: Mapping[str, Any]) -> tuple[str, ...]:
+    reminder = row.get("reminder", {})
+    return (
+        row["state"],
+        row["kind"],
+        row["id"],
+        row["mode"],
+        str(reminder.get("ttl_turns", "-")),
+        reminder.get("dedupe_key", "-"),
+        reminder.get("source", "-"),
+        shorten(reminder.get("body") or row["text"], TEXT_WIDTH, placeholder=" ..."),
     )

@@ -6,14 +6,14 @@ from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse_request
 from sideband.cli.request import BodyArgument, Surplus, print_reply, read_body, tell
-from sideband.cli.target import Flag, Integer, JsonOption, StoreOption, ToOption
+from sideband.cli.target import AgentToOption, Flag, Integer, JsonOption, StoreOption
 
 
 def remind(
     body: BodyArgument,
     /,
     *surplus: Surplus,
-    to: ToOption = None,
+    to: AgentToOption = None,
     store: StoreOption = None,
     key: str | None = None,
     ttl: Integer = None,
@@ -77,12 +77,16 @@ def remind(
     except REFUSALS as error:
         return refuse_request(error)
     replaced = f", which replaces {accepted.deduped_count} that waited" if accepted.deduped_count else ""
+    lowered = "".join(f", with {name} {value}" for name, value in accepted.effective.items())
+    # An agent over ACP does not say when it accepted the reminder.
+    at = {"accepted_at": moment(accepted.accepted_at)} if accepted.accepted_at else {}
     print_reply(
-        f"accepted {accepted.reminder_id} for session {session_id}{replaced}",
+        f"accepted {accepted.reminder_id} for session {session_id}{replaced}{lowered}",
         json=json,
         session=session_id,
         reminder_id=accepted.reminder_id,
         deduped_count=accepted.deduped_count,
-        accepted_at=moment(accepted.accepted_at),
+        **at,
+        **({"requested": accepted.requested, "effective": accepted.effective} if lowered else {}),
     )
     return OK

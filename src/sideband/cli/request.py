@@ -3,19 +3,19 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from cyclopts import Parameter
 
-from sideband.cli.target import address, find
+from sideband.cli.target import address, agent_address, find
 from sideband.core.errors import shown, suggestion
 from sideband.inspect.report import CommandError, printable
 
 if TYPE_CHECKING:
-    from sideband.runtime.producer import Producer
+    from sideband.runtime.producer import Accepted, Producer, RevokeStatus
 
 _ValueT = TypeVar("_ValueT")
 
@@ -67,8 +67,29 @@ def print_reply(line: str, *, json: bool, **fields: object) -> None:
     print(msgspec.json.encode(fields).decode() if json else printable(line))
 
 
-def tell(to: str | None, store: str | None, act: Callable[["Producer"], Awaitable[_ValueT]]) -> tuple[str, _ValueT]:
-    """Find the session that is meant, run `act` with a producer for it, and return its id and the value of `act`."""
+class Recipient(Protocol):
+    """What a command tells something: the producer of a stored session, or a session of an agent over ACP."""
+
+    async def remind(self, payload: Mapping[str, object], /) -> "Accepted":
+        """Send a reminder."""
+
+    async def inject(self, content: str, /, *, mode: str) -> str | None:
+        """Send a user message and return its id; None if it cannot be revoked."""
+
+    async def revoke(self, item_id: str, /) -> "RevokeStatus":
+        """Withdraw a reminder or message that waits."""
+
+    async def clear(self, *, id: str | None = None, tag: str | None = None, dedupe_key: str | None = None) -> int:
+        """End the reminders that match."""
+
+
+def tell(to: str | None, store: str | None, act: Callable[[Recipient], Awaitable[_ValueT]]) -> tuple[str, _ValueT]:
+    """Find the session that is meant, run `act` with it, and return its id and the value of `act`."""
+    agent = agent_address(to, store)
+    if agent is not None:
+        from sideband.cli.agent_session import with_agent  # noqa: PLC0415 - only needed for an agent over ACP
+
+        return agent.session_id, asyncio.run(with_agent(agent, act))
     wanted = address(to, store)
     session_id = find(wanted)
 

@@ -4,7 +4,7 @@ from shlex import quote
 
 from sideband.cli.app import OK, REFUSALS, REFUSED, refuse, refuse_request
 from sideband.cli.request import print_reply, tell
-from sideband.cli.target import JsonOption, StoreOption, ToOption
+from sideband.cli.target import AgentToOption, JsonOption, StoreOption
 from sideband.core.errors import AlreadyDelivered, UnknownReminder, shown
 from sideband.inspect.report import CommandError
 
@@ -13,7 +13,7 @@ def revoke(
     id: str,
     /,
     *,
-    to: ToOption = None,
+    to: AgentToOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:

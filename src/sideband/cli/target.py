@@ -29,6 +29,15 @@ ToOption: TypeAlias = Annotated[
         "those of sub-agents.",
     ),
 ]
+AgentToOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--to",
+        metavar="TARGET",
+        help="The session: its id, `STORE_URL#ID`, or `acp:COMMAND#ID` for a session of another agent, which is started "
+        "with COMMAND. The default is the only open session of the store, apart from those of sub-agents.",
+    ),
+]
 Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
 JsonOption: TypeAlias = Annotated[Flag, Parameter(help="Print one JSON object.")]
 JsonLinesOption: TypeAlias = Annotated[Flag, Parameter(help="Print one JSON object per line.")]
@@ -40,11 +49,11 @@ _LATER: Final[Mapping[str, str]] = MappingProxyType(
         "https": "a running server",
         "a2a+http": "an agent over A2A",
         "a2a+https": "an agent over A2A",
-        "acp": "an agent over ACP",
         "agent": "an agent that runs in this directory",
     }
 )
-_PROTOCOL: Final = re.compile(r"(?:(acp|agent):|([a-z][a-z0-9+.-]*)://)")
+_PROTOCOL: Final = re.compile(r"(?:(agent):|([a-z][a-z0-9+.-]*)://)")
+_ACP: Final = "acp:"
 # The address of a store, with or without slashes: an id may contain a colon and a `#`, but not begin like this.
 _STORE: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(?:user|memory):(?:#|$)|(?:sqlite|postgresql|postgres):.*#")
 _DECIMAL: Final = re.compile(r"-?[0-9]+")
@@ -68,6 +77,28 @@ class Address(NamedTuple):
     session_id: str | None = None
 
 
+class AgentAddress(NamedTuple):
+    """A session of an agent that is started with `command` and speaks ACP."""
+
+    command: str
+    session_id: str
+
+
+def agent_address(to: str | None, store: str | None) -> AgentAddress | None:
+    """Read `--to acp:COMMAND#ID`; None if `to` has another form."""
+    if to is None or not to.startswith(_ACP):
+        return None
+    # At the first #, as after the address of a store.
+    command, _, session_id = to.removeprefix(_ACP).partition("#")
+    if not command.strip() or not session_id:
+        raise CommandError(f"--to must name an agent and a session: acp:COMMAND#ID, not {to!r}")
+    if store is not None:
+        raise CommandError(
+            "--store does not belong to an agent over ACP; name its store in the command: acp:COMMAND#ID"
+        )
+    return AgentAddress(command, session_id)
+
+
 def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Address:
     """Read `--to` and `--store`; `CommandError` for a target that cannot be reached, or that is named in two ways.
 
@@ -77,6 +108,11 @@ def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Ad
         return Address(store_of(store, must_exist=must_exist))
     if not to.strip():
         raise CommandError(f"--to must be the id of a session or STORE_URL#ID, not {to!r}")
+    if to.startswith(_ACP):
+        raise CommandError(
+            "this command reads a store; a session of an agent over ACP (acp:...) can only be used with remind, inject, "
+            "pending, revoke and clear"
+        )
     protocol = _PROTOCOL.match(to)
     if protocol is not None and (name := protocol[1] or protocol[2]) in _LATER:
         forms = "--to STORE_URL#ID" if store is not None else "--to ID with --store URL, or --to STORE_URL#ID"

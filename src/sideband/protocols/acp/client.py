@@ -242,7 +242,7 @@ class AgentClient:
     async def new_session(
         self, cwd: str | Path = ".", *, mcp_servers: Sequence[Mapping[str, Any]] = ()
     ) -> AgentSession:
-        """Begin a session that works in `cwd`."""
+        """Begin a session that works in the folder `cwd`."""
         result = await self.request("session/new", _place(cwd, mcp_servers))
         session_id = member(result, "sessionId")
         if not isinstance(session_id, str):
@@ -265,6 +265,10 @@ class AgentClient:
         if not self.capabilities.resumes:
             raise NotSupportedByAgent("session/resume", "it cannot resume a session; try load_session()")
         await self.request("session/resume", {"sessionId": session_id, **_place(cwd, mcp_servers)})
+        return AgentSession(self, session_id)
+
+    def session(self, session_id: str) -> AgentSession:
+        """A session that is open in this connection already, or that needs not be opened; nothing is sent."""
         return AgentSession(self, session_id)
 
     async def list_sessions(self, cwd: str | Path | None = None) -> AsyncIterator[ListedSession]:
