@@ -40,7 +40,7 @@ def drain(
     became live from the place `added_from` on: then it returns their ids. With `starting`, a drain that takes something
     makes an idle session run. With `reminders_only`, user messages stay in the inbox.
     """
-    taken = _taken(state, seam)
+    taken = waiting_at(state, seam)
     if reminders_only:
         taken = tuple(item for item in taken if isinstance(item, QueuedReminder))
     if not taken:
@@ -53,7 +53,7 @@ def drain(
     if skipped:
         # Results come before the drained items: nothing may stand between a call and its result.
         events.extend(_interrupted(calls, taken))
-    events.extend(_replaced_once(event for item in taken for event in _delivered(state, item, seam)))
+    events.extend(replaced_once(event for item in taken for event in drained(state, item, seam)))
     ids = tuple(item.id for item in taken)
     events.append(Checkpoint(turn=state.live.turn, seam=seam, ids=ids, dispatch_skipped=skipped))
     return Decided(events, ids)
@@ -64,14 +64,15 @@ def skip(state: SessionState, calls: Sequence[ToolCall]) -> Decided[bool]:
 
     For a run that sends no further request: the interrupt stays in the inbox for the next run.
     """
-    interrupts = _taken(state, Seam.PRE_TOOL_DISPATCH)
+    interrupts = waiting_at(state, Seam.PRE_TOOL_DISPATCH)
     if not interrupts:
         return Decided((), value=False)
     checkpoint = Checkpoint(turn=state.live.turn, seam=Seam.PRE_TOOL_DISPATCH, ids=(), dispatch_skipped=True)
     return Decided((*_interrupted(calls, interrupts), checkpoint), value=True)
 
 
-def _taken(state: SessionState, seam: Seam) -> tuple[InboxItem, ...]:
+def waiting_at(state: SessionState, seam: Seam) -> tuple[InboxItem, ...]:
+    """The items that this seam drains, in the order in which the model reads them."""
     inbox = state.inbox
     if not inbox or (seam is Seam.PRE_TOOL_DISPATCH and state.skipped_batches >= MAX_SKIPPED_BATCHES):
         return ()
@@ -98,16 +99,17 @@ def _interrupted(calls: Sequence[ToolCall], taken: Sequence[InboxItem]) -> list[
     ]
 
 
-def _delivered(state: SessionState, item: InboxItem, seam: Seam) -> Sequence[Event]:
+def drained(state: SessionState, item: InboxItem, seam: Seam, *, turn: int | None = None) -> Sequence[Event]:
+    """The events by which an item leaves the inbox at a seam; `turn` is the first that can show it (None: the next)."""
     if item.waits_in is Mode.AUDIT_ONLY:
         return (audited(item, turn=state.live.turn),)
     if isinstance(item, QueuedMessage):
         return (delivered(item),)
-    reminder = msgspec.structs.replace(item.reminder, fired_at_turn=state.next_turn)
+    reminder = msgspec.structs.replace(item.reminder, fired_at_turn=state.next_turn if turn is None else turn)
     return go_live(state, reminder, item.provenance, seam=seam, versions_of=versioned_id(item))
 
 
-def _replaced_once(events: Iterable[Event]) -> Iterator[Event]:
+def replaced_once(events: Iterable[Event]) -> Iterator[Event]:
     """The events without a second end of one reminder.
 
     Two items of a drain may replace the same live reminder: one of its key, and a newer version of it with another key.

@@ -1,7 +1,7 @@
 """What becomes of a drained item: a message is delivered; a reminder goes live, is inherited, or ends by compaction."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -123,13 +123,18 @@ class CompactionPlan(NamedTuple):
     survivors: tuple[Reminder, ...]
 
 
-def plan_compaction(state: SessionState, *, begun_at: int | None = None) -> CompactionPlan:
+def plan_compaction(
+    state: SessionState, *, begun_at: int | None = None, among: Container[str] | None = None
+) -> CompactionPlan:
     """Finite TTLs of shown reminders fall by one, each key keeps its newest reminder, and only preserved ones stay.
 
-    `begun_at` is `live.next_place` when the compaction began: reminders that went live since are left alone.
+    `begun_at` is `live.next_place` when the compaction began: reminders that went live since are left alone. So are those
+    that are not in `among` (None: all are).
     """
     live = state.live
-    items = [item for item in live if begun_at is None or item.place < begun_at]
+    items = [
+        item for item in live if (begun_at is None or item.place < begun_at) and (among is None or item.id in among)
+    ]
     events: list[Deduped | Expired] = []
     newest: dict[tuple[str, str], LiveItem] = {}
     for item in items:

@@ -170,11 +170,13 @@ def _inherited(event: Inherited) -> dict[str, Any]:
 
 def _fired(event: Fired) -> dict[str, Any]:
     carried = {"carried": True} if event.carried else {}
+    via = {"via": event.via} if event.via else {}
     return {
         "reminder_id": event.reminder_id,
         "turn_number": event.turn,
         "rendered_role": event.rendered_role,
         **carried,
+        **via,
     }
 
 

@@ -1,0 +1,573 @@
+"""The ACP proxy: any editor in front, any agent behind it, and reminders between them.
+
+Every frame goes to the other side as it came, byte for byte, except:
+
+- the agent's reply to `initialize` gets the capabilities of the proxy;
+- a prompt gets marked blocks in front, if there is anything to hand over;
+- what an agent replays of these blocks is taken out;
+- the reminder and inject methods of the editor are answered here;
+- the answers to the proxy's own requests, which have ids with a nonce, end here.
+
+A frame that the proxy has no interest in is recognised by a search for a few words and is not decoded. The frames of each
+side are handled one after the other, so that nothing overtakes a prompt that waits for its commit.
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from sideband.core.errors import (
+    CursorExpired,
+    InvalidOption,
+    InvalidReminder,
+    ReminderError,
+    SessionBusy,
+    StoreError,
+    UnknownSession,
+    UnsupportedMode,
+    shown,
+)
+from sideband.core.parse import refuse_repeated_keys
+from sideband.core.seams import InjectMode
+from sideband.core.surfaces import Surface
+from sideband.core.trust import Provenance, Trust
+from sideband.core.updates import MessageUpdate, ReminderUpdate, Update, UpdateKind, Viewer
+from sideband.protocols.acp.capabilities import MODES, inject_capability, reminder_capability
+from sideband.protocols.acp.methods import METHODS, PREFIX, answer, member, rpc_error
+from sideband.protocols.acp.proxy_blocks import EVERY_KIND, prompt_blocks, steering_blocks, without_blocks
+from sideband.protocols.acp.proxy_session import ProxiedSession
+from sideband.protocols.acp.reminder_updates import carried_update, reminder_update
+from sideband.protocols.frames import MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized, Transport
+from sideband.protocols.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Call,
+    RpcError,
+    encode,
+    error_frame,
+    notification_frame,
+    request_frame,
+    result_frame,
+)
+from sideband.runtime.handover import Given
+from sideband.runtime.producer import Producer
+from sideband.runtime.session import Session
+from sideband.runtime.store import Store
+
+# A longer frame is discarded. One that is longer than what Sideband reads is forwarded without being looked at.
+MAX_FORWARDED_BYTES: Final = 64 * 1024 * 1024
+
+NONCE_RECORD: Final = "proxy_nonce"
+_STEERING: Final = "_session/steering"
+_PROMPT: Final = "session/prompt"
+_UPDATE: Final = "session/update"
+_NOTHING: Final = Raw(b"null")
+_LOG: Final = logging.getLogger("sideband")
+
+# The modes that need an agent that can be steered.
+_STEERED_MODES: Final = frozenset({InjectMode.STEER, InjectMode.FINISH_STEP, InjectMode.INTERRUPT_IMMEDIATE})
+_INJECT: Final = frozenset({"session/inject", f"{PREFIX}session/inject"})
+
+# Requests of the editor that make a session known, and what they are called.
+_OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
+
+# What a frame must contain to be looked at. A slash may be escaped in JSON.
+_FROM_EDITOR: Final = re.compile(rb"session\\?/(?!cancel|set_|list|update)|\"initialize\"").search
+_FROM_AGENT: Final = re.compile(
+    rb"\"(?:tool_call|tool_call_update|compaction_update|session_info_update|user_message_chunk)\"|request_permission"
+).search
+_HAS_METHOD: Final = b'"method"'
+
+# A prompt that begins like this is a command of the agent, which text in front of it would disable.
+_COMMAND: Final = re.compile(r"\s*/[\w:.-]+(?:\s|$)")
+
+
+class _Message(msgspec.Struct, gc=False):
+    """The members of a frame; what is inside them is decoded later."""
+
+    id: Raw | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_decode_message: Final = msgspec.json.Decoder(_Message).decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class _Awaited(NamedTuple):
+    """A request of the editor whose answer the proxy waits for; `params` are those of the request."""
+
+    method: str
+    params: Mapping[str, Any]
+    session: ProxiedSession | None = None
+
+
+class Proxy:
+    """Forwards frames between an editor and an agent, and hands over what the sessions in `store` are told.
+
+    `agent_name` is part of the names of the sessions: `proxy:<agent_name>:<id>`. `principal` is the name of the editor.
+    """
+
+    def __init__(
+        self, editor: Transport, agent: Transport, store: Store, *, agent_name: str, principal: str = "editor"
+    ) -> None:
+        self._editor = editor
+        self._agent = agent
+        self._store = store
+        self._agent_name = agent_name
+        self._provenance = Provenance(trust=Trust.CONTROLLER, principal=principal, via="acp")
+        self._sessions: dict[str, ProxiedSession] = {}
+        # The nonces of sessions that the agent may be replaying.
+        self._nonces: dict[str, str] = {}
+        self._awaited: dict[object, _Awaited] = {}
+        self._permissions: dict[object, ProxiedSession] = {}
+        self._id_prefix = f"sideband-{secrets.token_hex(8)}-"
+        self._next_id = 0
+        self._steered: dict[str, asyncio.Future[bool]] = {}
+        self._steers = False
+        self._kinds: frozenset[str] = EVERY_KIND
+        self._sends_updates = False
+        self._client: Mapping[str, Any] = {}
+
+    # The two directions.
+
+    async def forward_editor(self) -> None:
+        """Forward the frames of the editor until it closes its end."""
+        while frames := await self._editor.receive():
+            for frame in frames:
+                await self._from_editor(frame)
+            try:
+                await self._agent.drain()
+            except ConnectionLost:
+                return
+
+    async def forward_agent(self) -> None:
+        """Forward the frames of the agent until it closes its end."""
+        while frames := await self._agent.receive():
+            for frame in frames:
+                await self._from_agent(frame)
+            try:
+                await self._editor.drain()
+            except ConnectionLost:
+                return
+
+    async def aclose(self) -> None:
+        """End the sessions of this connection: turns that the agent has not answered are void."""
+        for session in self._sessions.values():
+            await session.aclose()
+
+    async def _from_editor(self, frame: Frame) -> None:
+        if isinstance(frame, Oversized):
+            data = {"reason": "frame_too_large", "limit": frame.limit}
+            error = RpcError(INVALID_REQUEST, f"A frame may have at most {frame.limit:,} bytes", data)
+            self._editor.send(error_frame(_NOTHING, error))
+            return
+        message = self._read(frame, of_interest=_FROM_EDITOR(frame) is not None or bool(self._permissions))
+        try:
+            if message is None or await self._handle_editor(frame, message):
+                self._agent.send(frame)
+        except Exception:  # noqa: BLE001 - a fault of ours must not stop the editor's conversation
+            _LOG.exception("a frame of the editor was forwarded as it was")
+            self._agent.send(frame)
+
+    async def _from_agent(self, frame: Frame) -> None:
+        if isinstance(frame, Oversized):
+            _LOG.warning("a frame of the agent had more than %d bytes and was discarded", frame.limit)
+            return
+        is_answer = _HAS_METHOD not in frame
+        of_interest = is_answer or _FROM_AGENT(frame) is not None or self._awaits_activity()
+        message = self._read(frame, of_interest=of_interest)
+        try:
+            forwarded = frame if message is None else await self._handle_agent(frame, message)
+        except Exception:  # noqa: BLE001 - a fault of ours must not stop the agent's conversation
+            _LOG.exception("a frame of the agent was forwarded as it was")
+            forwarded = frame
+        if forwarded is not None:
+            self._editor.send(forwarded)
+
+    def _read(self, frame: bytes, *, of_interest: bool) -> _Message | None:
+        """The message in a frame; None if it is to be forwarded without being looked at."""
+        if not of_interest or len(frame) > MAX_FRAME_BYTES or frame[:1] != b"{":
+            return None
+        try:
+            return _decode_message(frame)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+
+    def _awaits_activity(self) -> bool:
+        return any(session.awaits_activity for session in self._sessions.values())
+
+    # Frames of the editor.
+
+    async def _handle_editor(self, frame: bytes, message: _Message) -> bool:
+        """Handle a message of the editor; whether its frame is to be forwarded."""
+        method = message.method
+        if method is UNSET:
+            self._answered_permission(_key(message))
+            return True
+        if method in METHODS and not (method == _STEERING and not self._steers):
+            await self._answer(frame, message, method)
+            return False
+        key = _key(message)
+        if key is None:
+            return True
+        if method == _PROMPT:
+            await self._prompt(frame, message, key)
+            return False
+        if method == "initialize" or method in _OPENING or method == "session/close":
+            params = _object(message.params)
+            self._awaited[key] = _Awaited(method, params)
+            if method == "initialize":
+                self._client = params
+            elif method in _OPENING:
+                await self._expect_replay(params.get("sessionId"))
+        return True
+
+    def _answered_permission(self, key: object) -> None:
+        session = self._permissions.pop(key, None)
+        if session is not None:
+            session.answered(key)
+
+    async def _prompt(self, frame: bytes, message: _Message, key: object) -> None:
+        params = _object(message.params)
+        session = self._sessions.get(str(params.get("sessionId")))
+        blocks: list[dict[str, Any]] = []
+        if session is not None and session.prompt is None:
+            try:
+                opened = await session.begin(key, in_front=_takes_blocks(params.get("prompt")))
+            except SessionBusy:
+                _LOG.warning("another process runs session %s; this prompt hands nothing over", session.session.id)
+            except (StoreError, ReminderError) as error:
+                _LOG.warning("this prompt of session %s hands nothing over: %s", session.session.id, error)
+            else:
+                if opened is not None:
+                    self._awaited[key] = _Awaited(_PROMPT, {}, session)
+                    blocks = prompt_blocks(opened.given, session.nonce, kinds=self._kinds)
+        self._agent.send(_with_blocks(frame, blocks) if blocks else frame)
+
+    async def _expect_replay(self, wire_id: object) -> None:
+        """Find the nonce of a session before the agent replays it."""
+        if isinstance(wire_id, str) and wire_id not in self._nonces:
+            session = await self._store.find(self._name(wire_id))
+            if session is not None:
+                view = (await session.view()).view.session
+                nonce = None if view is None else view.records.get(NONCE_RECORD)
+                if isinstance(nonce, str):
+                    self._nonces[wire_id] = nonce
+
+    # Frames of the agent.
+
+    async def _handle_agent(self, frame: bytes, message: _Message) -> bytes | None:
+        """Handle a message of the agent; the frame to forward, None if there is none."""
+        if message.method is UNSET:
+            return await self._handle_answer(frame, message)
+        params = _object(message.params)
+        wire_id = str(params.get("sessionId"))
+        session = self._sessions.get(wire_id)
+        if message.method == _UPDATE:
+            update = params.get("update")
+            if not isinstance(update, dict):
+                return frame
+            if update.get("sessionUpdate") == "user_message_chunk" and wire_id in self._nonces:
+                return without_blocks(frame, self._nonces[wire_id])
+            if session is not None:
+                await self._observe(session, update)
+        elif message.method == "session/request_permission" and session is not None:
+            key = _key(message)
+            self._permissions[key] = session
+            session.ask(key)
+        return frame
+
+    async def _observe(self, session: ProxiedSession, update: Mapping[str, Any]) -> None:
+        session.observe(update)
+        kind = update.get("sessionUpdate")
+        try:
+            if kind == "compaction_update" and update.get("status") == "completed":
+                await session.compacted()
+            elif kind == "session_info_update" and isinstance(update.get("title"), str):
+                await session.session.record({"title": update["title"]})
+        except (StoreError, ReminderError) as error:
+            _LOG.warning("%s of session %s was not recorded: %s", kind, session.session.id, error)
+
+    async def _handle_answer(self, frame: bytes, message: _Message) -> bytes | None:
+        key = _key(message)
+        if isinstance(key, str) and key.startswith(self._id_prefix):
+            self._settle_steer(key, message)
+            return None
+        awaited = self._awaited.pop(key, None)
+        if awaited is None:
+            return frame
+        result = None if message.result is UNSET else _decode(message.result)
+        if awaited.session is not None:
+            await self._end_turn(awaited.session, result)
+        elif awaited.method == "initialize" and isinstance(result, dict):
+            return self._initialized(frame, result)
+        elif awaited.method == "session/close" and message.result is not UNSET:
+            await self._forget(awaited.params.get("sessionId"))
+        elif awaited.method in _OPENING and message.result is not UNSET:
+            wire_id = member(result, "sessionId") or awaited.params.get("sessionId")
+            await self._attach(wire_id, awaited, frame)
+            return None
+        return frame
+
+    async def _end_turn(self, session: ProxiedSession, result: object) -> None:
+        try:
+            await session.end(result)
+        except (StoreError, ReminderError) as error:
+            _LOG.warning("the end of a turn of session %s was not recorded: %s", session.session.id, error)
+
+    def _initialized(self, frame: bytes, result: dict[str, Any]) -> bytes:
+        self._steers = member(result, "_meta", "steering", "supported") is True
+        is_v1 = result.get("protocolVersion") in (None, 1)
+        able = member(result, "agentCapabilities", "promptCapabilities")
+        if is_v1:
+            self._kinds = frozenset(kind for kind in EVERY_KIND if member(able, kind) is True)
+        wants = member(self._client, "clientCapabilities", "_meta", "sideband", "reminders", "emit")
+        self._sends_updates = not is_v1 or wants is True
+        with_ours = _with_capabilities(result, is_v1=is_v1, steers=self._steers)
+        members = _decode_object(frame)
+        members["result"] = Raw(encode(with_ours))
+        return encode(members)
+
+    # Sessions.
+
+    def _name(self, wire_id: str) -> str:
+        return f"proxy:{self._agent_name}:{wire_id}"
+
+    async def _attach(self, wire_id: object, awaited: _Awaited, frame: bytes) -> None:
+        """Make a session durable before its editor is told of it, then tell the editor what happens in it."""
+        cursor = None
+        session = self._sessions.get(wire_id) if isinstance(wire_id, str) else None
+        if isinstance(wire_id, str) and session is None:
+            try:
+                session, cursor = await self._open(wire_id, awaited.params.get("cwd"))
+            except (StoreError, ReminderError) as error:
+                _LOG.warning("session %s of the agent gets no reminders: %s", shown(wire_id), error)
+        self._editor.send(frame)
+        if session is not None and cursor is not None:
+            session.telling = asyncio.create_task(self._tell(session, cursor), name="sideband-proxy-updates")
+
+    async def _open(self, wire_id: str, cwd: object) -> tuple[ProxiedSession, int]:
+        name = self._name(wire_id)
+        session = await self._store.find(name)
+        if session is None:
+            records = {"agent": self._agent_name, "cwd": cwd, NONCE_RECORD: secrets.token_hex(6)}
+            session = await self._store.begin(name, attributes=records)
+        view, cursor = await session.view()
+        nonce = None if view.session is None else view.session.records.get(NONCE_RECORD)
+        if not isinstance(nonce, str):
+            nonce = secrets.token_hex(6)
+            await session.record({NONCE_RECORD: nonce})
+        self._nonces[wire_id] = nonce
+        steer = self._steer if self._steers else None
+        self._sessions[wire_id] = proxied = ProxiedSession(wire_id, session, nonce, steer=steer, cancel=self._cancel)
+        return proxied, cursor
+
+    async def _forget(self, wire_id: object) -> None:
+        session = self._sessions.pop(wire_id, None) if isinstance(wire_id, str) else None
+        if session is not None:
+            await session.aclose()
+
+    # Requests of the proxy.
+
+    def _steer(self, session: ProxiedSession, given: Given) -> asyncio.Future[bool]:
+        """Hand an item over by a steer; the future says whether the agent has taken it into the running turn."""
+        params = {
+            "sessionId": session.wire_id,
+            "prompt": steering_blocks(given, session.nonce, kinds=self._kinds),
+            "_meta": {"steering": {"idleBehavior": "promptRequired"}},
+        }
+        self._next_id += 1
+        request_id = f"{self._id_prefix}{self._next_id}"
+        self._steered[request_id] = outcome = asyncio.get_running_loop().create_future()
+        self._agent.send(request_frame(request_id, _STEERING, params))
+        return outcome
+
+    def _settle_steer(self, request_id: str, message: _Message) -> None:
+        outcome = self._steered.pop(request_id, None)
+        if outcome is not None and not outcome.done():
+            result = None if message.result is UNSET else _decode(message.result)
+            outcome.set_result(member(result, "outcome") == "injected")
+
+    def _cancel(self, wire_id: str) -> None:
+        """Pass on the cancellation of a turn by another program."""
+        self._agent.send(notification_frame("session/cancel", {"sessionId": wire_id}))
+
+    # Methods that are answered here.
+
+    async def _answer(self, frame: bytes, message: _Message, method: str) -> None:
+        request_id = None if message.id is UNSET else message.id
+        try:
+            result = await self._call(frame, message, method, request_id)
+        except RpcError as error:
+            refused = error
+        except Exception:  # noqa: BLE001 - the outermost handler of a call
+            _LOG.exception("%s failed", method)
+            refused = RpcError(INTERNAL_ERROR, "Internal error")
+        else:
+            if request_id is not None:
+                self._editor.send(result_frame(request_id, result))
+            return
+        if request_id is not None:
+            self._editor.send(error_frame(request_id, refused))
+        else:
+            _LOG.warning("notification %s was refused: %s", method, refused.message)
+
+    async def _call(self, frame: bytes, message: _Message, method: str, request_id: Raw | None) -> dict[str, Any]:
+        try:
+            # Of two equal keys one would be ignored.
+            refuse_repeated_keys(frame)
+            params = {} if message.params is UNSET else _decode(message.params)
+        except InvalidReminder as error:
+            raise rpc_error(error) from None
+        if not isinstance(params, dict):
+            raise RpcError(INVALID_PARAMS, "Invalid params: they must be an object")
+        mode = params.get("mode")
+        if method in _INJECT and mode in _STEERED_MODES and not self._steers:
+            raise rpc_error(_not_steerable(mode))
+        if method == _STEERING:
+            # The proxy starts no turn, so every caller gets the answer of one that asked for none.
+            params["_meta"] = {"steering": {"idleBehavior": "promptRequired"}}
+        result = await answer(self._producer_of, Call(method, params, request_id, lambda _frame: None))
+        if method in _INJECT and mode == InjectMode.QUEUE:
+            result["_meta"] = {"sideband": {"waitsFor": "prompt"}}
+        return result
+
+    async def _producer_of(
+        self, session_id: str | None, *, surface: Surface, writes: bool = True, starts: bool = False
+    ) -> Producer:
+        del writes, starts  # The only client of this connection is the controller, and the proxy starts no turn.
+        if session_id is None:
+            if len(self._sessions) != 1:
+                raise InvalidOption(
+                    f"sessionId is required: this connection has {len(self._sessions)} sessions", field="sessionId"
+                )
+            return self._producer(next(iter(self._sessions.values())).session, surface)
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise UnknownSession(
+                f"this connection has no session {shown(session_id)}", field="sessionId", value=session_id
+            )
+        return self._producer(session.session, surface)
+
+    def _producer(self, session: Session, surface: Surface) -> Producer:
+        return Producer(session, self._provenance, surface=surface)
+
+    # What the editor is told.
+
+    async def _tell(self, session: ProxiedSession, cursor: int) -> None:
+        viewer = Viewer(provenance=self._provenance)
+        while True:
+            try:
+                async with aclosing(session.session.updates(viewer, after=cursor)) as updates:
+                    async for update in updates:
+                        cursor = update.cursor
+                        for told in self._told(update):
+                            params = {"sessionId": session.wire_id, "update": told}
+                            self._editor.send(notification_frame(_UPDATE, params))
+                        await self._editor.drain()
+            except CursorExpired as expired:
+                cursor = expired.oldest
+            except ConnectionLost:
+                return
+            except StoreError as error:
+                _LOG.warning("the editor is told nothing more of session %s: %s", session.session.id, error)
+                return
+
+    def _told(self, update: Update) -> list[dict[str, Any]]:
+        if isinstance(update, MessageUpdate):
+            is_delivered = update.kind is UpdateKind.MESSAGE_DELIVERED and not update.audit_only
+            return [_chunk(update.message_id, block) for block in update.content or ()] if is_delivered else []
+        told = reminder_update(update) if isinstance(update, ReminderUpdate) else None
+        if told is None:
+            return []
+        return [told if self._sends_updates else carried_update(told)]
+
+
+def _chunk(message_id: str, block: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "sessionUpdate": "user_message_chunk",
+        "content": block,
+        "messageId": message_id,
+        "_meta": {"sideband": {"messageId": message_id}},
+    }
+
+
+def _key(message: _Message) -> object:
+    """The id of a message as a value that can be looked up; None if it has none."""
+    try:
+        value = None if message.id is UNSET else _decode(message.id)
+        hash(value)
+    except (msgspec.DecodeError, TypeError):
+        return None
+    return value
+
+
+def _object(raw: Raw | UnsetType) -> dict[str, Any]:
+    value = None if raw is UNSET else _decode(raw)
+    return value if isinstance(value, dict) else {}
+
+
+def _takes_blocks(prompt: object) -> bool:
+    """Whether blocks can be put in front of this prompt: it is a list, and no command of the agent."""
+    if not isinstance(prompt, list):
+        return False
+    text = member(prompt[0], "text") if prompt else None
+    return not (isinstance(text, str) and _COMMAND.match(text))
+
+
+def _with_blocks(frame: bytes, blocks: list[dict[str, Any]]) -> bytes:
+    """The frame of a prompt with blocks in front; everything in it that was there stays as it was."""
+    message = _decode_object(frame)
+    params = _decode_object(message["params"])
+    prompt = bytes(params["prompt"]).strip()
+    rest = prompt[1:].lstrip()
+    joint = b"" if rest[:1] == b"]" else b","
+    params["prompt"] = Raw(encode(blocks)[:-1] + joint + rest)
+    message["params"] = Raw(encode(params))
+    return encode(message)
+
+
+def _with_capabilities(result: dict[str, Any], *, is_v1: bool, steers: bool) -> dict[str, Any]:
+    """The agent's reply to `initialize` with what the proxy can do; everything else in it stays as it was."""
+    inject = _inject_capability(MODES if steers else (InjectMode.QUEUE,))
+    every = tuple(InjectMode) if steers else (InjectMode.QUEUE, InjectMode.AUDIT_ONLY)
+    place = "agentCapabilities" if is_v1 else "capabilities"
+    able = _copy(result.get(place))
+    meta = _copy(able.get("_meta"))
+    ours = {"reminders": reminder_capability(), "inject": _inject_capability(every)}
+    able["_meta"] = {**meta, "sideband": {**_copy(meta.get("sideband")), **ours}}
+    if is_v1:
+        able["reminders"] = reminder_capability()
+        able["session"] = {**_copy(able.get("session")), "inject": inject}
+    return {**result, place: able}
+
+
+def _inject_capability(modes: tuple[InjectMode, ...]) -> dict[str, Any]:
+    capability = inject_capability(modes)
+    if InjectMode.STEER not in modes:
+        del capability["steerInStream"], capability["steer_in_stream"]
+    return capability
+
+
+def _copy(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _not_steerable(mode: object) -> UnsupportedMode:
+    return UnsupportedMode(
+        f"mode must be 'queue' or 'audit_only', not {shown(mode)}: the agent cannot be steered while a turn runs",
+        field="mode",
+        value=mode,
+    )

@@ -1,0 +1,111 @@
+"""The blocks that the proxy adds to prompts and steers, and their removal from what an agent replays.
+
+Each block carries the session's nonce. A reminder has the frame that a request of our own would give it, so its text can
+neither end the frame nor imitate the user. A message of the user has its words between two marks. In a replay the
+reminders disappear and the user's words stay, also where the agent has joined several blocks into one text.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from sideband.protocols.jsonrpc import encode
+from sideband.render.escape import Frame, Lead, attribute
+from sideband.render.shapes import NOTICES, escaper
+from sideband.runtime.handover import Given, GivenReminder
+
+# The kinds of content that an agent must advertise, by the name of its capability.
+_CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+EVERY_KIND: Final = frozenset(_CAPABILITIES.values())
+
+_decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
+
+
+# What the agent gets.
+
+
+def prompt_blocks(given: Sequence[Given], nonce: str, *, kinds: Collection[str] = EVERY_KIND) -> list[dict[str, Any]]:
+    """The blocks in front of a prompt. `kinds` are the prompt capabilities of the agent."""
+    return [block for item in given for block in _blocks(item, nonce, kinds, marked=True)]
+
+
+def steering_blocks(given: Given, nonce: str, *, kinds: Collection[str] = EVERY_KIND) -> list[dict[str, Any]]:
+    """The prompt of `_session/steering`. A message of the user is as the user wrote it."""
+    return [*_blocks(given, nonce, kinds, marked=False)]
+
+
+def _blocks(item: Given, nonce: str, kinds: Collection[str], *, marked: bool) -> Iterator[dict[str, Any]]:
+    if isinstance(item, GivenReminder):
+        yield {"type": "text", "text": reminder_text(item, nonce)}
+        return
+    for block in item.content:
+        needed = _CAPABILITIES.get(str(block.get("type")))
+        if block.get("type") == "text" and marked:
+            yield block | {"text": f"{Lead.USER} [{nonce}]:\n{block['text']}\n[{nonce}]"}
+        elif needed is None or needed in kinds:
+            yield block
+        else:
+            # The agent would refuse the whole prompt, and the next one, and so on.
+            yield {"type": "text", "text": f"[The user sent content of type {block['type']}, which you cannot read.]"}
+
+
+def reminder_text(given: GivenReminder, nonce: str) -> str:
+    """A reminder as an element with the nonce; it says from whom it is, and for how many turns if for more than one."""
+    trust = given.provenance.trust
+    frame = NOTICES.get(trust)
+    name = Frame.SYSTEM_REMINDER if frame is None else frame
+    sender = "" if frame is None else f' from="{attribute(given.provenance.principal or "unknown")}"'
+    lasting = "" if given.turns is None or given.turns == 1 else f' turns="{given.turns}"'
+    return f'<{name}{sender}{lasting} mark="{nonce}">\n{escaper(trust)(given.reminder.body)}\n</{name}>'
+
+
+# What the editor gets.
+
+
+def without_blocks(frame: bytes, nonce: str) -> bytes | None:
+    """An update of the agent without our blocks; None if it had nothing else. Everything else stays as it was."""
+    try:
+        message = _decode_object(frame)
+        params = _decode_object(message["params"])
+        update = _decode_object(params["update"])
+        content = _decode_object(update["content"])
+        text = _decode_text(content["text"])
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+        return frame
+    left = without_marks(text, nonce)
+    if left == text:
+        return frame
+    if not left:
+        return None
+    content["text"] = Raw(encode(left))
+    update["content"] = Raw(encode(content))
+    params["update"] = Raw(encode(update))
+    message["params"] = Raw(encode(params))
+    return encode(message)
+
+
+def without_marks(text: str, nonce: str) -> str:
+    """A text without the reminders in it, and without the marks around the words of the user."""
+    if nonce not in text:
+        return text
+    reminders, words = _patterns(nonce)
+    return words.sub(_words, reminders.sub("", text))
+
+
+def _words(found: re.Match[str]) -> str:
+    return found["text"] if found.end() == len(found.string) else f"{found['text']}\n\n"
+
+
+@cache
+def _patterns(nonce: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    # Some agents join the blocks of a prompt with a space, so one after a block belongs to it.
+    names = "|".join(frame.value for frame in (Frame.SYSTEM_REMINDER, *NOTICES.values()))
+    mark = re.escape(nonce)
+    reminder = rf'<({names})(?: [a-z]+="[^"\n]*")* mark="{mark}">\n.*?\n</\1> ?'
+    words = rf"{Lead.USER} \[{mark}\]:\n(?P<text>.*?)\n\[{mark}\] ?"
+    return re.compile(reminder, re.DOTALL), re.compile(words, re.DOTALL)

@@ -1,0 +1,182 @@
+"""One session of the proxy: the turn of its prompt, the agent's open tool calls, and what is handed over meanwhile."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from sideband.core.errors import ReminderError, StoreError
+from sideband.runtime.handover import Given, HandOver, OpenedPrompt
+from sideband.runtime.session import Session
+
+_LOG: Final = logging.getLogger("sideband")
+
+# Hands an item over to the agent by a steer; the future says whether the agent has taken it.
+Steer: TypeAlias = Callable[["ProxiedSession", Given], "asyncio.Future[bool]"]
+
+_OVER: Final = frozenset({"completed", "failed", "cancelled"})
+# The statuses of a run, by the stop reason of a prompt.
+_STATUSES: Final[Mapping[str, str]] = MappingProxyType(
+    {"cancelled": "cancelled", "max_tokens": "max_tokens", "max_turn_requests": "max_turns"}
+)
+# Updates that the agent sends only while it runs a prompt.
+_OF_A_TURN: Final = frozenset(
+    {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "plan_update"}
+)
+
+
+class ProxiedSession:
+    """A session of the agent, by the id that editor and agent know it by, and the session in the store behind it.
+
+    `prompt` is the id of the request whose turn runs (None: no turn runs). `nonce` marks the blocks of this session.
+    """
+
+    def __init__(
+        self, wire_id: str, session: Session, nonce: str, *, steer: Steer | None, cancel: Callable[[str], None]
+    ) -> None:
+        self.wire_id = wire_id
+        self.session = session
+        self.nonce = nonce
+        self.prompt: object = None
+        self.telling: asyncio.Task[None] | None = None
+        self._steer = steer
+        self._cancel = cancel
+        self._handover = HandOver(session)
+        self._has_run = False
+        self._tools: set[str] = set()
+        self._permissions: set[object] = set()
+        self._changed = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+        # The answer to a steer, and the task that records it. Both may outlast their turn.
+        self._outcome: asyncio.Future[bool] | None = None
+        self._recording: asyncio.Task[bool] | None = None
+
+    # The turn.
+
+    @property
+    def awaits_activity(self) -> bool:
+        """Whether the agent has not yet shown that it runs the prompt."""
+        return self.prompt is not None and not self._has_run
+
+    async def begin(self, prompt: object, *, in_front: bool) -> OpenedPrompt | None:
+        """Start the turn of a prompt; see `HandOver.open`."""
+        opened = await self._handover.open(in_front=in_front)
+        if opened is not None:
+            self.prompt, self._has_run = prompt, False
+            self._tools.clear()
+            self._permissions.clear()
+            self._watching = asyncio.create_task(self._watch(prompt), name="sideband-proxy-watch")
+        return opened
+
+    async def end(self, result: object) -> None:
+        """End the turn with the agent's answer to the prompt; None is an error, or no answer at all."""
+        reason = result.get("stopReason") if isinstance(result, dict) else None
+        if self._outcome is not None and self._outcome.done() and self._recording is not None:
+            # The agent has answered the steer first, so the item belongs to this turn.
+            await asyncio.wait((self._recording,))
+        self.prompt = None
+        if self._watching is not None:
+            self._watching.cancel()
+        if result is None and not self._has_run:
+            await self._handover.void(status="failed")
+        else:
+            await self._handover.close(status="failed" if result is None else _STATUSES.get(str(reason), "completed"))
+
+    async def aclose(self) -> None:
+        """Stop telling the editor, and end the turn that the agent has not answered."""
+        tasks = [task for task in (self._watching, self._recording, self.telling) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self.prompt is not None:
+            with suppress(StoreError):
+                await self.end(None)
+
+    # What the agent does.
+
+    def observe(self, update: Mapping[str, Any]) -> None:
+        """An update of the agent: it runs the prompt, and opens and ends tool calls."""
+        kind = update.get("sessionUpdate")
+        self._has_run = self._has_run or kind in _OF_A_TURN
+        if kind not in ("tool_call", "tool_call_update"):
+            return
+        call_id, status = update.get("toolCallId"), update.get("status")
+        if not isinstance(call_id, str) or (status is None and kind == "tool_call_update"):
+            return
+        if status in _OVER:
+            self._tools.discard(call_id)
+        elif self.prompt is not None:
+            self._tools.add(call_id)
+        self._changed.set()
+
+    def ask(self, request: object) -> None:
+        """The agent asks for a permission; steers wait for the answer."""
+        self._permissions.add(request)
+
+    def answered(self, request: object) -> None:
+        """The permission is answered."""
+        self._permissions.discard(request)
+        self._changed.set()
+
+    async def compacted(self) -> None:
+        """The agent has compacted its conversation."""
+        await self._handover.compacted()
+
+    # While the turn runs.
+
+    async def _watch(self, prompt: object) -> None:
+        """Hand over what may be handed over while the turn runs, one item at a time; pass on a cancellation."""
+        try:
+            if self._recording is not None:
+                # The agent may still owe the answer to a steer of an earlier turn.
+                await asyncio.wait((self._recording,))
+            await self._hand_over(prompt)
+        except (StoreError, ReminderError) as error:
+            _LOG.warning("nothing more is handed over in this turn of %s: %s", self.session.id, error)
+
+    async def _hand_over(self, prompt: object) -> None:
+        wake = self.session.talk.journal.wake(self.session.id)
+        steer, is_cancelled = self._steer, False
+        while self.prompt == prompt:
+            wake.clear()
+            self._changed.clear()
+            if not is_cancelled and await self._handover.is_cancelled():
+                is_cancelled = True
+                self._cancel(self.wire_id)
+            given = None
+            if steer is not None and not self._permissions:
+                given = await self._handover.take(tool_runs=bool(self._tools))
+            if given is None or steer is None:
+                await _first(wake.wait(), self._changed.wait())
+                continue
+            self._outcome = steer(self, given)
+            self._recording = asyncio.create_task(self._record(given, self._outcome), name="sideband-proxy-steer")
+            if not await asyncio.shield(self._recording):
+                # The turn is over, or cannot be steered; the rest waits in the inbox for the next prompt.
+                steer = None
+
+    async def _record(self, given: Given, outcome: "asyncio.Future[bool]") -> bool:
+        """Record what the agent answers to a steer; whether it has taken the item."""
+        is_taken = False
+        try:
+            is_taken = await outcome
+            if is_taken:
+                self._has_run = True
+                await self._handover.confirm(given.id)
+        except (StoreError, ReminderError) as error:
+            _LOG.warning("session %s: %s was handed over and not recorded: %s", self.session.id, given.id, error)
+        finally:
+            self._handover.put_back()
+        return is_taken
+
+
+async def _first(*awaited: Awaitable[object]) -> None:
+    tasks = [asyncio.ensure_future(each) for each in awaited]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,143 @@
+"""Hand what a session is told to an agent that runs elsewhere and keeps its own conversation.
+
+The commits of a turn, in order:
+
+1. `open`: the turn starts, the inbox is drained, and what the prompt hands over is recorded as shown. Then the prompt
+   leaves.
+2. `take` and `confirm`, for each item that is handed over while the turn runs. The first drains it, then it leaves; the
+   second records that the agent has it.
+3. `close`: the agent has answered. What was shown ages, and what ends with this turn ends.
+
+A process that dies before 1 has changed nothing. If it dies between 1 and 3, the next `open` voids the turn, and its
+prompt hands over again what the prompt of 1 handed over. Of the items of 2, those that were confirmed are not handed over
+again. So the agent gets an item twice only if the process died after the item left and before its answer was recorded.
+"""
+
+from functools import partial
+from typing import Final
+
+from sideband.core import handover, turn
+from sideband.core.drain import waiting_at
+from sideband.core.errors import SessionBusy, shown
+from sideband.core.handover import Given, GivenMessage, GivenReminder, NotStarted, OpenedPrompt
+from sideband.core.seams import Seam
+from sideband.core.state import Decision, SessionState
+from sideband.loop.lease import HeldLease
+from sideband.runtime.session import Session
+
+# Protocols import these from here.
+__all__ = ["Given", "GivenMessage", "GivenReminder", "HandOver", "OpenedPrompt"]
+
+# An interrupt is handed over at once, everything else only while a tool runs.
+_AT_ONCE: Final = Seam.PRE_TOOL_DISPATCH
+_WHILE_A_TOOL_RUNS: Final = Seam.POST_TOOL_DISPATCH
+
+
+class HandOver:
+    """Hands the reminders and messages of one session over to its agent, prompt by prompt."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._lease: HeldLease | None = None
+        self._handed: set[str] = set()
+        self._on_its_way: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a prompt has been sent to the agent and not been answered."""
+        return self._lease is not None
+
+    async def open(self, *, in_front: bool = True) -> OpenedPrompt | None:
+        """Start the turn of a prompt, and return what it hands over; None if the session is closed.
+
+        Without `in_front` it hands nothing over. `SessionBusy` if another process runs the session.
+        """
+        if self._lease is not None:
+            raise SessionBusy(
+                f"the agent of session {shown(self.session.id)} has not answered the last prompt",
+                field="session",
+                value=self.session.id,
+            )
+        lease = await self.session.attend()
+        lease.keep(lambda _lost: None)
+        try:
+            opened = await self._open(in_front=in_front)
+        except BaseException:
+            await lease.release()
+            raise
+        if opened is None:
+            await lease.release()
+            return None
+        self._lease = lease
+        self._handed = {item.id for item in opened.given}
+        return opened
+
+    async def _open(self, *, in_front: bool) -> OpenedPrompt | None:
+        withheld = () if self._on_its_way is None else (self._on_its_way,)
+        decide = partial(handover.open_prompt, in_front=in_front, withheld=withheld)
+        opened = await self.session.talk.commit(decide)
+        if opened is NotStarted.LEFT_OPEN:
+            await self.session.talk.settle(status="", records={})
+            opened = await self.session.talk.commit(decide)
+        return opened if isinstance(opened, OpenedPrompt) else None
+
+    async def close(self, *, status: str) -> None:
+        """The agent has answered the prompt: end the turn. `LeaseLost` if another process runs the session now."""
+        handed = frozenset(self._handed)
+        await self._end(partial(handover.close_prompt, handed=handed, status=status))
+
+    async def void(self, *, status: str) -> None:
+        """The agent has not run the prompt: what it handed over is handed over again with the next one."""
+        await self._end(partial(turn.settle, status=status))
+
+    async def _end(self, decide: Decision[None]) -> None:
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        try:
+            await self.session.talk.commit(decide)
+        finally:
+            await lease.release()
+
+    # While the turn runs.
+
+    async def take(self, *, tool_runs: bool) -> Given | None:
+        """Drain the next item that can be handed over now; `confirm` or `put_back` it. None if there is none.
+
+        Without `tool_runs`, only interrupts are.
+        """
+        seam = _WHILE_A_TOOL_RUNS if tool_runs else _AT_ONCE
+        journal, session_id = self.session.talk.journal, self.session.id
+        if self._lease is None or self._on_its_way is not None:
+            return None
+        if not (await journal.read(session_id, partial(_has_next, seam=seam))).value:
+            return None
+        given = await self.session.talk.commit(partial(handover.take_next, seam=seam))
+        self._on_its_way = None if given is None else given.id
+        return given
+
+    async def confirm(self, item_id: str) -> None:
+        """The agent has the item that was taken."""
+        await self.session.talk.write(partial(handover.confirm, item_id=item_id))
+        self._on_its_way = None
+
+    def put_back(self) -> None:
+        """The agent did not take the item, if it was not confirmed: the next prompt hands it over."""
+        self._on_its_way = None
+
+    async def compacted(self) -> None:
+        """The agent has compacted its conversation: preserved reminders are handed over again, the others end."""
+        await self.session.talk.write(handover.compact_given)
+        self._handed -= {item.id for item in self.session.talk.state.live}
+
+    async def is_cancelled(self) -> bool:
+        """Whether another program has cancelled the turn that this process has opened."""
+        return self.is_open and not (await self.session.talk.journal.read(self.session.id, _is_running)).value
+
+
+def _has_next(state: SessionState, seam: Seam) -> bool:
+    return state.running and bool(waiting_at(state, seam))
+
+
+def _is_running(state: SessionState) -> bool:
+    return state.running
