@@ -88,6 +88,14 @@ GROUPS: Final = {
             "be an agent that an editor talks to, over ACP",
             ("sideband acp --model anthropic:claude-opus-5-5", "SIDEBAND_MODEL=local: sideband acp"),
         ),
+        "acp-proxy": Command(
+            "sideband.cli.acp_proxy:acp_proxy",
+            "stand between an editor and an ACP agent, and hand reminders to it",
+            (
+                "sideband acp-proxy -- claude-agent-acp",
+                "sideband acp-proxy --name codex -- npx @agentclientprotocol/codex-acp",
+            ),
+        ),
     },
     "Look after a store": {
         "sessions": Command(
