@@ -138,6 +138,12 @@ BUILT: Final[Rules] = (
     *wire.SHAPES,
     *wire.ARTIFACTS,
     *acp.REMIND,
+    *acp.METHODS,
+    *acp.SESSIONS,
+    *acp.TURNS,
+    *acp.FRAMES,
+    *acp.UPDATES,
+    *acp.NEGOTIATION,
     *examples.PAYLOADS,
     *examples.IN_THE_LOOP,
     *examples.RENDERED,
@@ -145,7 +151,7 @@ BUILT: Final[Rules] = (
 
 WAITING: Final[Rules] = (
     *waiting(wire.BRIDGES, trust.IN_THE_BRIDGES, deferred=Part.BRIDGES),
-    *waiting(acp.METHODS, acp.UPDATES, acp.NEGOTIATION, acp.PROXY, deferred=Part.ACP),
+    *waiting(acp.PROXY, deferred=Part.ACP),
     *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),
     *waiting(mcp.DEPARTURES, mcp.SERVER, mcp.HOST, examples.WATCHED, deferred=Part.MCP),
     *waiting(guest.GUEST, deferred=Part.GUEST),

@@ -42,11 +42,85 @@ METHODS: Final[Rules] = (
             "acp:remind:without-a-session-id": "`session/remind` without a `sessionId` goes to the connection's only session and is -32602 when there is not exactly one.",
             "acp:steering:same-handlers": "`_session/steering` is served by the handlers of `session/inject`.",
             "acp:steering:idle-session": "`_session/steering` on an idle session answers `promptRequired` when the client asked for that and else starts a turn and answers `startedNewTurn`.",
-            "acp:clear_reminders:withdraws-live-ones": "`_sideband/session/clear_reminders` takes an id, tag or dedupe key, withdraws the live reminders that match and answers with `removedCount`.",
+            "acp:clear_reminders:ends-queued-and-live": "`_sideband/session/clear_reminders` takes an id, a tag or a dedupe key, ends the queued and the live reminders that match, and answers with `removedCount`.",
+            "acp:replace_reminder:replaces-the-body": "`_sideband/session/replace_reminder` replaces the body of a queued reminder, which keeps its id and position.",
+            "acp:remind:notification-is-not-answered": "A reminder in a notification is not answered; a refused one changes nothing and is recorded with its reason.",
+            "acp:steering:idle-behaviour-is-checked": "Any `idleBehavior` but `promptRequired` is -32602.",
+            "acp:idempotency:key-in-meta": "The same `_meta.sideband.idempotencyKey` with the same payload gets the same answer; with another payload it is `idempotency_conflict`.",
+            "acp:meta:repeated-to-its-sender": "The `_meta` of a request is repeated in the updates that its own sender gets.",
+            "acp:meta:never-overrides": "Nothing in `_meta` overrides a parameter.",
+            "acp:error:data": "An error has the reason, the code that `explain` knows and the id or field it is about; -32002 and -32010 have the messages of the proposal.",
             "acp:prompt:while-running-is-queued": "A prompt sent while a turn runs is a queued message.",
             "acp:prompt:foreign-process-is-queued": "A prompt to a session that another process runs is a queued message.",
         },
     ),
+)
+
+SESSIONS: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "acp:initialize:version": "The agent answers with the version that was asked for if it speaks it, else with its newest; a version below 1 is refused.",
+        "acp:initialize:first": "Before `initialize` every other request is refused.",
+        "acp:authenticate:none-needed": "`authenticate` succeeds, and no method is advertised.",
+        "acp:new:durable": "A new session has its id, folder, title and time in the store before `session/new` is answered.",
+        "acp:new:folder": "`session/new` refuses a folder that does not exist or is not absolute.",
+        "acp:mcp:refused": "MCP servers named in a request are refused with a reason.",
+        "acp:list:sessions": "`session/list` lists the sessions of this protocol, newest first, by folder if one is given, page by page.",
+        "acp:session:unknown": "An unknown session is -32002 in every method, and nothing is created.",
+        "acp:close:detaches": "`session/close` detaches the client; the session goes on and can be loaded.",
+        "acp:attach:several-clients": "Several clients may be attached to one session; each gets the same updates in the same order.",
+        "acp:observer:reads-only": "A client that loads or resumes as an observer gets the updates, and every change that it asks for is `not_permitted`.",
+        "acp:replay:one-cursor": "Replay and live updates come from one cursor, reminders included: a client that loads while a turn runs misses nothing and gets nothing twice.",
+        "acp:replay:message-ids": "Message ids are the same live, in a replay, after a restart and after pruning.",
+        "acp:resume:without-replay": "`session/resume` continues without a replay.",
+        "acp:stream:text-of-another-process": "Text that another process streams arrives whole when its turn is committed.",
+        "acp:processes:one-store": "Prompts, steers, reminders and cancels work from a process that does not run the session.",
+        "acp:restart:queued-prompts": "After a restart the queued prompts of a loaded session are run, and a reminder that was accepted before is drained exactly once.",
+        "acp:mode:set": "`session/set_mode` takes `ask`, `edits` and `read_only`, lasts beyond a restart, and is told to every client.",
+    },
+)
+
+TURNS: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "acp:prompt:answered-at-the-end-of-its-turn": "A prompt of version 1 is answered when the turn that it started is over, not when the queue is empty.",
+        "acp:prompt:stop-reasons": "A completed turn ends with `end_turn`, one out of turns with `max_turn_requests`, one out of tokens with `max_tokens`, a cancelled one with `cancelled`.",
+        "acp:prompt:model-failed": "A turn whose model fails is -32603 with the reason `model_failed`, without the text of an exception.",
+        "acp:prompt:no-model": "Without a model or a key the first prompt is refused in one sentence that says what to set, and nothing is accepted.",
+        "acp:prompt:content-blocks": "Text, images, audio, resources and links of a prompt reach the model.",
+        "acp:prompt:withdrawn": "A queued prompt that is revoked or cancelled is answered with `cancelled`.",
+        "acp:prompt:own-is-not-echoed": "A client of version 1 gets no update with the prompt that it has sent itself; the others do.",
+        "acp:prompt:cancel-request": "`$/cancel_request` of a prompt cancels its turn and is answered with -32800.",
+        "acp:order:cancel-after-its-prompt": "A cancel sent directly after a prompt cancels it.",
+        "acp:order:steer-after-its-prompt": "A steer sent directly after a prompt waits for the turn to begin and is delivered in it.",
+        "acp:order:updates-before-the-answer": "All updates of a turn leave before the answer to its prompt.",
+        "acp:order:text-after-the-journal": "Streamed text never overtakes the updates of the journal before it.",
+        "acp:order:slow-client": "A client that does not read delays neither the turn nor other clients, and gets everything when it reads.",
+        "acp:stream:restart": "A reply that begins again after a lost connection is announced.",
+        "acp:tool:described": "A tool call is told with title, kind, files and arguments, when it starts, and with its result.",
+        "acp:tool:diff": "A call that changed a file shows the change.",
+        "acp:permission:asks-to-write-and-run": "In the mode `ask` the client is asked before a file is changed or a command is run, and shown the change; in `edits` only before a command; in `read_only` both are refused.",
+        "acp:permission:options": "Allowed once, allowed for the session, rejected and cancelled each have their effect.",
+        "acp:permission:any-controller": "Every attached controller is asked, the first answer counts, and the other requests are cancelled.",
+        "acp:permission:steers-wait": "While the client is asked for permission, steers and interrupts wait.",
+        "acp:cancel:during-permission": "A cancel while the client is asked ends the turn, and the request is withdrawn.",
+        "acp:client:files": "When the client offers its files, the agent reads and writes through it, and sees what is not saved yet.",
+        "acp:client:terminals": "When the client offers terminals, commands run in one that the client shows.",
+    },
+)
+
+FRAMES: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "acp:frames:junk": "A value that is no request, invalid JSON, deep nesting, repeated keys and bad ids each get the answer of JSON-RPC, and the connection lives.",
+        "acp:frames:batch": "A batch is answered with the answers to its requests.",
+        "acp:frames:too-large": "A frame over 8 MiB is discarded and answered with an error.",
+        "acp:frames:unknown-method": "An unknown request is -32601; an unknown notification is ignored.",
+        "acp:frames:no-exception-text": "An unexpected exception is -32603 without its text.",
+        "acp:frames:large-body": "A body over the limit is refused as `body_too_large`.",
+        "acp:stdout:frames-only": "Standard output carries frames only, and the process ends with 0 at the end of its input.",
+        "acp:websocket:same-agent": "The agent can be mounted as a WebSocket application, with one frame per message; other origins and hosts are refused before the connection is accepted.",
+    },
 )
 
 UPDATES: Final[Rules] = (
@@ -58,10 +132,6 @@ UPDATES: Final[Rules] = (
             "acp:update:expired-phases": "The ends `ttl`, `cleared` and `compaction` are sent as `reminder_expired` with the phases `ttl_expired`, `cleared` and `compacted_out`.",
             "acp:update:fired-at-turn-is-that-of-the-record": "`firedAtTurn` in an update is the record's.",
         },
-    ),
-    *rules(
-        Source.ACP_MIGRATION,
-        {},
     ),
     *rules(
         Source.OURS,
@@ -131,6 +201,10 @@ NEGOTIATION: Final[Rules] = (
             "acp:replace:method-not-found": "A peer's -32601 on `session/replace_inject` means `replace_not_supported`.",
             "acp:v1:chunk-is-the-delivery": "On protocol v1 a delivered message is sent as `user_message_chunk` with `_meta.sideband.messageId`.",
             "acp:v2:prompt-response": "On protocol v2 the response to a prompt means that it was inserted and has its `messageId`.",
+            "acp:v2:requires-action": "Protocol v2 clients are told `requires_action` while permission is asked.",
+            "acp:v2:names": "Protocol v2 clients get `tool_call_update` and `config_option_update` and no update that only version 1 has.",
+            "acp:v2:replay-from-start": "On protocol v2 `session/resume` with `replayFrom` `start` replays the conversation.",
+            "acp:v2:failed-turn": "On protocol v2 a turn whose model failed ends with the stop reason `error`.",
         },
     ),
 )
