@@ -144,6 +144,7 @@ BUILT: Final[Rules] = (
     *acp.FRAMES,
     *acp.UPDATES,
     *acp.NEGOTIATION,
+    *acp.CLIENT,
     *examples.PAYLOADS,
     *examples.IN_THE_LOOP,
     *examples.RENDERED,

@@ -162,8 +162,6 @@ NEGOTIATION: Final[Rules] = (
         Source.ACP_CAPABILITY,
         {
             "acp:capability:reminders-at-the-documents-place": "Reminder support is advertised at `agentCapabilities.reminders`.",
-            "acp:client:fallbacks": "For an agent without `reminders.inject` the client suppresses the reminder, or shows it to the user when so configured.",
-            "acp:client:marked-message-only-if-asked": "The client sends a reminder as a marked user message only if it is configured to.",
         },
     ),
     *rules(
@@ -197,14 +195,62 @@ NEGOTIATION: Final[Rules] = (
         Source.OURS,
         {
             "acp:capability:steering": "`_meta.steering.supported` is advertised at the top of the initialize response.",
-            "acp:capability:snake-twin-is-read": "`steer_in_stream` of a peer is read as `steerInStream`.",
-            "acp:replace:method-not-found": "A peer's -32601 on `session/replace_inject` means `replace_not_supported`.",
             "acp:v1:chunk-is-the-delivery": "On protocol v1 a delivered message is sent as `user_message_chunk` with `_meta.sideband.messageId`.",
             "acp:v2:prompt-response": "On protocol v2 the response to a prompt means that it was inserted and has its `messageId`.",
             "acp:v2:requires-action": "Protocol v2 clients are told `requires_action` while permission is asked.",
             "acp:v2:names": "Protocol v2 clients get `tool_call_update` and `config_option_update` and no update that only version 1 has.",
             "acp:v2:replay-from-start": "On protocol v2 `session/resume` with `replayFrom` `start` replays the conversation.",
             "acp:v2:failed-turn": "On protocol v2 a turn whose model failed ends with the stop reason `error`.",
+        },
+    ),
+)
+
+CLIENT: Final[Rules] = (
+    *rules(
+        Source.ACP_CAPABILITY,
+        {
+            "acp:client:capability-defaults": "The client reads an absent `propagate` of an agent as `session` only, and an absent `roleHints` as `system` only.",
+            "acp:client:fallbacks": "For an agent without `reminders.inject` the client suppresses the reminder, or shows it to the user when so configured, and says so.",
+            "acp:client:marked-message-only-if-asked": "The client sends a reminder as a marked user message, with the next prompt, only if it is configured to.",
+        },
+    ),
+    *rules(
+        Source.ACP_MIGRATION,
+        {
+            "acp:client:legacy-remind": "The client calls `session/remind` only if the agent advertises nothing but `_meta.harn.reminders`.",
+        },
+    ),
+    *rules(
+        Source.RFD_CAPABILITY,
+        {
+            "acp:client:edit-only-with-pending-replace": "The client edits a waiting message only if the agent advertises `pending.replace`; otherwise it revokes the message, sends it anew, and says that the position is lost.",
+            "acp:client:withdrawn-is-not-sent-again": "A message that was revoked or delivered before it could be replaced is not sent again.",
+            "acp:client:without-inject": "For an agent without `session.inject` and steering the client refuses an inject and says that `session/cancel` is all there is.",
+        },
+    ),
+    *rules(
+        Source.OURS,
+        {
+            "acp:client:capability-places": "The client reads a capability at the place of the standard, under `_meta.sideband`, at the place of the proposal, and for reminders under `_meta.harn`; the first that it finds counts.",
+            "acp:client:markers-of-version-2": "An object as the mark of a capability means yes, even an empty one.",
+            "acp:client:malformed-capabilities": "A malformed capability counts as absent.",
+            "acp:client:method-names": "The client calls the names with `_sideband/` in front if the agent advertises under `_meta.sideband`, and else those of the proposals.",
+            "acp:client:hints-are-lowered": "The client lowers `propagate` and `roleHint` to what the agent supports; the result has the requested and the effective values, also of hints that the agent has lowered.",
+            "acp:client:starts-no-turn": "A reminder never becomes a prompt of its own.",
+            "acp:client:declares-emit": "The client declares `_meta.sideband.reminders.emit`.",
+            "acp:client:reads-every-form-of-update": "The client reads reminder updates by their names, inside `session_info_update`, and as a record under `_meta.harn` of another update; what it cannot read it skips.",
+            "acp:client:errors-by-reason": "An error of an agent with a reason that Sideband knows is the error of Sideband with this reason.",
+            "acp:client:steering": "For an agent that supports only `_session/steering` the client steers with `idleBehavior` `promptRequired`, and reports each outcome.",
+            "acp:client:unknown-session": "The client takes -32002, -32602 and -32603 in the answer to `session/load` and `session/resume` as an unknown session.",
+            "acp:client:sessions": "The client begins, loads and lists the sessions of an agent, sends prompts, gets the updates of a turn before the reason of its end, and answers what the agent asks.",
+            "acp:client:unanswered-requests": "Without a callback the client refuses a permission once and answers every other request of the agent with -32601.",
+            "acp:client:cancel-answers-permissions": "When a turn is cancelled, the client answers the open permission requests of the session with `cancelled`.",
+            "acp:client:version": "An agent that answers `initialize` with another version than 1, or with something else, is an error that says so.",
+            "acp:client:failures-of-agents": "An agent that cannot be started, ends, is silent, floods or answers garbage is an error that says what happened and what to do, with the end of the agent's standard error.",
+            "acp:client:ends-the-process-group": "When the connection is closed, the agent and every process that it has started in its group are ended.",
+            "acp:client:command-line-target": "`--to acp:COMMAND#ID` starts an agent, and reaches its session with `remind`, `inject`, `pending`, `revoke` and `clear`.",
+            "acp:capability:snake-twin-is-read": "`steer_in_stream` of a peer is read as `steerInStream`.",
+            "acp:replace:method-not-found": "A peer's -32601 on `session/replace_inject` means `replace_not_supported`.",
         },
     ),
 )

@@ -97,7 +97,7 @@ COMMAND_LINE: Final[Rules] = (
             "cli:target:id-or-address": "`--to` names a session in every command: by its id in the store of `--store`, or as `STORE_URL#ID`; for `sideband facts` it names the store of that session.",
             "cli:target:only-open-session": "Without `--to` a command is about the only open session of its store, apart from those of sub-agents, which count only if no other session is open; none or several is an error that lists up to 20 of them with title or agent and last change, newest first.",
             "cli:target:unknown-session": "A session id that does not exist is an error that lists the nearest ids, and no session is created.",
-            "cli:target:needs-a-protocol": "A target with the form of a protocol (`http:`, `a2a+http:`, `acp:`, `agent:`) is refused as one that this version cannot reach, with the forms that work.",
+            "cli:target:needs-a-protocol": "A target with the form of a protocol (`http:`, `a2a+http:`, `agent:`) is refused as one that this version cannot reach, with the forms that work.",
             "cli:remind:options": "`sideband remind` sends a reminder with a body from its argument or from standard input, and each option becomes the field of the reminder.",
             "cli:remind:operator": "A reminder from the command line is the operator's: trust level T0, source `in_pipeline`, and it shares keys with the code of the agent.",
             "cli:remind:reaches-a-running-loop": "A reminder that `sideband remind` has acknowledged is durable, and a loop that runs in another process takes it at its next seam.",

@@ -7,7 +7,7 @@ import pytest
 
 import sideband as sb
 from sideband.cli.sessions import sessions
-from sideband.cli.target import Address, address, find
+from sideband.cli.target import Address, AgentAddress, address, agent_address, find
 from sideband.core.errors import InvalidOption, StoreRefused
 from sideband.core.events import Closed, Event, Recorded, Started
 from sideband.inspect.report import CommandError
@@ -75,7 +75,6 @@ def test_a_target_is_an_id_or_a_store_and_an_id(
         ("https://host#s", "a running server"),
         ("a2a+http://localhost:4000#task", "an agent over A2A"),
         ("a2a+https://host#task", "an agent over A2A"),
-        ("acp:my-agent --stdio#s", "an agent over ACP"),
         ("agent:claude-code", "an agent that runs in this directory"),
     ],
 )
@@ -84,6 +83,32 @@ def test_a_target_that_needs_a_protocol_is_refused_with_what_works(to: str, what
         address(to, None)
     with pytest.raises(CommandError, match=f"{what} .* a session of a store: --to STORE_URL#ID$"):
         address(to, HERE)
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        pytest.param("acp:my-agent --stdio#s", AgentAddress("my-agent --stdio", "s"), id="a-command"),
+        pytest.param("acp:a#b#c", AgentAddress("a", "b#c"), id="at-the-first-hash"),
+        pytest.param("acp-agent#s", None, id="an-id"),
+        pytest.param(None, None, id="nothing"),
+    ],
+)
+def test_an_agent_is_named_by_its_command(to: str | None, expected: AgentAddress | None) -> None:
+    assert agent_address(to, None) == expected
+
+
+@pytest.mark.parametrize("to", ["acp:", "acp:#s", "acp: #s", "acp:agent", "acp:agent#"])
+def test_an_agent_without_a_command_or_a_session_is_refused(to: str) -> None:
+    with pytest.raises(CommandError, match="acp:COMMAND#ID, not"):
+        agent_address(to, None)
+
+
+def test_an_agent_has_no_store_and_is_not_one() -> None:
+    with pytest.raises(CommandError, match="--store does not belong to an agent over ACP"):
+        agent_address("acp:agent#s", HERE)
+    with pytest.raises(CommandError, match="this command reads a store"):
+        address("acp:agent#s", None)
 
 
 @pytest.mark.parametrize(

@@ -158,11 +158,11 @@ class AgentProcess:
                 await self._process.wait()
         return self._process.returncode
 
-    async def end(self) -> None:
-        """Let the agent end by itself, then end its whole process group."""
+    async def end(self, *, is_working: bool = True) -> None:
+        """Let the agent end by itself if it works, then end its whole process group."""
         try:
             self.pipes.end_input()
-            if await self._is_over(EOF_SECONDS):
+            if is_working and await self._is_over(EOF_SECONDS):
                 return
             self._signal(signal.SIGTERM)
             await self._is_over(TERM_SECONDS)

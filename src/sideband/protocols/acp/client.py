@@ -230,6 +230,7 @@ class AgentClient:
         self._asking: dict[str, set[asyncio.Future[str | None]]] = {}
         self._open_requests = 0
         self._turns: set[asyncio.Task[str]] = set()
+        self._is_working = False
         self._is_closing = False
 
     @property
@@ -382,6 +383,7 @@ class AgentClient:
                 f"speaks version {version} of ACP, and this client speaks version {PROTOCOL_VERSION}; "
                 f"use a version of the agent that speaks {PROTOCOL_VERSION}, or a newer Sideband",
             )
+        self._is_working = True
         methods = reply.get("authMethods")
         self.capabilities = read_capabilities(reply)
         self.info = info if isinstance(info := reply.get("agentInfo"), dict) else {}
@@ -469,7 +471,7 @@ class AgentClient:
             if self._process is None:
                 await self._peer.transport.close()
             else:
-                await self._process.end()
+                await self._process.end(is_working=self._is_working)
         finally:
             self._serving.cancel()
             await asyncio.wait({self._serving, *turns})
