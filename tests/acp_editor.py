@@ -21,6 +21,7 @@ from sideband.tools.workspace import workspace_tools
 # Every wait of an editor ends after this time; it is far longer than any answer takes.
 SECONDS: Final = 20.0
 
+SCRIPTED: Final = "scripted:"
 ALLOW: Final = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
 
 Answer = Callable[[dict[str, Any]], Any]
@@ -58,7 +59,9 @@ class Editor:
         self._waiting: dict[object, asyncio.Future[dict[str, Any]]] = {}
         self._arrived = asyncio.Event()
         self._next_id = 0
-        self._task = asyncio.ensure_future(self._read())
+        self._reads = asyncio.Event()
+        self._reads.set()
+        self.ended = asyncio.ensure_future(self._read())
 
     # Sending.
 
@@ -84,6 +87,7 @@ class Editor:
 
     async def _read(self) -> None:
         while line := await self._reader.readline():
+            await self._reads.wait()
             message = json.loads(line)
             self.frames.append(message)
             self._arrived.set()
@@ -161,11 +165,12 @@ class Editor:
     async def prompted(self, session_id: str, text: str = "Go on.") -> Any:  # noqa: ANN401 - the result
         return await result_of(self.prompt(session_id, text))
 
-    async def close(self) -> None:
-        """Close the connection and wait for the agent's end."""
-        self._writer.close()
-        async with asyncio.timeout(SECONDS):
-            await self._task
+    def pause(self) -> None:
+        """Read nothing more."""
+        self._reads.clear()
+
+    def go_on(self) -> None:
+        self._reads.set()
 
 
 def text_block(text: str) -> dict[str, str]:
@@ -193,7 +198,7 @@ async def _pipe() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """The two ends of a pipe."""
     loop = asyncio.get_running_loop()
     read_end, write_end = os.pipe()
-    reader = asyncio.StreamReader(limit=2**26)
+    reader = asyncio.StreamReader(limit=2**20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0))
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(write_end, "wb", buffering=0)
@@ -216,21 +221,26 @@ async def connected(agent: AcpAgent, *, version: int | None = 1, **capabilities:
         async with asyncio.timeout(SECONDS):
             await serving
             from_agent[1].close()
-            await editor._task
+            await editor.ended
 
 
 @asynccontextmanager
 async def an_agent(
     *script: Line,
     store: Store | None = None,
-    model: ScriptedModel | None = None,
+    model: ScriptedModel | str | None = SCRIPTED,
     limits: Limits = DEFAULT_LIMITS,
     **settings: Any,  # noqa: ANN401 - those of AcpAgent
 ) -> AsyncIterator[AcpAgent]:
     """An agent with a scripted model and without providers, on a store in memory or the given one."""
     options = {"providers": Registry(), "reminders": False, **settings.pop("options", {})}
     async with open_store("memory:", limits=limits) as own:
-        given = {"model": model or ScriptedModel(script), "options": options, "tools_of": workspace_tools, **settings}
+        given = {
+            "model": ScriptedModel(script) if model == SCRIPTED else model,
+            "options": options,
+            "tools_of": workspace_tools,
+            **settings,
+        }
         async with AcpAgent(store or own, **given) as agent:
             yield agent
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-import sys
+import signal
+from contextlib import suppress
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -26,7 +27,8 @@ def acp(
 
     An editor starts this command; `docs/acp.md` shows the settings of several editors. Versions 1 and 2 of the protocol
     are spoken. Sessions are kept in the store, so they can be loaded after a restart, and other programs can send them
-    reminders with `sideband remind`. The command ends when its standard input ends; a turn that runs is then cancelled.
+    reminders with `sideband remind`. The command ends when its standard input ends, or with Ctrl-C; a turn that runs is then
+    cancelled.
 
     Messages for people go to standard error. Exits with 2 if the store or the folder cannot be used.
 
@@ -51,8 +53,6 @@ def acp(
         asyncio.run(_serve(model or os.environ.get(MODEL_VARIABLE) or None, url, workspace, principal))
     except REFUSALS as error:
         return refuse(error)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
     return OK
 
 
@@ -67,4 +67,8 @@ async def _serve(model: str | None, store_url: str, workspace: str | None, princ
         open_store(store_url) as store,
         AcpAgent(store, model=model, workspace=workspace, principal=principal) as agent,
     ):
-        await agent.serve(streams)
+        serving = asyncio.ensure_future(agent.serve(streams))
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(stop, serving.cancel)
+        with suppress(asyncio.CancelledError):
+            await serving

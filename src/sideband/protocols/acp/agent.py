@@ -342,7 +342,7 @@ class AgentConnection:
 
     async def _until(self, hosted: HostedSession, message_id: str, ended: asyncio.Future[TurnStatus]) -> TurnStatus:
         try:
-            return await ended
+            return await asyncio.shield(ended)
         except asyncio.CancelledError:
             if not self.peer.is_over and not ended.cancelled():
                 # `$/cancel_request`; a client that only disconnects leaves its turn running.

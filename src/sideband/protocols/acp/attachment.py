@@ -184,6 +184,9 @@ class Attachment:
                 self._tell_run(update, live=live)
             case SessionUpdate(kind=UpdateKind.SESSION_BEGUN):
                 self._tell_messages(update.messages)
+            case SessionUpdate(kind=UpdateKind.SESSION_RECORDED) if not live:
+                # The list has the title, and the answer to the request has the mode.
+                pass
             case SessionUpdate(kind=UpdateKind.SESSION_CLOSED | UpdateKind.SESSION_DELETED):
                 self._end_all(TurnStatus.CLOSED)
             case _:
