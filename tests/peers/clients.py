@@ -160,10 +160,10 @@ class Editor:
         answer = await self.about("session/prompt", prompt=text(words))
         if self.version == 1:
             return str(answer["stopReason"])
-        await self.client.until(lambda: self._stopped(before))
-        return str(self._stopped(before)[0])
+        await self.client.until(lambda: self.stopped(before))
+        return str(self.stopped(before)[0])
 
-    def _stopped(self, before: int) -> list[object]:
+    def stopped(self, before: int) -> list[object]:
         return [update["stopReason"] for update in self.client.updates[before:] if "stopReason" in update]
 
     async def cancel(self) -> None:

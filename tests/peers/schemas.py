@@ -166,9 +166,11 @@ def mistakes_in(conversation: Iterable[Sent]) -> list[str]:
     spoken = dialect(1)
     capabilities: _Json = {}
     asked: dict[str, str] = {}
+    known: set[object] = set()
     found: list[str] = []
     for by_agent, frame in conversation:
         if not by_agent:
+            known.add(str((frame.get("params") or {}).get("sessionId")))
             if "method" in frame and "id" in frame:
                 asked[json.dumps(frame["id"])] = frame["method"]
             if frame.get("method") == "initialize":
@@ -179,6 +181,10 @@ def mistakes_in(conversation: Iterable[Sent]) -> list[str]:
             spoken = dialect(frame["result"]["protocolVersion"])
         shown = json.dumps(frame)[:2_000]
         mistakes = spoken.mistakes(frame, answers=answers)
+        if answers == "session/new" and "result" in frame:
+            known.add(frame["result"]["sessionId"])
+        if frame.get("method") == "session/update" and frame["params"]["sessionId"] not in known:
+            mistakes.append("session/update: the client does not know this session yet")
         if spoken.version == 1:
             mistakes += _uninvited(frame, capabilities)
         found += [f"{mistake}\n    in {shown}" for mistake in mistakes]

@@ -144,12 +144,14 @@ def test_a_conversation_is_read_in_the_version_that_the_agent_has_chosen() -> No
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 9}}
     chosen = {"protocolVersion": 2, "info": {"name": "agent", "version": "1"}}
     update = an_update({"sessionUpdate": "state_update", "state": "idle"})
+    loading = {"jsonrpc": "2.0", "id": 2, "method": "session/resume", "params": {"sessionId": "s"}}
     right = [
+        Sent(by_agent=False, frame=loading),
         Sent(by_agent=False, frame=asked),
         Sent(by_agent=True, frame={"jsonrpc": "2.0", "id": 1, "result": chosen}),
     ]
     assert mistakes_in([*right, Sent(by_agent=True, frame=update)]) == []
-    assert len(mistakes_in([Sent(by_agent=True, frame=update)])) == 1
+    assert len(mistakes_in([right[0], Sent(by_agent=True, frame=update)])) == 1
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,17 @@ def test_a_conversation_is_read_in_the_version_that_the_agent_has_chosen() -> No
 )
 def test_a_client_of_version_1_must_have_asked_for_some_updates(update: Frame, capabilities: Frame) -> None:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"clientCapabilities": capabilities}}
+    loading = Sent(
+        by_agent=False, frame={"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": {"sessionId": "s"}}
+    )
     told = Sent(by_agent=True, frame=an_update(update))
-    assert mistakes_in([Sent(by_agent=False, frame=asked), told]) == []
-    assert len(mistakes_in([told])) == 1
+    assert mistakes_in([Sent(by_agent=False, frame=asked), loading, told]) == []
+    assert len(mistakes_in([loading, told])) == 1
+
+
+def test_an_update_about_a_session_that_the_client_does_not_know_is_found() -> None:
+    told = Sent(by_agent=True, frame=an_update(CHUNK))
+    asked = Sent(by_agent=False, frame={"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/"}})
+    made = Sent(by_agent=True, frame={"jsonrpc": "2.0", "id": 1, "result": {"sessionId": "s"}})
+    assert len(mistakes_in([asked, told, made])) == 1
+    assert mistakes_in([asked, made, told]) == []

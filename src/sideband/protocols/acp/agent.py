@@ -210,7 +210,7 @@ class AgentConnection:
         _refuse_servers(call.params)
         attributes = {KIND: ACP, "cwd": cwd, "title": f"{UNNAMED}{Path(cwd).name or cwd}", "mode": modes.ASK}
         session = await self._agent.store.begin(attributes=attributes)
-        await self._attach(session, call.params, replay=False)
+        await self._attach(session, call.params, replay=False, is_new=True)
         return {"sessionId": session.id, **self._mode_fields(session.id)}
 
     async def load_session(self, call: Call) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class AgentConnection:
         await self._attach(session, call.params, replay=replay)
         return self._mode_fields(session.id)
 
-    async def _attach(self, session: Session, params: _Attach, *, replay: bool) -> Attachment:
+    async def _attach(self, session: Session, params: _Attach, *, replay: bool, is_new: bool = False) -> Attachment:
         """Attach this client to a session, again if it is attached already."""
         role = member(params.get("_meta"), "sideband", "role")
         if role not in (None, "controller", "observer"):
@@ -241,7 +241,7 @@ class AgentConnection:
         hosted.attachments.append(attachment)
         self._attached[session.id] = attachment
         try:
-            await attachment.attach(replay=replay)
+            await attachment.attach(replay=replay, is_new=is_new)
         except BaseException:
             await self._detach(attachment)
             raise

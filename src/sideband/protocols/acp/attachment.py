@@ -65,8 +65,11 @@ class Attachment:
 
     # Beginning and end.
 
-    async def attach(self, *, replay: bool) -> None:
-        """Send the past if wanted, and then the updates that follow it; return when the past was sent."""
+    async def attach(self, *, replay: bool, is_new: bool = False) -> None:
+        """Send the past if wanted, and then the updates that follow it; return when the past was sent.
+
+        A client is told nothing about a new session before it knows the id, and that it is idle goes without saying.
+        """
         session = self.hosted.session
         sync = await session.view(self._viewer)
         cursor = sync.cursor
@@ -81,7 +84,8 @@ class Attachment:
                 # The oldest events were pruned. What is left of the conversation is in the view.
                 self._tell_view(sync.view)
                 cursor = sync.cursor
-        self._continue(sync.view)
+        if not is_new:
+            self._continue(sync.view)
         self._task = asyncio.ensure_future(self._follow(cursor))
 
     def _continue(self, view: View) -> None:

@@ -1,0 +1,481 @@
+"""Whole conversations with the agent, in both versions of the protocol: what happens, and that each frame is right."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.loopback import over_sockets
+from tests.peers.clients import Editor, Json, RecordedClient, Refused, recorded, scripted, sideband_acp, text
+from tests.peers.schemas import mistakes_in
+
+both_versions = pytest.mark.parametrize("version", [1, 2])
+
+EMIT: Final = {"_meta": {"sideband": {"reminders": {"emit": True}}}}
+WRITES: Final[Json] = {"call": "write_file", "args": {"path": "new.txt", "content": "one\ntwo\n"}, "say": "I write."}
+EDITS: Final[Json] = {"call": "edit_file", "args": {"path": "old.txt", "old_string": "old", "new_string": "new"}}
+READS: Final[Json] = {"call": "read_file", "args": {"path": "old.txt"}}
+RUNS: Final[Json] = {"call": "run", "args": {"command": "true"}}
+
+
+class RecordedEditor(Editor):
+    client: RecordedClient
+
+
+@asynccontextmanager
+async def an_editor(command: list[str], home: Path, version: int) -> AsyncIterator[RecordedEditor]:
+    """An editor whose whole conversation has to be right in the end."""
+    async with recorded(command, home) as client:
+        yield RecordedEditor(client, version)
+    assert mistakes_in(client.conversation) == []
+
+
+async def refusal(editor: Editor, method: str, params: Mapping[str, Any]) -> Refused:
+    with pytest.raises(Refused) as raised:
+        await editor.client.request(method, params)
+    return raised.value
+
+
+# Turns.
+
+
+@both_versions
+@over_sockets
+async def test_the_command_of_the_users_answers_a_prompt(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(sideband_acp(store, text="Hello there."), home, version) as editor:
+        await editor.start(workspace)
+        assert await editor.prompt("Hi.") == "end_turn"
+        assert editor.said() == "Hello there."
+
+
+@both_versions
+@over_sockets
+async def test_text_is_streamed_and_a_change_needs_permission(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, "One two three.", WRITES, "Done."), home, version) as editor:
+        await editor.start(workspace)
+        assert await editor.prompt("Count.") == "end_turn"
+        assert [chunk["content"]["text"] for chunk in editor.named("agent_message_chunk")] == ["One ", "two ", "three."]
+        assert await editor.prompt("Write.") == "end_turn"
+        [asked] = editor.client.asked
+        told = asked["toolCall"] if version == 1 else asked["subject"]["toolCall"]
+        assert told["title"] == "Write new.txt"
+        statuses = [call["status"] for call in editor.named("tool_call", "tool_call_update")]
+        assert statuses == ["pending", "in_progress", "completed"]
+        diff = editor.named("tool_call_update")[-1]["content"][0]
+        path = workspace / "new.txt"
+        if version == 1:
+            assert diff == {"type": "diff", "path": str(path), "oldText": None, "newText": "one\ntwo\n"}
+        else:
+            assert diff["changes"] == [{"operation": "add", "path": str(path), "fileType": "text"}]
+            assert diff["patch"]["text"].splitlines()[-2:] == ["+one", "+two"]
+    assert path.read_text("utf-8") == "one\ntwo\n"
+
+
+@both_versions
+@pytest.mark.parametrize("chosen", ["reject_once", None])
+@over_sockets
+async def test_without_permission_nothing_is_changed(
+    version: int, chosen: str | None, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, WRITES, "Then not."), home, version) as editor:
+        editor.client.choose = lambda _asked: chosen
+        await editor.start(workspace)
+        assert await editor.prompt("Write.") == "end_turn"
+        assert [call["status"] for call in editor.named("tool_call", "tool_call_update")] == ["pending", "failed"]
+    assert not (workspace / "new.txt").exists()
+
+
+@both_versions
+@over_sockets
+async def test_permission_for_the_session_is_asked_for_once_and_a_mode_may_need_none(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    (workspace / "old.txt").write_text("old\n", encoding="utf-8")
+    async with an_editor(scripted(store, RUNS, RUNS, READS, EDITS, "Done."), home, version) as editor:
+        editor.client.choose = lambda _asked: "allow_always"
+        await editor.start(workspace)
+        if version == 1:
+            await editor.about("session/set_mode", modeId="edits")
+        else:
+            told = await editor.about("session/set_config_option", configId="mode", value="edits")
+            assert told["configOptions"][0]["currentValue"] == "edits"
+        assert await editor.prompt("Go.") == "end_turn"
+        assert len(editor.client.asked) == 1
+        [mode] = editor.named("current_mode_update", "config_option_update")
+        assert (mode["currentModeId"] if version == 1 else mode["configOptions"][0]["currentValue"]) == "edits"
+    assert (workspace / "old.txt").read_text("utf-8") == "new\n"
+
+
+@both_versions
+@over_sockets
+async def test_a_turn_can_be_cancelled_while_the_model_thinks_and_before_it_begins(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    never = {"until": str(workspace / "never"), "say": "Too late."}
+    async with an_editor(scripted(store, never, "Now."), home, version) as editor:
+        await editor.start(workspace)
+        prompting = asyncio.ensure_future(editor.prompt("Think."))
+        await editor.client.until(lambda: editor.named("reminder_emitted"))
+        await editor.cancel()
+        assert await prompting == "cancelled"
+        before = len(editor.client.updates)
+        cancelled = asyncio.ensure_future(editor.about("session/prompt", prompt=text("Wait.")))
+        await asyncio.sleep(0)
+        await editor.cancel()
+        if version == 1:
+            assert (await cancelled)["stopReason"] == "cancelled"
+        else:
+            assert (await cancelled)["messageId"]
+            await editor.client.until(lambda: editor.stopped(before))
+            assert editor.stopped(before) == ["cancelled"]
+        assert await editor.prompt("Go.") == "end_turn"
+        assert editor.said() == "Now."
+
+
+@both_versions
+@over_sockets
+async def test_a_cancelled_request_is_answered_so(version: int, store: Path, workspace: Path, home: Path) -> None:
+    never = {"until": str(workspace / "never"), "say": "Too late."}
+    async with an_editor(scripted(store, never, "Now."), home, version) as editor:
+        await editor.start(workspace)
+        if version == 2:
+            # The request is answered as soon as the prompt is delivered, so one has to wait behind another.
+            await editor.about("session/prompt", prompt=text("Think."))
+        prompting = asyncio.ensure_future(editor.about("session/prompt", prompt=text("Wait.")))
+        await editor.client.until(lambda: editor.named("reminder_emitted"))
+        request_id = max(sent.frame["id"] for sent in editor.client.conversation if not sent.by_agent)
+        await editor.client.notify("$/cancel_request", {"requestId": request_id})
+        with pytest.raises(Refused, match="-32800"):
+            await prompting
+
+
+@both_versions
+@over_sockets
+async def test_a_failed_model_ends_the_turn_with_the_reason(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, {"fail": "no such model"}, "Better."), home, version) as editor:
+        await editor.start(workspace)
+        if version == 1:
+            error = await refusal(editor, "session/prompt", {"sessionId": editor.session_id, "prompt": text("Go.")})
+            assert (error.code, error.data["reason"]) == (-32603, "model_failed")
+            assert "no such model" in error.message
+        else:
+            assert await editor.prompt("Go.") == "error"
+            assert editor.named("state_update")[-1]["error"]["data"]["reason"] == "model_failed"
+        assert await editor.prompt("Again.") == "end_turn"
+
+
+# Sessions.
+
+
+@both_versions
+@over_sockets
+async def test_a_session_is_replayed_as_it_was_by_another_process(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, "One two.", WRITES, "Done."), home, version) as editor:
+        await editor.start(workspace, **EMIT)
+        await editor.prompt("Count.")
+        await editor.about("session/inject_reminder", body="The build is red.", dedupeKey="build", ttlTurns=1)
+        await editor.prompt("Write.")
+        session_id, live = editor.session_id, summary(editor)
+    async with an_editor(scripted(store, "Three."), home, version) as editor:
+        await editor.initialize(**EMIT)
+        listed = (await editor.client.request("session/list", {}))["sessions"]
+        assert [(one["sessionId"], one["cwd"], one["title"]) for one in listed] == [
+            (session_id, str(workspace), "Count.")
+        ]
+        await editor.open(workspace, session_id)
+        replayed = summary(editor)
+        if version == 1:
+            # A client of version 1 shows its own prompts itself, and so gets them only in a replay.
+            replayed = [one for one in replayed if one[0] != "user_message_chunk"]
+        assert replayed == live
+        assert await editor.prompt("More.") == "end_turn"
+        assert editor.said().endswith("Three.")
+
+
+def summary(editor: Editor) -> list[tuple[object, ...]]:
+    """What was told, without the pieces in which text was streamed and the steps of a call between begin and end."""
+    told: list[tuple[object, ...]] = []
+    for update in editor.client.updates:
+        name = update["sessionUpdate"]
+        match name:
+            case "agent_message_chunk" | "user_message_chunk" | "user_message":
+                one: tuple[object, ...] = (name, update["messageId"])
+            case "tool_call" | "tool_call_update" if update.get("status") not in ("in_progress", "pending"):
+                one = (name, update["toolCallId"], update["status"], str(update["content"]))
+            case "reminder_emitted" | "reminder_expired":
+                one = (name, update["reminderId"])
+            case _:
+                continue
+        if told[-1:] != [one]:
+            told.append(one)
+    return told
+
+
+@both_versions
+@over_sockets
+async def test_a_resumed_session_goes_on_without_its_past_and_an_observer_may_change_nothing(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, "One.", "Two."), home, version) as editor:
+        await editor.start(workspace)
+        await editor.prompt("First.")
+        assert await editor.about("session/close") == {}
+        told = len(editor.client.updates)
+        await editor.about("session/resume", cwd=str(workspace))
+        assert [update["sessionUpdate"] for update in editor.client.updates[told:] if version == 1] == []
+        assert await editor.prompt("Second.") == "end_turn"
+        await editor.open(workspace, editor.session_id, _meta={"sideband": {"role": "observer"}})
+        for method, params in (
+            ("session/prompt", {"prompt": text("Third.")}),
+            ("session/inject_reminder", {"body": "The build is red."}),
+            ("_session/steering", {"prompt": text("Third.")}),
+        ):
+            error = await refusal(editor, method, {"sessionId": editor.session_id, **params})
+            assert (error.code, error.data["reason"]) == (-32602, "not_permitted")
+        assert (await editor.about("session/pending_injections"))["pendingCount"] == 0
+
+
+# Reminders.
+
+
+@pytest.mark.parametrize(("version", "capabilities"), [(1, {}), (1, EMIT), (2, {})])
+@over_sockets
+async def test_reminders_live_and_the_client_is_told_in_the_form_that_it_reads(
+    version: int, capabilities: Json, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, "One.", "Two.", "Three."), home, version) as editor:
+        await editor.start(workspace, **capabilities)
+        first = await editor.about(
+            "_sideband/session/inject_reminder",
+            body="The build is red.",
+            tags=["build"],
+            dedupeKey="build",
+            ttlTurns=1,
+            roleHint="developer",
+            propagate="none",
+            preserveOnCompact=False,
+            mode="finish_step",
+            _meta={"correlation": 7},
+        )
+        assert first["dedupedCount"] == 0
+        second = await editor.about(
+            "session/inject_reminder", body="The build is green.", dedupeKey="build", ttlTurns=1
+        )
+        assert second["dedupedCount"] == 1
+        legacy = await editor.about("session/remind", body="It is late.", ttl_turns=2, tags=["time"])
+        assert legacy["_meta"]["sideband"]["deprecated"] is True
+        unsaid = await editor.about("session/inject_reminder", body="Never mind.")
+        assert await editor.about("session/revoke_reminder", reminderId=unsaid["reminderId"]) == {"status": "revoked"}
+        assert await editor.about("session/revoke_reminder", reminderId=unsaid["reminderId"]) == {
+            "status": "already_revoked"
+        }
+        changed = {"reminderId": legacy["reminderId"], "body": "It is very late."}
+        assert (await editor.about("_sideband/session/replace_reminder", **changed))["status"] == "replaced"
+        pending = await editor.about("session/pending_injections")
+        assert [row["body"] for row in pending["injections"]] == ["The build is green.", "It is very late."]
+        await editor.client.notify("session/remind", {"body": "By notification.", "tags": ["time"]})
+        await editor.prompt("Go.")
+        await editor.prompt("Go on.")
+        assert await editor.about("_sideband/session/clear_reminders", tag="time") == {"removedCount": 1}
+        await editor.prompt("And on.")
+
+        bodies = [update["body"] for update in editor.named("reminder_emitted") if update["source"] == "host"]
+        assert bodies == [
+            *("The build is green.", "It is very late.", "By notification."),
+            *("It is very late.", "By notification."),
+        ]
+        [deduped] = editor.named("reminder_deduped")
+        assert deduped["reminderId"] == second["reminderId"]
+        assert deduped["droppedReminderIds"] == [first["reminderId"]]
+        ours = {second["reminderId"]: "green", legacy["reminderId"]: "late", unsaid["reminderId"]: "never"}
+        phases = {
+            ours.get(update["reminderId"], "notified"): update["phase"]
+            for update in editor.named("reminder_expired")
+            if update["reminderId"] in ours or update["phase"] == "cleared"
+        }
+        assert phases == {"green": "ttl_expired", "late": "ttl_expired", "never": "cleared", "notified": "cleared"}
+        carried = [update for update in editor.client.updates if update["sessionUpdate"].startswith("reminder_")]
+        assert bool(carried) == (version == 2 or bool(capabilities))
+
+
+# Messages while a turn runs.
+
+
+@both_versions
+@over_sockets
+async def test_messages_are_injected_while_a_turn_runs(version: int, store: Path, workspace: Path, home: Path) -> None:
+    (workspace / "old.txt").write_text("old\n", encoding="utf-8")
+    gate = workspace / "gate"
+    reads = {**READS, "until": str(gate)}
+    async with an_editor(scripted(store, reads, "Read.", "Queued."), home, version) as editor:
+        await editor.start(workspace)
+        idle = await editor.about(
+            "_session/steering", prompt=text("Quick."), _meta={"steering": {"idleBehavior": "promptRequired"}}
+        )
+        assert idle == {"outcome": "promptRequired", "reason": "noRunningTurn"}
+        prompting = asyncio.ensure_future(editor.prompt("Read it."))
+        await editor.client.until(lambda: editor.named("reminder_emitted"))
+        steered = (await editor.about("session/inject", mode="steer", content=text("Be brief.")))["messageId"]
+        queued = (await editor.about("session/inject", mode="queue", content=text("Then stop.")))["messageId"]
+        gone = (await editor.about("_sideband/session/inject", mode="queue", content=text("Or not.")))["messageId"]
+        assert await editor.about("session/revoke_inject", messageId=gone) == {"status": "revoked"}
+        replaced = await editor.about("session/replace_inject", messageId=queued, content=text("Then rest."))
+        assert replaced == {"messageId": queued, "status": "replaced"}
+        assert await editor.about("_session/steering", prompt=text("Go.")) == {"outcome": "injected"}
+        pending = (await editor.about("session/pending_injections"))["injections"]
+        assert [(row["kind"], row["mode"]) for row in pending] == [
+            ("user", "steer"),
+            ("user", "queue"),
+            ("user", "steer"),
+        ]
+        gate.touch()
+        assert await prompting == "end_turn"
+        await editor.client.until(lambda: editor.said() == "Read.Queued.")
+        told = [
+            (update["messageId"], update["content"] if version == 1 else update["content"][0])
+            for update in editor.named("user_message_chunk" if version == 1 else "user_message")
+        ]
+        if version == 2:
+            del told[0]  # the prompt itself
+        assert [told[0], told[2]] == [
+            (steered, {"type": "text", "text": "Be brief."}),
+            (queued, {"type": "text", "text": "Then rest."}),
+        ]
+        error = await refusal(editor, "session/revoke_inject", {"sessionId": editor.session_id, "messageId": steered})
+        assert (error.code, error.data["reason"]) == (-32010, "already_delivered")
+
+
+@both_versions
+@over_sockets
+async def test_a_message_to_an_idle_session_starts_a_turn(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, "One.", "Two."), home, version) as editor:
+        await editor.start(workspace)
+        assert await editor.about("_session/steering", prompt=text("Go.")) == {"outcome": "startedNewTurn"}
+        await editor.client.until(lambda: editor.said() == "One.")
+        await editor.about("session/inject", mode="queue", content=text("Go on."))
+        await editor.client.until(lambda: editor.said() == "One.Two.")
+
+
+# Errors.
+
+NOWHERE: Final = {"sessionId": "01a1ec15-0000-7000-8000-000000000000"}
+ERRORS: Final[Mapping[str, tuple[str, Json, int, str | None]]] = {
+    "no-such-method": ("session/explode", {}, -32601, None),
+    "no-such-extension": ("_sideband/explode", {}, -32601, None),
+    "a-relative-folder": ("session/new", {"cwd": "here", "mcpServers": []}, -32602, "invalid_option"),
+    "no-folder": ("session/new", {"mcpServers": []}, -32602, "invalid_option"),
+    "mcp-servers": (
+        "session/new",
+        {"cwd": "/", "mcpServers": [{"name": "a", "command": "/a", "args": [], "env": []}]},
+        -32602,
+        "invalid_option",
+    ),
+    "an-unknown-session": ("session/prompt", {**NOWHERE, "prompt": text("Go.")}, -32002, "unknown_session"),
+    "a-session-as-a-list": ("session/prompt", {"sessionId": [], "prompt": text("Go.")}, -32602, "invalid_option"),
+    "a-remind-to-an-unknown-session": ("session/inject_reminder", {**NOWHERE, "body": "x"}, -32002, "unknown_session"),
+    "a-prompt-as-a-number": ("session/prompt", {"prompt": 7}, -32602, None),
+    "an-empty-prompt": ("session/prompt", {"prompt": []}, -32602, None),
+    "a-prompt-of-an-unknown-kind": ("session/prompt", {"prompt": [{"type": "poem"}]}, -32602, None),
+    "a-wrong-cursor": ("session/list", {"cursor": "x"}, -32602, "invalid_option"),
+    "an-unknown-role": ("session/resume", {"_meta": {"sideband": {"role": "king"}}}, -32602, "invalid_option"),
+    "a-blank-body": ("session/inject_reminder", {"body": " "}, -32602, "invalid_reminder"),
+    "an-unknown-option": ("session/inject_reminder", {"body": "x", "colour": "red"}, -32602, "unknown_option"),
+    "an-unknown-propagate": ("session/inject_reminder", {"body": "x", "propagate": "far"}, -32602, "unknown_propagate"),
+    "an-unknown-mode-of-a-reminder": (
+        "session/inject_reminder",
+        {"body": "x", "mode": "wait_for_completion"},
+        -32602,
+        "unsupported_mode",
+    ),
+    "a-body-too-large": ("session/inject_reminder", {"body": "x" * 2_000_000}, -32010, "body_too_large"),
+    "camel-case-in-the-old-method": ("session/remind", {"body": "x", "ttlTurns": 1}, -32602, "unknown_option"),
+    "an-unknown-reminder": ("session/revoke_reminder", {"reminderId": "r"}, -32002, "unknown_reminder_id"),
+    "an-unknown-message": ("session/revoke_inject", {"messageId": "m"}, -32002, "unknown_message_id"),
+    "a-steer-to-an-idle-session": (
+        "session/inject",
+        {"mode": "steer", "content": text("x")},
+        -32010,
+        "no_running_turn",
+    ),
+    "an-unknown-mode-of-a-message": (
+        "session/inject",
+        {"mode": "shout", "content": text("x")},
+        -32602,
+        "unsupported_mode",
+    ),
+    "an-unknown-idle-behaviour": (
+        "_session/steering",
+        {"prompt": text("x"), "_meta": {"steering": {"idleBehavior": "sleep"}}},
+        -32602,
+        "invalid_option",
+    ),
+}
+
+
+@both_versions
+@over_sockets
+async def test_every_refusal_says_what_was_wrong(version: int, store: Path, workspace: Path, home: Path) -> None:
+    async with an_editor(sideband_acp(store), home, version) as editor:
+        assert (await refusal(editor, "session/new", {})).code == -32600
+        error = await refusal(editor, "initialize", {"protocolVersion": 0})
+        assert (error.code, error.data) == (-32022, {"requested": 0, "supported": [1, 2]})
+        await editor.start(workspace)
+        found = {}
+        for name, (method, params, _, _) in ERRORS.items():
+            about = {} if method in ("session/new", "session/list") else {"sessionId": editor.session_id}
+            error = await refusal(editor, method, {**about, **params})
+            found[name] = (error.code, None if error.data is None else error.data.get("reason"))
+        expected = {name: (code, reason) for name, (_, _, code, reason) in ERRORS.items()}
+        assert {name: told[0] for name, told in found.items()} == {name: told[0] for name, told in expected.items()}
+        assert {name: found[name][1] for name, told in expected.items() if told[1]} == {
+            name: told[1] for name, told in expected.items() if told[1]
+        }
+        only = {1: "session/set_config_option", 2: "session/set_mode"}[version]
+        assert (await refusal(editor, only, {"sessionId": editor.session_id})).code == -32601
+        assert await editor.prompt("Hi.") == "end_turn"
+
+
+@over_sockets
+async def test_without_a_model_a_prompt_is_refused_with_what_to_do(store: Path, workspace: Path, home: Path) -> None:
+    command = [part for part in sideband_acp(store) if part != "--model" and not part.startswith("scripted:")]
+    async with an_editor(command, home, 1) as editor:
+        await editor.start(workspace)
+        error = await refusal(editor, "session/prompt", {"sessionId": editor.session_id, "prompt": text("Hi.")})
+        assert (error.code, error.data) == (-32603, {"reason": "no_model"})
+        assert "SIDEBAND_MODEL" in error.message
+
+
+@over_sockets
+async def test_a_newer_client_is_spoken_to_in_the_newest_version_that_the_agent_has(store: Path, home: Path) -> None:
+    async with an_editor(sideband_acp(store), home, 2) as editor:
+        params = {"protocolVersion": 7, "capabilities": {}, "info": {"name": "editor", "version": "1.0"}}
+        assert (await editor.client.request("initialize", params))["protocolVersion"] == 2
+
+
+@over_sockets
+async def test_lines_that_are_no_requests_are_answered_and_the_connection_stays(
+    store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(sideband_acp(store), home, 1) as editor:
+        await editor.start(workspace)
+        lines = [b"42", b"null", b'"x"', b"[]", b"{", b"\xff", b"[1,2]", b'{"id":1}', b"x" * 9_000_000]
+        for line in lines:
+            editor.client.write(line)
+        assert await editor.prompt("Hi.") == "end_turn"
+        errors = [sent.frame["error"] for sent in editor.client.conversation if "error" in sent.frame]
+        codes = [error["code"] for error in errors]
+        assert codes == [-32600, -32600, -32600, -32600, -32700, -32700, -32600, -32600, -32600, -32600]
+        assert errors[-1]["data"] == {"reason": "frame_too_large", "limit": 8 * 1024 * 1024}
