@@ -123,6 +123,7 @@ async def test_a_fault_of_ours_is_reported_without_its_text(caplog: pytest.LogCa
     assert "secret s" in caplog.text
 
 
+@pytest.mark.requirement("acp:process:signals")
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 @on_pipes
 async def test_a_signal_ends_the_process(tmp_path: Path, stop: signal.Signals) -> None:
@@ -133,6 +134,7 @@ async def test_a_signal_ends_the_process(tmp_path: Path, stop: signal.Signals) -
             assert await process.wait() == 0
 
 
+@pytest.mark.requirement("acp:process:options")
 def test_a_wrong_option_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
     wrong = {
         "--workspace": str(tmp_path / "missing"),
@@ -147,6 +149,7 @@ def test_a_wrong_option_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> Non
         assert answer.stdout == ""
 
 
+@pytest.mark.requirement("acp:process:principal")
 @on_pipes
 async def test_what_a_client_sends_is_recorded_under_the_name_of_its_principal(tmp_path: Path) -> None:
     async with a_process(tmp_path, "--principal", "zed") as (editor, _process):

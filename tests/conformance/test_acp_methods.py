@@ -65,6 +65,7 @@ async def test_every_method_has_a_twin_with_a_prefix(prefix: str) -> None:
             assert refused.data["reason"] == "unknown_message_id"
 
 
+@pytest.mark.requirement("acp:names:prefixed-twins")
 def test_the_twins_are_served_by_the_same_handlers() -> None:
     plain = {name: method for name, method in METHODS.items() if name.startswith("session/")}
     assert {name: METHODS[f"_sideband/{name}"] for name in plain} == plain
@@ -329,6 +330,7 @@ async def test_an_unknown_mode_is_refused_and_never_served_as_another_one() -> N
     assert (refused.code, refused.data["reason"]) == (-32602, "unsupported_mode")
 
 
+@pytest.mark.requirement("acp:inject:until-delivered")
 @on_pipes
 async def test_a_queued_message_can_be_replaced_and_revoked_until_it_is_delivered() -> None:
     held = Held()

@@ -453,6 +453,7 @@ async def test_while_the_client_is_asked_steers_wait_and_a_cancel_ends_the_turn(
     assert "Stop." in model.requests[1].text
 
 
+@pytest.mark.requirement("acp:permission:needs-a-client")
 @on_pipes
 async def test_a_client_that_leaves_while_it_is_asked_has_not_allowed_it() -> None:
     model = ScriptedModel([calling("run", command="true"), "Done."])

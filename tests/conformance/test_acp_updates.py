@@ -288,6 +288,7 @@ async def test_the_mode_is_an_option_in_version_2() -> None:
     assert [error.data["field"] for error in wrong] == ["value", "configId"]
 
 
+@pytest.mark.requirement("acp:v2:withdrawn-prompt")
 @on_pipes
 async def test_a_prompt_of_version_2_that_is_revoked_first_is_cancelled() -> None:
     held = Held()
@@ -305,6 +306,7 @@ async def test_a_prompt_of_version_2_that_is_revoked_first_is_cancelled() -> Non
 # Compaction.
 
 
+@pytest.mark.requirement("acp:update:compaction")
 @pytest.mark.parametrize(("client", "told"), [({}, 0), ({"session": {"compaction": {}}}, 1)])
 @on_pipes
 async def test_a_compaction_is_told_to_clients_that_want_it(client: dict[str, Any], told: int) -> None:
