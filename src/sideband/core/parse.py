@@ -7,6 +7,7 @@ the value and a diagnostic code.
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 
@@ -345,17 +346,24 @@ def _utf8(text: bytes | str) -> bytes:
 
 
 def refuse_repeated_keys(raw: bytes) -> None:
-    """Raise `InvalidReminder` if an object in this JSON text has a key twice."""
+    """Raise `InvalidReminder` if an object in this JSON text has a key twice; `ValueError` if it is not JSON."""
+    _repeated_keys()(raw.decode())
+
+
+@cache
+def _repeated_keys() -> Callable[[str], object]:
     import json  # noqa: PLC0415 - only needed to read JSON text
 
     def check(pairs: list[tuple[str, object]]) -> None:
+        if len(dict(pairs)) == len(pairs):
+            return
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 raise InvalidReminder(f"key {shown(key)} occurs twice in one object", field=key, value=key)
             seen.add(key)
 
-    json.loads(raw, object_pairs_hook=check)
+    return json.JSONDecoder(object_pairs_hook=check).decode
 
 
 # Whole records.
