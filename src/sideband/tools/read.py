@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 
 from sideband.ports import ToolContext, ToolOutput
+from sideband.tools.editor import Editor, current, editor_of
 from sideband.tools.root import Root, WorkspacePath
 from sideband.tools.seen import Seen
 from sideband.tools.text import (
@@ -107,17 +108,17 @@ def _entry(folder: int, parent: WorkspacePath, name: str) -> FolderEntry | None:
 
 
 def read_file(root: Root, seen: Seen, caps: Caps) -> WorkspaceTool[ReadFile]:
-    def read(arguments: ReadFile, halt: Halt) -> ToolOutput:
+    def read(arguments: ReadFile, editor: Editor | None, halt: Halt) -> ToolOutput:
         place = root.resolve(arguments.path)
         since = seen.writes(place)
-        content = root.read(place)
+        content = current(root, place, editor, halt)
         halt.check()
         output = _shown(place, content.data, arguments, caps)
         seen.read(place, content, since=since)
         return output
 
-    async def perform(arguments: ReadFile, _: ToolContext) -> ToolOutput:
-        return await offload(partial(read, arguments))
+    async def perform(arguments: ReadFile, context: ToolContext) -> ToolOutput:
+        return await offload(partial(read, arguments, editor_of(context)))
 
     return WorkspaceTool(
         name="read_file",

@@ -39,10 +39,14 @@ class WorkspacePath(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The bytes of a file, and its status from before they were read."""
+    """The bytes of a file, and its status from before they were read.
+
+    `status` is None if only an editor has the file. `is_unsaved`: these are the bytes of an editor, and the disk has others.
+    """
 
     data: bytes
-    status: os.stat_result
+    status: os.stat_result | None
+    is_unsaved: bool = False
 
 
 def digest(data: bytes) -> bytes:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from sideband.ports import ToolContext, ToolOutput
+from sideband.tools.editor import editor_of
 from sideband.tools.root import Root
 from sideband.tools.text import Caps, HeadTail, cut
 from sideband.tools.tool import Halt, Refused, Run, WorkspaceTool, explained, offload, outlast, run_within
@@ -83,36 +84,45 @@ MAX_REPORTED_BYTES: Final = 200
 MAX_NOTED_BYTES: Final = 2000
 
 
-class _Command(NamedTuple):
-    """What to start, and where; `line` is the command as a shell line, for reports."""
+class Command(NamedTuple):
+    """What to start, and where.
+
+    `line` is the command as a shell line, for reports. `environment` is None for that of this process without secrets.
+    """
 
     argv: Sequence[str]
     line: str
     folder: Path
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] | None
     seconds: int
 
 
-class _CommandEnd(NamedTuple):
-    """How a command ended; `code` is None after a time-out.
+class CommandEnd(NamedTuple):
+    """How a command ended; `code` is None after a time-out, or if it is not known. A signal is a negative code.
 
-    `left`: it left processes running, which were killed. `escaped`: a process survived the kill.
+    `left`: it left processes running, which were killed. `escaped`: a process survived the kill. `kept_end`: only the end
+    of the output was kept.
     """
 
     code: int | None
+    timed_out: bool = False
     left: bool = False
     escaped: bool = False
+    kept_end: bool = False
 
 
 def run(root: Root, caps: Caps, environment: Mapping[str, str] | None) -> WorkspaceTool[Run]:
     async def perform(arguments: Run, context: ToolContext) -> ToolOutput:
         folder = await offload(partial(_folder, root, arguments.cwd))
-        command = _command(arguments, folder, _environment() if environment is None else environment)
+        command = _command(arguments, folder, environment)
+        editor = editor_of(context)
         output = HeadTail(caps.run_bytes)
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
-            end = await _run(command, output, context)
+            end = None if editor is None else await editor.run(command, output, context)
+            if end is None:
+                end = await _run(command, output, context)
         except asyncio.CancelledError:
             # A cancelled call has no result, so report the output as an effect of the call.
             if output.total:
@@ -121,13 +131,13 @@ def run(root: Root, caps: Caps, environment: Mapping[str, str] | None) -> Worksp
         data = {
             "command": command.line,
             "exit_code": end.code,
-            "timed_out": end.code is None,
+            "timed_out": end.timed_out,
             "duration_ms": round((clock() - began) * 1000),
         }
         return ToolOutput(
             text=_report(output.text(), end, command.seconds),
             is_error=end.code != 0,
-            original_bytes=output.total if output.cut else None,
+            original_bytes=output.total if output.cut or end.kept_end else None,
             data=data,
         )
 
@@ -158,17 +168,17 @@ def _folder(root: Root, cwd: str, _: Halt) -> Path:
         return root.full_path(place)
 
 
-def _command(arguments: Run, folder: Path, environment: Mapping[str, str]) -> _Command:
+def _command(arguments: Run, folder: Path, environment: Mapping[str, str] | None) -> Command:
     if isinstance(arguments.command, str):
         argv, line = ["/bin/sh", "-c", arguments.command], arguments.command
     else:
         argv, line = arguments.command, shlex.join(arguments.command)
     if "\0" in line:
         raise Refused("command contains a NUL character, which cannot be passed to a program")
-    return _Command(argv, line, folder, environment, arguments.timeout)
+    return Command(argv, line, folder, environment, arguments.timeout)
 
 
-async def _run(command: _Command, output: HeadTail, context: ToolContext) -> _CommandEnd:
+async def _run(command: Command, output: HeadTail, context: ToolContext) -> CommandEnd:
     pipe = Pipe(output)
     try:
         process = await _started(command, pipe, context)
@@ -182,11 +192,11 @@ async def _run(command: _Command, output: HeadTail, context: ToolContext) -> _Co
         pipe.close()
 
 
-async def _started(command: _Command, pipe: Pipe, context: ToolContext) -> Process:
+async def _started(command: Command, pipe: Pipe, context: ToolContext) -> Process:
     start = asyncio.create_subprocess_exec(
         *command.argv,
         cwd=command.folder,
-        env=command.environment,
+        env=_environment() if command.environment is None else command.environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=pipe.write_end,
         stderr=pipe.write_end,
@@ -207,14 +217,14 @@ async def _started(command: _Command, pipe: Pipe, context: ToolContext) -> Proce
     return process
 
 
-async def _ended(process: Process, pipe: Pipe, seconds: int) -> _CommandEnd:
+async def _ended(process: Process, pipe: Pipe, seconds: int) -> CommandEnd:
     try:
         async with asyncio.timeout(seconds):
             code = await process.wait()
     except TimeoutError:
-        return _CommandEnd(None)
+        return CommandEnd(None, timed_out=True)
     await pipe.linger(LINGER_SECONDS)
-    return _CommandEnd(code, left=not pipe.ended.is_set())
+    return CommandEnd(code, left=not pipe.ended.is_set())
 
 
 async def _kill(process: Process) -> None:
@@ -227,10 +237,12 @@ async def _kill(process: Process) -> None:
         raise cancelled
 
 
-def _report(text: str, end: _CommandEnd, seconds: int) -> str:
+def _report(text: str, end: CommandEnd, seconds: int) -> str:
     notes = []
-    if end.code is None:
+    if end.timed_out:
         notes.append(f"timed out after {seconds} s and was killed with all that it started")
+    elif end.code is None:
+        notes.append("its exit code is not known")
     elif end.code < 0:
         notes.append(f"killed by signal {-end.code}")
     elif end.code or not text:
@@ -239,6 +251,8 @@ def _report(text: str, end: _CommandEnd, seconds: int) -> str:
         notes.append("a process that it started could not be killed and still runs")
     elif end.left:
         notes.append("what it left running was killed")
+    if end.kept_end:
+        notes.append("the beginning of its output is left out")
     if not text:
         notes.append("no output")
     ended_line = "" if not text or text.endswith("\n") or not notes else "\n"

@@ -26,8 +26,8 @@ class Signature(NamedTuple):
 class Known(NamedTuple):
     """What the agent last saw of a file: the digest it read or wrote, and the digest last reported by `changes`.
 
-    `told=None` means that the file was reported as deleted. Only a `settled` signature identifies the content. `writes`
-    counts the agent's own writes.
+    `told=None` means that the file was reported as deleted, or was not on the disk. The file is compared again if its
+    signature is not `settled`, because only a settled one identifies the content. `writes` counts the agent's own writes.
     """
 
     digest: bytes
@@ -67,12 +67,17 @@ class Seen:
         """Record what was read, unless the agent has written the file since: `since` is `writes` before the read."""
         with self.noting:
             if self.writes(place) == since:
-                fresh = self._fresh(digest(content.data), content.status)
-                self._known[place] = fresh._replace(writes=since)
+                self._known[place] = self._as_read(content)._replace(writes=since)
 
     def wrote(self, place: WorkspacePath, data_digest: bytes, status: os.stat_result) -> None:
         """Record what was written; the caller must hold `noting` since before the rename."""
         self._known[place] = self._fresh(data_digest, status)._replace(writes=self.writes(place) + 1)
+
+    def wrote_in_editor(self, place: WorkspacePath, data: bytes, *, before: os.stat_result | None) -> None:
+        """Record what an editor has written for the agent; `before` is the status of the file before (None: it is new)."""
+        with self.noting:
+            known = self._as_written(place, data, before)
+            self._known[place] = known._replace(writes=self.writes(place) + 1)
 
     def refuse_unknown(self, place: WorkspacePath, content: Content) -> None:
         """Refuse to replace a file that the agent has not read, or that has changed since."""
@@ -114,6 +119,28 @@ class Seen:
                 return False
             self._known[place] = now
             return True
+
+    def _as_read(self, content: Content) -> Known:
+        data_digest = digest(content.data)
+        if content.status is None:
+            return Known(data_digest, None, None, settled=False)
+        known = self._fresh(data_digest, content.status)
+        # Nothing was changed while the text of the editor is not saved: the file is compared when it changes.
+        return known._replace(settled=True) if content.is_unsaved else known
+
+    def _as_written(self, place: WorkspacePath, data: bytes, before: os.stat_result | None) -> Known:
+        try:
+            saved = self._root.read(place)
+        except Refused:
+            return self._as_read(Content(data, None))
+        if saved.data == data:
+            return self._as_read(saved)
+        is_as_before = before is not None and saved.status is not None and signature(saved.status) == signature(before)
+        # Editors keep the line ends of a file.
+        if is_as_before or saved.data.replace(b"\r\n", b"\n") == data.replace(b"\r\n", b"\n"):
+            return self._as_read(Content(data, saved.status, is_unsaved=True))
+        # The editor has saved something else, for example formatted code. That is reported like every foreign change.
+        return self._as_read(Content(data, saved.status))._replace(signature=None, settled=False)
 
     def _fresh(self, data_digest: bytes, status: os.stat_result) -> Known:
         latest = max(status.st_mtime_ns, status.st_ctime_ns)

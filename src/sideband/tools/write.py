@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from sideband.ports import ToolContext, ToolOutput
+from sideband.tools.editor import Editor, current, editor_of, text_for_editor
 from sideband.tools.root import Content, Root, WorkspacePath, digest, refuse_irregular
 from sideband.tools.seen import Seen, signature
 from sideband.tools.text import (
@@ -31,20 +32,20 @@ class _Written(NamedTuple):
 
 
 def write_file(root: Root, seen: Seen) -> WorkspaceTool[WriteFile]:
-    def write(arguments: WriteFile, halt: Halt) -> _Written:
+    def write(arguments: WriteFile, editor: Editor | None, halt: Halt) -> _Written:
         place = root.resolve(arguments.path)
         data = arguments.content.encode("utf-8")
         with seen.writing:
-            before = existing(root, place)
+            before = existing(root, place, editor, halt)
             refuse_unwritable(place, before)
             if before is not None:
                 _refuse_unread(seen, place, before)
-            put(root, seen, place, data, over=before, halt=halt)
+            put(root, seen, place, data, over=before, halt=halt, editor=editor)
         return _Written(place, len(data), created=before is None)
 
     async def perform(arguments: WriteFile, context: ToolContext) -> ToolOutput:
         written = await offload(
-            partial(write, arguments),
+            partial(write, arguments, editor_of(context)),
             landed=lambda done: context.applied(f"{'created' if done.created else 'wrote'} {done.place}"),
         )
         verb = "created" if written.created else "wrote"
@@ -90,21 +91,23 @@ class _Edited(NamedTuple):
 
 
 def edit_file(root: Root, seen: Seen) -> WorkspaceTool[EditFile]:
-    def edit(arguments: EditFile, halt: Halt) -> _Edited:
+    def edit(arguments: EditFile, editor: Editor | None, halt: Halt) -> _Edited:
         place = root.resolve(arguments.path)
         with seen.writing:
-            content = root.read(place)
+            content = current(root, place, editor, halt)
             refuse_unwritable(place, content)
             seen.refuse_unknown(place, content)
             old, new = arguments.old_string.encode("utf-8"), arguments.new_string.encode("utf-8")
             found = _occurrences(content.data, old)
             _refuse_unless_clear(place, content.data, arguments, found)
             edited = _Edited(place, content.data.count(old), found.at(content.data))
-            put(root, seen, place, content.data.replace(old, new), over=content, halt=halt)
+            put(root, seen, place, content.data.replace(old, new), over=content, halt=halt, editor=editor)
         return edited
 
     async def perform(arguments: EditFile, context: ToolContext) -> ToolOutput:
-        edited = await offload(partial(edit, arguments), landed=lambda done: context.applied(done.report))
+        edited = await offload(
+            partial(edit, arguments, editor_of(context)), landed=lambda done: context.applied(done.report)
+        )
         return ToolOutput(text=edited.report, data={"path": str(edited.place), "replacements": edited.replacements})
 
     return WorkspaceTool(
@@ -199,17 +202,29 @@ class Staged(NamedTuple):
     descriptor: int
 
 
-def put(root: Root, seen: Seen, place: WorkspacePath, data: bytes, *, over: Content | None, halt: Halt) -> None:
-    """Replace `over` by `data`, or create the file if `over` is None.
+def put(
+    root: Root,
+    seen: Seen,
+    place: WorkspacePath,
+    data: bytes,
+    *,
+    over: Content | None,
+    halt: Halt,
+    editor: Editor | None = None,
+) -> None:
+    """Replace `over` by `data`, or create the file if `over` is None; `editor` writes the file if it can.
 
     The caller must hold `seen.writing` since before it read `over`. The file is written to a temporary name and then
     renamed, so that readers see the old content or the new, never a part.
     """
     *parents, name = place.parts
     status = over.status if over else None
+    halt.check()
+    if editor is not None and _put_in_editor(editor, root, seen, place, data, before=status):
+        return
     with (
         explained(place),
-        root.folder(parents, create=over is None) as folder,
+        root.folder(parents, create=status is None) as folder,
         _staged(folder, data, like=status) as staged,
     ):
         halt.check()
@@ -218,10 +233,27 @@ def put(root: Root, seen: Seen, place: WorkspacePath, data: bytes, *, over: Cont
             seen.wrote(place, digest(data), os.fstat(staged.descriptor))
 
 
-def existing(root: Root, place: WorkspacePath) -> Content | None:
+def _put_in_editor(
+    editor: Editor, root: Root, seen: Seen, place: WorkspacePath, data: bytes, *, before: os.stat_result | None
+) -> bool:
+    """Let the editor write the file; False if it cannot."""
+    text = text_for_editor(data)
+    if text is None:
+        return False
+    # Not every editor makes missing folders.
+    with explained(place), root.folder(place.parts[:-1], create=before is None):
+        pass
+    # Not under `seen.noting`, which must not be held while another program takes its time.
+    if not editor.write(place, text):
+        return False
+    seen.wrote_in_editor(place, data, before=before)
+    return True
+
+
+def existing(root: Root, place: WorkspacePath, editor: Editor | None, halt: Halt) -> Content | None:
     """The file that a write would replace; None if it does not exist."""
     try:
-        return root.read(place)
+        return current(root, place, editor, halt)
     except Refused as refusal:
         if isinstance(refusal.__cause__, FileNotFoundError):
             return None
@@ -232,7 +264,8 @@ def refuse_unwritable(place: WorkspacePath, content: Content | None) -> None:
     """Refuse to change git's own data and read-only files."""
     if place.in_git:
         raise Refused(f"{place} belongs to git; change it by running git")
-    if content is not None and not content.status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+    status = None if content is None else content.status
+    if status is not None and not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
         raise Refused(f"{place} is read-only")
 
 
