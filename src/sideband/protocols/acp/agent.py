@@ -500,9 +500,10 @@ def _read_abilities(params: Mapping[str, Any], version: int) -> Abilities:
         version=version,
         reads_reminders=version > 1 or (emit is not None and emit is not False),
         reads_compaction=version > 1 or member(told, "session", "compaction") is not None,
-        reads_files=member(told, "fs", "readTextFile") is True,
-        writes_files=member(told, "fs", "writeTextFile") is True,
-        has_terminals=member(told, "terminal") is True,
+        # Version 2 has no methods for files and terminals.
+        reads_files=version == 1 and member(told, "fs", "readTextFile") is True,
+        writes_files=version == 1 and member(told, "fs", "writeTextFile") is True,
+        has_terminals=version == 1 and member(told, "terminal") is True,
     )
 
 

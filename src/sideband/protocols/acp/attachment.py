@@ -50,6 +50,8 @@ class Attachment:
         # The calls that were announced and have no result yet.
         self._calls: dict[str, ToolCall] = {}
         self._changed = asyncio.Event()
+        # The terminals of this client in which calls run.
+        self._terminals: dict[str, str] = {}
         # The reply whose turn is open, how many of its pieces were sent, and their text since its last restart.
         self._reply_id: str | None = None
         self._pieces = self._attempt = 0
@@ -149,6 +151,10 @@ class Attachment:
         waiting.add_done_callback(lambda _done: self._prompts.pop(message_id, None))
         return waiting
 
+    def awaits(self, message_id: str | None) -> bool:
+        """Whether this client has sent the prompt and waits for its answer."""
+        return message_id in self._prompts
+
     def _end(self, message_id: str | None, status: TurnStatus) -> None:
         waiting = self._prompts.get(message_id or "")
         if waiting is not None and not waiting.done():
@@ -181,7 +187,8 @@ class Attachment:
                 )
                 change = self.hosted.changes.get(update.call_id) if live else None
                 text = str(update.message.get("content", ""))
-                self._send([self._translator.tool_ended(call, update.status, text, change)])
+                terminal = self._terminals.pop(update.call_id, None)
+                self._send([self._translator.tool_ended(call, update.status, text, change, terminal)])
             case MessageUpdate():
                 self._tell_message(update, live=live)
             case RunUpdate():
@@ -245,6 +252,7 @@ class Attachment:
                     self._calls[call.id] = call
                     status = "in_progress" if live and call.id in self.hosted.started else "pending"
                     self._send([self._translator.tool_call(call, status=status)])
+                    self._tell_terminal(call.id)
                 self._changed.set()
             case _:
                 pass
@@ -253,6 +261,16 @@ class Attachment:
         """Tell that a call runs; if the client has not been told of the call yet, it learns both together."""
         if call_id in self._calls:
             self._send([self._translator.tool_started(call_id)])
+
+    def show_terminal(self, call_id: str, terminal_id: str) -> None:
+        """Tell in which terminal of this client a call runs."""
+        self._terminals[call_id] = terminal_id
+        if call_id in self._calls:
+            self._tell_terminal(call_id)
+
+    def _tell_terminal(self, call_id: str) -> None:
+        if call_id in self._terminals:
+            self._send([self._translator.tool_terminal(call_id, self._terminals[call_id])])
 
     # The text of the reply that is being written.
 

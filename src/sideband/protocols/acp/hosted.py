@@ -10,6 +10,7 @@ from sideband.core.messages import ToolCall
 from sideband.ports import Tool, ToolContext, ToolOutput
 from sideband.protocols.acp import modes, tool_calls
 from sideband.protocols.acp.attachment import Attachment
+from sideband.protocols.acp.client_tools import ClientEditor, editor_of_clients
 from sideband.protocols.acp.tool_calls import Change
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import RpcError
@@ -17,6 +18,7 @@ from sideband.providers.context import WorkspaceAnchor
 from sideband.runtime.options import AgentOptions
 from sideband.runtime.runner import Runner
 from sideband.runtime.session import Session
+from sideband.tools.editor import EditorContext
 from sideband.tools.function import ToolLike, read_tools, watcher_of
 
 ToolsOf: TypeAlias = Callable[[str], Sequence[ToolLike]]
@@ -45,7 +47,9 @@ class ReplyStream(msgspec.Struct):
 
 
 class ObservedTool:
-    """A tool that tells the clients when it starts, and remembers the file that it is about to change."""
+    """A tool that tells the clients when it starts, remembers the file that it is about to change, and uses what the
+    clients offer.
+    """
 
     def __init__(self, tool: Tool, hosted: "HostedSession") -> None:
         self._tool = tool
@@ -58,7 +62,8 @@ class ObservedTool:
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         await self._hosted.begin_call(ToolCall(id=context.call_id, name=self.name, args=dict(args)))
-        return await self._tool.call(args, context)
+        editor = self._hosted.editor()
+        return await self._tool.call(args, context if editor is None else EditorContext(context, editor))
 
 
 class HostedSession:
@@ -140,10 +145,16 @@ class HostedSession:
 
     async def _note_change(self, call: ToolCall) -> Change | None:
         if call.id not in self.changes and tool_calls.KINDS.get(call.name) == "edit":
-            change = await asyncio.to_thread(tool_calls.planned_change, call, self.cwd)
+            change = await asyncio.to_thread(tool_calls.planned_change, call, self.cwd, self.editor())
             if change is not None:
                 self.changes[call.id] = change
         return self.changes.get(call.id)
+
+    def editor(self) -> ClientEditor | None:
+        """The files and terminals of the attached clients, for a call that begins now."""
+        run = None if self.runner is None else self.runner.run
+        prompt_id = None if run is None else run.prompt_id
+        return editor_of_clients(self.attachments, self.session.id, self.cwd, prompt_id)
 
     # Permission.
 

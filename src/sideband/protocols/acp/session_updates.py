@@ -101,11 +101,23 @@ class Translator:
     def tool_started(self, call_id: str) -> dict[str, Any]:
         return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
 
-    def tool_ended(self, call: ToolCall, status: str, text: str, change: Change | None = None) -> dict[str, Any]:
-        """The result of a call; `change` is what it did to a file, if that is known."""
+    def tool_terminal(self, call_id: str, terminal_id: str) -> dict[str, Any]:
+        """The terminal of the client in which a call runs."""
+        content = [tool_calls.terminal_content(terminal_id)]
+        return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "content": content}
+
+    def tool_ended(
+        self, call: ToolCall, status: str, text: str, change: Change | None = None, terminal_id: str | None = None
+    ) -> dict[str, Any]:
+        """The result of a call; `change` is what it did to a file, if that is known.
+
+        A terminal of the client shows the output itself, and keeps it after its release.
+        """
         version = self.abilities.version
         word = tool_calls.status_of(status, version=version)
         content = [tool_calls.text_content(text)] if text else []
+        if terminal_id is not None:
+            content = [tool_calls.terminal_content(terminal_id)]
         if word == "completed":
             change = change or tool_calls.recorded_change(call, self._cwd, text)
             diff = None if change is None else tool_calls.diff_content(change, version=version)

@@ -9,6 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from sideband.core.messages import ToolCall, ToolStatus
+from sideband.tools.editor import Editor, current
+from sideband.tools.root import Root, WorkspacePath
+from sideband.tools.tool import Halt, Refused
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -80,14 +83,19 @@ def title_of(call: ToolCall) -> str:
     return title if len(title) <= _TITLE_CHARACTERS else f"{title[: _TITLE_CHARACTERS - 3]}..."
 
 
-def planned_change(call: ToolCall, cwd: str) -> Change | None:
+def planned_change(call: ToolCall, cwd: str, editor: Editor | None = None) -> Change | None:
     """The change that a call will make, with the file as it is now; None if it changes no file of `cwd`. Blocking."""
     if call.name == "write_file":
         path = call.args.get("path")
         content = call.args.get("content")
-        if not isinstance(path, str) or not isinstance(content, str) or not _is_inside(path, cwd):
+        if not isinstance(path, str) or not isinstance(content, str):
             return None
-        return Change(_absolute(path, cwd), _read(_absolute(path, cwd)), content)
+        try:
+            root = Root(cwd)
+            place = root.resolve(path)
+        except (Refused, OSError):
+            return None
+        return Change(_absolute(path, cwd), _text(root, place, editor), content)
     return _edited(call, cwd)
 
 
@@ -115,6 +123,10 @@ def status_of(status: str, *, version: int) -> str:
 
 def text_content(text: str) -> dict[str, Any]:
     return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def terminal_content(terminal_id: str) -> dict[str, Any]:
+    return {"type": "terminal", "terminalId": terminal_id}
 
 
 def diff_content(change: Change, *, version: int) -> dict[str, Any] | None:
@@ -153,14 +165,9 @@ def _absolute(path: str, cwd: str) -> str:
     return str(Path(cwd) / path)
 
 
-def _is_inside(path: str, cwd: str) -> bool:
-    return Path(_absolute(path, cwd)).resolve().is_relative_to(Path(cwd).resolve())
-
-
-def _read(path: str) -> str | None:
+def _text(root: Root, place: WorkspacePath, editor: Editor | None) -> str | None:
     """The text of a file; None if there is none, or if it is no text."""
     try:
-        with Path(path).open(encoding="utf-8") as file:
-            return file.read(MAX_DIFF_CHARACTERS + 1)
-    except (OSError, ValueError):
+        return current(root, place, editor, Halt()).data.decode("utf-8")
+    except (Refused, UnicodeDecodeError):
         return None
