@@ -44,7 +44,10 @@ const follow = async ({ as, request, notify, params }) => {
       await connection.agent.notify(notify, params);
       return { answers: as, result: null };
     }
-    return { answers: as, result: (await connection.agent.request(request, params)) ?? null };
+    const result = await connection.agent.request(request, params);
+    // The SDK may call the handlers of earlier notifications after it has delivered a response.
+    await new Promise(setImmediate);
+    return { answers: as, result: result ?? null };
   } catch (error) {
     return { answers: as, error: { code: error.code ?? 0, message: error.message, data: error.data ?? null } };
   }
