@@ -95,15 +95,19 @@ async def a_connection(
     answers: Mapping[str, Any] | None = None,
     *,
     meta: Mapping[str, Any] | None = None,
-    **options: Any,  # noqa: ANN401 - those of `connect`
+    offers: Mapping[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401 - the other ones of `connect`
 ) -> AsyncIterator[tuple[AgentClient, TableAgent]]:
-    """A client that is connected to an agent with these capabilities and answers, and the agent."""
+    """A client that is connected to an agent with these capabilities and answers, and the agent.
+
+    `offers` are the requests that the client answers.
+    """
     initialized = {"protocolVersion": 1, "agentCapabilities": dict(capabilities or {}), "_meta": dict(meta or {})}
     async with piped() as (transport, far):
         agent = TableAgent(far, {"initialize": initialized, **(answers or {})})
         serving = asyncio.create_task(agent.serve())
         try:
-            async with connect(transport, **options) as client:
+            async with connect(transport, answers=offers, **options) as client:
                 yield client, agent
         finally:
             serving.cancel()

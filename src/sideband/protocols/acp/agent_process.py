@@ -162,7 +162,7 @@ class AgentProcess:
         """Let the agent end by itself if it works, then end its whole process group."""
         try:
             self.pipes.end_input()
-            if is_working and await self._is_over(EOF_SECONDS):
+            if is_working and not self.pipes.is_overrun and await self._is_over(EOF_SECONDS):
                 return
             self._signal(signal.SIGTERM)
             await self._is_over(TERM_SECONDS)

@@ -402,11 +402,11 @@ class AgentClient:
         if self._open_requests >= MAX_OPEN_REQUESTS:
             raise RpcError(INTERNAL_ERROR, f"At most {MAX_OPEN_REQUESTS} requests may be open at once")
         if call.method == "session/request_permission":
-            return Later(self._counted(self._permit(call.params)))
+            return self._later(self._permit(call.params))
         answer = self._answers.get(call.method)
         if answer is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {call.method}", {"method": call.method})
-        return Later(self._counted(answer(call.params)))
+        return self._later(answer(call.params))
 
     def _publish(self, params: Mapping[str, Any]) -> None:
         session_id, update = params.get("sessionId"), params.get("update")
@@ -418,12 +418,14 @@ class AgentClient:
             if stream.is_over:
                 self._streams.discard(stream)
 
-    async def _counted(self, answer: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    def _later(self, answer: Awaitable[Mapping[str, Any]]) -> Later:
+        answering = asyncio.ensure_future(answer)
         self._open_requests += 1
-        try:
-            return await answer
-        finally:
-            self._open_requests -= 1
+        answering.add_done_callback(self._close_request)
+        return Later(answering)
+
+    def _close_request(self, _answering: object) -> None:
+        self._open_requests -= 1
 
     async def _permit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         options = [option for option in params.get("options") or () if isinstance(option, dict)]
