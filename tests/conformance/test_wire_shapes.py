@@ -102,7 +102,7 @@ def fields(document: str, shape: str) -> tuple[set[str], set[str]]:
             "acp/capabilities",
             "InjectCapability",
             "modes",
-            "steerInStream pending",
+            "steerInStream steer_in_stream pending",
             marks=pytest.mark.requirement("acp:schema:inject-capability"),
         ),
         pytest.param(

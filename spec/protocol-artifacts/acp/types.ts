@@ -59,7 +59,7 @@ export interface ReplyMeta {
 /** The place in a request that a producer asks for; the model's route decides. */
 export type RoleHint = "developer" | "ephemeral_cache" | "system" | "user_block";
 
-/** Result of `session/inject_reminder` and `session/remind`: the reminder is accepted and stored. */
+/** Result of `session/inject_reminder`: the reminder is accepted and stored. */
 export interface SessionInjectReminderResponse {
   /** The reminder's id. */
   reminderId: string;
@@ -70,6 +70,21 @@ export interface SessionInjectReminderResponse {
 
 /** `session/remind`, deprecated: a host adds a reminder, in snake_case. */
 export type SessionRemindRequest = SessionRemindFlat | SessionRemindNested | SessionRemindInMeta;
+
+/** The extension envelope of a reply to a deprecated method. */
+export interface DeprecatedMeta {
+  sideband: DeprecatedNote;
+}
+
+/** The fields of a reply to a deprecated method. */
+export interface DeprecatedNote {
+  /** Use `session/inject_reminder` instead. */
+  deprecated: true;
+  /** The requested values, by field. */
+  requested?: Record<string, unknown>;
+  /** The effective values, by field. */
+  effective?: Record<string, unknown>;
+}
 
 /** The content of `_meta.harn` from an older host. */
 export interface HarnEnvelope {
@@ -212,6 +227,15 @@ export interface SessionRemindNested {
   _meta?: Record<string, unknown> | null;
 }
 
+/** Result of `session/remind`: the reminder is accepted and stored. */
+export interface SessionRemindResponse {
+  /** The reminder's id. */
+  reminderId: string;
+  /** How many waiting reminders it replaced. */
+  dedupedCount: number;
+  _meta: DeprecatedMeta;
+}
+
 /** Params of `session/revoke_reminder`: revoke a reminder before it is delivered. */
 export interface SessionRevokeReminderRequest {
   /** The session. */
@@ -231,7 +255,31 @@ export interface SessionRevokeReminderResponse {
 }
 
 /**
- * Params of `_sideband/session/clear_reminders`: withdraw the live reminders that match all given
+ * Params of `_sideband/session/replace_reminder`: a new body for a waiting reminder, which keeps id
+ * and position.
+ */
+export interface SessionReplaceReminderRequest {
+  /** The session. */
+  sessionId: string;
+  /** The reminder's id. */
+  reminderId: string;
+  /** The text that the model reads. */
+  body: string;
+  /** Fields beyond the protocol; those of Sideband are under `sideband`. */
+  _meta?: Record<string, unknown> | null;
+}
+
+/** Result of `_sideband/session/replace_reminder`: only the new body will be delivered. */
+export interface SessionReplaceReminderResponse {
+  /** The reminder's id. */
+  reminderId: string;
+  status: "replaced";
+  /** Fields beyond the protocol; those of Sideband are under `sideband`. */
+  _meta?: Record<string, unknown>;
+}
+
+/**
+ * Params of `_sideband/session/clear_reminders`: end the queued and live reminders that match all
  * selectors.
  */
 export interface SessionClearRemindersRequest {
@@ -531,6 +579,8 @@ export interface UpdateNote {
   turn?: number;
   /** The role of the message that carried it. */
   renderedRole?: string;
+  /** `proxy` if it was handed to an agent behind a proxy. */
+  via?: string;
   /** `revoked` if it was revoked before delivery. */
   event?: string;
   /** The requested values of hints that were reduced. */
@@ -572,6 +622,8 @@ export interface InjectCapability {
   modes: InjectMode[];
   /** Whether a steer interrupts a reply or waits for its end. */
   steerInStream?: Array<"finish" | "interrupt">;
+  /** The same in the spelling of an earlier draft. */
+  steer_in_stream?: Array<"finish" | "interrupt">;
   pending?: PendingCapability;
 }
 
@@ -622,7 +674,7 @@ export interface WantedUpdates {
 
 /** The `data` of an error response; programs should use the reason, the message is for people. */
 export interface ErrorData {
-  /** The reason for the refusal. */
+  /** The reason for the error. */
   reason:
     | "unknown_option"
     | "invalid_option"
@@ -649,7 +701,11 @@ export interface ErrorData {
     | "malformed_provider_result"
     | "too_many_providers"
     | "unsupported_hook_event"
-    | "wrong_event_loop";
+    | "wrong_event_loop"
+    | "model_failed"
+    | "no_model"
+    | "turn_lost"
+    | "frame_too_large";
   /** The code of the diagnostic. */
   code?: string;
   /** The parameter that is wrong. */
@@ -662,4 +718,8 @@ export interface ErrorData {
   messageId?: string;
   /** The delay before a retry. */
   retryAfterMs?: number;
+  /** What was wrong, in a sentence for people. */
+  detail?: string;
+  /** The number of bytes that a frame may have. */
+  limit?: number;
 }

@@ -95,7 +95,7 @@ SHAPES: Final[Rules] = (
     *rules(
         Source.RFD_CAPABILITY,
         {
-            "acp:schema:inject-capability": "The capability `session.inject` has `modes`, `steerInStream` and `pending.replace`."
+            "acp:schema:inject-capability": "The capability `session.inject` has `modes`, `steerInStream` (also spelled `steer_in_stream`) and `pending.replace`."
         },
     ),
     *rules(

@@ -114,6 +114,8 @@ OTHERS: Final = (
     _example(
         "acp/pending_injections.response", "acp/pending_injections", acp.SessionPendingInjectionsResponse, "result"
     ),
+    _example("acp/replace_reminder", "acp/replace_reminder", acp.SessionReplaceReminderRequest),
+    _example("acp/replace_reminder.response", "acp/replace_reminder", acp.SessionReplaceReminderResponse, "result"),
     _example("acp/revoke_reminder", "acp/revoke_reminder", acp.SessionRevokeReminderRequest),
     _example("acp/revoke_reminder.response", "acp/revoke_reminder", acp.SessionRevokeReminderResponse, "result"),
     _example("acp/clear_reminders", "acp/clear_reminders", acp.SessionClearRemindersRequest),

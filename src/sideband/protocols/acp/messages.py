@@ -7,7 +7,7 @@ generated schemas, the widest input that it accepts. All other messages are deco
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -48,11 +48,31 @@ class SessionInjectReminderRequest(wire.InjectedReminder, frozen=True, kw_only=T
 
 
 class SessionInjectReminderResponse(wire.Outbound, frozen=True, kw_only=True):
-    """Result of `session/inject_reminder` and `session/remind`: the reminder is accepted and stored."""
+    """Result of `session/inject_reminder`: the reminder is accepted and stored."""
 
     reminder_id: wire.MintedId
     deduped_count: wire.DedupedCount
     meta: wire.ReplyMeta | None = msgspec.field(default=None, name="_meta")
+
+
+class DeprecatedNote(wire.Clamped, frozen=True, kw_only=True):
+    """The fields of a reply to a deprecated method."""
+
+    deprecated: Annotated[Literal[True], Meta(description="Use `session/inject_reminder` instead.")]
+
+
+class DeprecatedMeta(wire.Outbound, frozen=True, kw_only=True):
+    """The extension envelope of a reply to a deprecated method."""
+
+    sideband: DeprecatedNote
+
+
+class SessionRemindResponse(wire.Outbound, frozen=True, kw_only=True):
+    """Result of `session/remind`: the reminder is accepted and stored."""
+
+    reminder_id: wire.MintedId
+    deduped_count: wire.DedupedCount
+    meta: DeprecatedMeta = msgspec.field(name="_meta")
 
 
 class _LegacyHints(wire.Inbound, frozen=True, kw_only=True, rename=wire.SNAKE):
@@ -215,8 +235,25 @@ class SessionRevokeReminderResponse(wire.Outbound, frozen=True, kw_only=True):
     meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
 
 
+class SessionReplaceReminderRequest(wire.Inbound, frozen=True, kw_only=True):
+    """Params of `_sideband/session/replace_reminder`: a new body for a waiting reminder, which keeps id and position."""
+
+    session_id: SessionId
+    reminder_id: wire.MintedId
+    body: wire.Body
+    meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
+
+
+class SessionReplaceReminderResponse(wire.Outbound, frozen=True, kw_only=True):
+    """Result of `_sideband/session/replace_reminder`: only the new body will be delivered."""
+
+    reminder_id: wire.MintedId
+    status: Literal["replaced"]
+    meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
+
+
 class SessionClearRemindersRequest(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `_sideband/session/clear_reminders`: withdraw the live reminders that match all given selectors."""
+    """Params of `_sideband/session/clear_reminders`: end the queued and live reminders that match all selectors."""
 
     schema: ClassVar[Mapping[str, object]] = wire.ANY_SELECTOR
 
@@ -271,10 +308,16 @@ class SessionSteeringResponse(wire.Outbound, frozen=True, kw_only=True):
     meta: wire.Extension | None = msgspec.field(default=None, name="_meta")
 
 
+# The reasons of errors that are not refusals of the session: faults of the model, the agent's set-up, or a frame.
+FAULTS: Final = ("model_failed", "no_model", "turn_lost", "frame_too_large")
+
+
 class ErrorData(wire.Outbound, frozen=True, kw_only=True):
     """The `data` of an error response; programs should use the reason, the message is for people."""
 
-    reason: Annotated[str, Meta(description="The reason for the refusal.", extra_json_schema={"enum": list(REFUSALS)})]
+    reason: Annotated[
+        str, Meta(description="The reason for the error.", extra_json_schema={"enum": [*REFUSALS, *FAULTS]})
+    ]
     code: (
         Annotated[
             str, Meta(description="The code of the diagnostic.", pattern="^(HARN-RMD|HARN-FACT|SIDEBAND)-[0-9]{3}$")
@@ -286,6 +329,8 @@ class ErrorData(wire.Outbound, frozen=True, kw_only=True):
     reminder_id: wire.MintedId | None = None
     message_id: MessageId | None = None
     retry_after_ms: Annotated[int, Meta(ge=0, description="The delay before a retry.")] | None = None
+    detail: Annotated[str, Meta(description="What was wrong, in a sentence for people.")] | None = None
+    limit: Annotated[int, Meta(ge=0, description="The number of bytes that a frame may have.")] | None = None
 
 
 # Notifications about the lifecycle of reminders.
@@ -304,6 +349,7 @@ class UpdateNote(wire.Outbound, frozen=True, kw_only=True):
 
     turn: Annotated[int, Meta(description="The turn whose request showed it.")] | None = None
     rendered_role: Annotated[str, Meta(description="The role of the message that carried it.")] | None = None
+    via: Annotated[str, Meta(description="`proxy` if it was handed to an agent behind a proxy.")] | None = None
     event: Annotated[str, Meta(description="`revoked` if it was revoked before delivery.")] | None = None
     requested: (
         Annotated[dict[str, Any], Meta(description="The requested values of hints that were reduced.")] | None
@@ -412,6 +458,13 @@ class InjectCapability(wire.Outbound, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    steer_in_stream_snake: (
+        Annotated[
+            tuple[Literal["interrupt", "finish"], ...],
+            Meta(min_length=1, description="The same in the spelling of an earlier draft."),
+        ]
+        | None
+    ) = msgspec.field(default=None, name="steer_in_stream")
     pending: PendingCapability | None = None
 
 

@@ -50,7 +50,7 @@ DOCUMENTS: Final = (
         summary="`session/remind`, deprecated: a host adds a reminder, in snake_case",
         name="SessionRemindRequest",
         root=(acp.SessionRemindFlat, acp.SessionRemindNested, acp.SessionRemindInMeta),
-        others=(acp.SessionInjectReminderResponse,),
+        others=(acp.SessionRemindResponse,),
     ),
     _surface(
         "acp",
@@ -61,8 +61,15 @@ DOCUMENTS: Final = (
     ),
     _surface(
         "acp",
+        "replace_reminder",
+        "`_sideband/session/replace_reminder`: a host replaces the body of a waiting reminder",
+        acp.SessionReplaceReminderRequest,
+        acp.SessionReplaceReminderResponse,
+    ),
+    _surface(
+        "acp",
         "clear_reminders",
-        "`_sideband/session/clear_reminders`: a host withdraws live reminders",
+        "`_sideband/session/clear_reminders`: a host ends queued and live reminders",
         acp.SessionClearRemindersRequest,
         acp.SessionClearRemindersResponse,
     ),
