@@ -23,18 +23,20 @@ from sideband.core.errors import (
     UnsupportedMode,
 )
 from sideband.core.reminder import Draft, Propagate, RoleHint
-from sideband.protocols.acp.agent_process import AgentFailed, AgentNotUnderstood
-from sideband.protocols.acp.client import PermissionRequest, connect
-from sideband.protocols.acp.client_session import (
-    MARKER,
+from sideband.protocols.acp.client import (
+    AgentFailed,
+    AgentNotUnderstood,
     AgentSession,
     InjectRoute,
     MessageReplaced,
     MessageSent,
     NotSupportedByAgent,
+    PermissionRequest,
     Reminded,
     ReminderRoute,
+    connect,
 )
+from sideband.protocols.acp.client_session import MARKER
 from sideband.protocols.acp.messages import ReminderDeduped, ReminderEmitted, ReminderExpired
 from sideband.protocols.acp.peer_capabilities import CapabilityPlace, PeerCapabilities, read_capabilities
 from sideband.protocols.jsonrpc import RpcError

@@ -203,10 +203,11 @@ async def start_agent(argv: Sequence[str], *, cwd: Path, environment: Mapping[st
     finally:
         for descriptor in theirs:
             os.close(descriptor)
+    attaching = asyncio.ensure_future(_attach(shlex.join(argv), process, ours))
     try:
-        return await _attach(shlex.join(argv), process, ours)
-    except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        return await asyncio.shield(attaching)
+    except asyncio.CancelledError:
+        await (await attaching).end(is_working=False)
         raise
 
 

@@ -13,85 +13,82 @@ async with connect("claude-agent-acp") as agent:
 import asyncio
 import os
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sideband import __version__
-from sideband.core.errors import (
-    InvalidOption,
-    RateLimited,
-    ReminderError,
-    ReplaceNotSupported,
-    UnknownSession,
-    shown,
-    suggestion,
-)
+from sideband.core.errors import InvalidOption, shown
 from sideband.protocols.acp.agent_process import (
     AgentEnded,
     AgentFailed,
+    AgentNotStarted,
     AgentNotUnderstood,
     AgentProcess,
     AgentSilent,
     LoginRequired,
     start_agent,
 )
-from sideband.protocols.acp.client_session import AgentSession, Fallback, NotSupportedByAgent, ShowReminder
-from sideband.protocols.acp.messages import ReminderUpdate
-from sideband.protocols.acp.methods import PREFIX, member
-from sideband.protocols.acp.peer_capabilities import PeerCapabilities, read_capabilities
-from sideband.protocols.acp.peer_updates import ReminderReader, UpdateStream
-from sideband.protocols.frames import ConnectionLost, Transport
-from sideband.protocols.jsonrpc import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    Call,
-    Later,
-    Peer,
-    RpcError,
-    encode,
+from sideband.protocols.acp.agent_requests import AgentRequests, AnswerRequest, AskPermission, PermissionRequest
+from sideband.protocols.acp.client_session import (
+    AgentSession,
+    Fallback,
+    InjectRoute,
+    MessageReplaced,
+    MessageSent,
+    PromptTurn,
+    Reminded,
+    ReminderRoute,
+    ShowReminder,
 )
+from sideband.protocols.acp.messages import ReminderUpdate
+from sideband.protocols.acp.methods import member
+from sideband.protocols.acp.peer_capabilities import PeerCapabilities, read_capabilities
+from sideband.protocols.acp.peer_refusals import NotSupportedByAgent, refused_by_agent
+from sideband.protocols.acp.peer_updates import ReminderReader, UpdatesLost, UpdateStream
+from sideband.protocols.frames import ConnectionLost, Transport
+from sideband.protocols.jsonrpc import Call, Later, Peer, RpcError, encode
+
+# Programs import everything about the client from here.
+__all__ = [
+    "ANSWER_SECONDS",
+    "AgentClient",
+    "AgentEnded",
+    "AgentFailed",
+    "AgentNotStarted",
+    "AgentNotUnderstood",
+    "AgentSession",
+    "AgentSilent",
+    "AnswerRequest",
+    "AskPermission",
+    "Fallback",
+    "InjectRoute",
+    "ListedSession",
+    "LoginRequired",
+    "MessageReplaced",
+    "MessageSent",
+    "NotSupportedByAgent",
+    "PeerCapabilities",
+    "PermissionRequest",
+    "PromptTurn",
+    "Reminded",
+    "ReminderRoute",
+    "ReminderUpdate",
+    "RpcError",
+    "ShowReminder",
+    "UpdateStream",
+    "UpdatesLost",
+    "connect",
+]
 
 PROTOCOL_VERSION: Final = 1
 # How long an agent may take to answer; a prompt has no limit.
 ANSWER_SECONDS: Final = 60.0
-# An agent that asks more at once gets an error.
-MAX_OPEN_REQUESTS: Final = 256
 # An agent whose list of sessions never ends is cut off.
 MAX_PAGES: Final = 10_000
 
 _AUTH_REQUIRED: Final = -32000
-_NOT_FOUND: Final = -32002
-# Agents report an unknown session with each of these codes when one is loaded.
-_UNKNOWN_WHEN_LOADED: Final = frozenset({_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
-_LOADING: Final = frozenset({"session/load", "session/resume"})
-# Methods whose parameters name nothing but the session that could be unknown.
-_ABOUT_A_SESSION: Final = _LOADING | {
-    "session/prompt",
-    "session/close",
-    "session/inject",
-    "session/inject_reminder",
-    "session/remind",
-    "session/pending_injections",
-    "_session/steering",
-}
-_TERMINAL: Final = frozenset(
-    {"terminal/create", "terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release"}
-)
-_FILES: Final[Mapping[str, str]] = MappingProxyType(
-    {"fs/read_text_file": "readTextFile", "fs/write_text_file": "writeTextFile"}
-)
-
-
-class PermissionRequest(NamedTuple):
-    """An agent asks whether it may make a tool call; each of the `options` has an `optionId`, a `name` and a `kind`."""
-
-    session_id: str
-    tool_call: Mapping[str, Any]
-    options: Sequence[Mapping[str, Any]]
 
 
 class ListedSession(NamedTuple):
@@ -104,8 +101,6 @@ class ListedSession(NamedTuple):
 
 
 _FailureT = TypeVar("_FailureT", bound=AgentFailed)
-AskPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[str | None]]
-AnswerRequest: TypeAlias = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 @asynccontextmanager
@@ -138,8 +133,7 @@ async def connect(
         client_info: The `name` and `version` of your program.
     """
     chosen = _read_fallback(fallback, show)
-    served = dict(answers or {})
-    _check_answers(served)
+    requests = AgentRequests(ask_permission, answers or {})
     process: AgentProcess | None = None
     if isinstance(agent, str | Sequence):
         environment = {**os.environ, **(env or {})}
@@ -152,8 +146,7 @@ async def connect(
     client = AgentClient(
         transport,
         process,
-        ask_permission=ask_permission,
-        answers=served,
+        requests,
         fallback=chosen,
         show=show,
         answer_seconds=answer_seconds,
@@ -184,20 +177,6 @@ def _read_fallback(fallback: str, show: ShowReminder | None) -> Fallback:
     return Fallback(fallback)
 
 
-def _check_answers(answers: Mapping[str, AnswerRequest]) -> None:
-    known = (*_FILES, *sorted(_TERMINAL))
-    for method in answers:
-        if method not in known and not method.startswith("_"):
-            raise InvalidOption(
-                f"answers: no agent calls {shown(method)}; {suggestion(method, known, kind='methods')}",
-                field="answers",
-                value=method,
-            )
-    if not _TERMINAL.isdisjoint(answers) and not answers.keys() >= _TERMINAL:
-        missing = ", ".join(sorted(_TERMINAL - answers.keys()))
-        raise InvalidOption(f"answers: terminals need all five methods; missing: {missing}", field="answers")
-
-
 class AgentClient:
     """A connection to an agent; made by `connect`.
 
@@ -208,9 +187,8 @@ class AgentClient:
         self,
         transport: Transport,
         process: AgentProcess | None,
+        requests: AgentRequests,
         *,
-        ask_permission: AskPermission | None,
-        answers: Mapping[str, AnswerRequest],
         fallback: Fallback,
         show: ShowReminder | None,
         answer_seconds: float,
@@ -221,14 +199,11 @@ class AgentClient:
         self.fallback = fallback
         self.show = show
         self._process = process
-        self._ask_permission = ask_permission
-        self._answers = answers
+        self._requests = requests
         self._answer_seconds = answer_seconds
         self._peer = Peer(transport, self._handle)
         self._serving = asyncio.create_task(self._serve(), name="sideband-acp-client")
         self._streams: set[UpdateStream[Any]] = set()
-        self._asking: dict[str, set[asyncio.Future[str | None]]] = {}
-        self._open_requests = 0
         self._turns: set[asyncio.Task[str]] = set()
         self._is_working = False
         self._is_closing = False
@@ -332,7 +307,9 @@ class AgentClient:
         except ConnectionLost:
             raise await self._loss(method) from None
         except RpcError as error:
-            raise self._told(error, method, params) from error
+            if error.code == _AUTH_REQUIRED:
+                raise self._login() from error
+            raise refused_by_agent(error, method, params) from error
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification to the agent."""
@@ -352,17 +329,14 @@ class AgentClient:
             task.exception()
 
     def withdraw_questions(self, session_id: str) -> None:
-        """Answer the open permission requests of a session with `cancelled`, as a client must after `session/cancel`."""
-        for asking in self._asking.get(session_id, ()):
-            asking.cancel()
+        """Answer the open permission requests of a session with `cancelled`."""
+        self._requests.withdraw_questions(session_id)
 
     async def _initialize(self, client_info: Mapping[str, str]) -> None:
-        files = {name: method in self._answers for method, name in _FILES.items()}
         params = {
             "protocolVersion": PROTOCOL_VERSION,
             "clientCapabilities": {
-                "fs": files,
-                "terminal": self._answers.keys() >= _TERMINAL,
+                **self._requests.capabilities(),
                 "_meta": {"sideband": {"reminders": {"emit": True}}},
             },
             "clientInfo": dict(client_info),
@@ -391,7 +365,7 @@ class AgentClient:
             tuple(method for method in methods if isinstance(method, dict)) if isinstance(methods, list) else ()
         )
 
-    # Requests of the agent.
+    # Calls of the agent.
 
     async def _handle(self, call: Call) -> Later | None:
         # This never waits, so that an update is in the streams before the answer that follows it is read.
@@ -399,14 +373,7 @@ class AgentClient:
             if call.method == "session/update":
                 self._publish(call.params)
             return None
-        if self._open_requests >= MAX_OPEN_REQUESTS:
-            raise RpcError(INTERNAL_ERROR, f"At most {MAX_OPEN_REQUESTS} requests may be open at once")
-        if call.method == "session/request_permission":
-            return self._later(self._permit(call.params))
-        answer = self._answers.get(call.method)
-        if answer is None:
-            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {call.method}", {"method": call.method})
-        return self._later(answer(call.params))
+        return self._requests.answer(call)
 
     def _publish(self, params: Mapping[str, Any]) -> None:
         session_id, update = params.get("sessionId"), params.get("update")
@@ -417,40 +384,6 @@ class AgentClient:
             stream.feed(session_id, update, size)
             if stream.is_over:
                 self._streams.discard(stream)
-
-    def _later(self, answer: Awaitable[Mapping[str, Any]]) -> Later:
-        answering = asyncio.ensure_future(answer)
-        self._open_requests += 1
-        answering.add_done_callback(self._close_request)
-        return Later(answering)
-
-    def _close_request(self, _answering: object) -> None:
-        self._open_requests -= 1
-
-    async def _permit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        options = [option for option in params.get("options") or () if isinstance(option, dict)]
-        if self._ask_permission is None:
-            return _refused_permission(options)
-        session_id = str(params.get("sessionId"))
-        request = PermissionRequest(session_id, params.get("toolCall") or {}, options)
-        asking = asyncio.ensure_future(self._ask_permission(request))
-        self._asking.setdefault(session_id, set()).add(asking)
-        try:
-            # Not awaited directly, because the question may be withdrawn without this request being cancelled.
-            await asyncio.wait({asking})
-        finally:
-            asking.cancel()
-            self._asking[session_id].discard(asking)
-            if not self._asking[session_id]:
-                del self._asking[session_id]
-        if asking.cancelled():
-            return {"outcome": {"outcome": "cancelled"}}
-        chosen = asking.result()
-        if chosen is None:
-            return _refused_permission(options)
-        if chosen not in [option.get("optionId") for option in options]:
-            raise ValueError(f"ask_permission returned {shown(chosen)}, which is not the id of an option")
-        return {"outcome": {"outcome": "selected", "optionId": chosen}}
 
     # The end, and failures.
 
@@ -521,30 +454,9 @@ class AgentClient:
         name = "the agent" if self._process is None else f"the agent {shown(self._process.command)}"
         return kind(f"{name} {what}", stderr=self.stderr)
 
-    def _told(self, error: RpcError, method: str, params: Mapping[str, Any]) -> Exception:
-        plain = method.removeprefix(PREFIX)
-        reason = member(error.data, "reason")
-        if isinstance(reason, str) and reason in _BY_REASON:
-            return _refused(_BY_REASON[reason], error)
-        if error.code == METHOD_NOT_FOUND:
-            if plain == "session/replace_inject":
-                return ReplaceNotSupported("the agent cannot replace a message; revoke it and send it anew")
-            return NotSupportedByAgent(method, "it answered that it does not know the method")
-        if error.code == _AUTH_REQUIRED:
-            ways = ", ".join(shown(way.get("id")) for way in self.auth_methods) or "none that it names"
-            return self._failure(
-                LoginRequired, f"requires a login; call authenticate() with one of its methods: {ways}"
-            )
-        if (plain in _ABOUT_A_SESSION and error.code == _NOT_FOUND) or (
-            plain in _LOADING and error.code in _UNKNOWN_WHEN_LOADED
-        ):
-            session_id = params.get("sessionId")
-            return UnknownSession(
-                f"the agent does not know session {shown(session_id)}: {_words(error)}",
-                field="session_id",
-                value=session_id,
-            )
-        return error
+    def _login(self) -> LoginRequired:
+        ways = ", ".join(shown(way.get("id")) for way in self.auth_methods) or "none that it names"
+        return self._failure(LoginRequired, f"requires a login; call authenticate() with one of its methods: {ways}")
 
 
 # Reading what an agent answers.
@@ -563,48 +475,5 @@ def _text(value: object, name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _refused_permission(options: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Refuse once, which leaves the turn running; an agent that offers no such option is told `cancelled`."""
-    for option in options:
-        if option.get("kind") == "reject_once":
-            return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
-    return {"outcome": {"outcome": "cancelled"}}
-
-
 def _exit(code: int) -> str:
     return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-
-
-def _words(error: RpcError) -> str:
-    """What an agent says about an error: its own detail if there is one, because the message may be the code's name."""
-    for name in ("detail", "details"):
-        if isinstance(told := member(error.data, name), str):
-            return told
-    return error.message
-
-
-def _classes(family: type[ReminderError]) -> Iterator[type[ReminderError]]:
-    for kind in family.__subclasses__():
-        yield kind
-        yield from _classes(kind)
-
-
-_BY_REASON: Final[Mapping[str, type[ReminderError]]] = MappingProxyType(
-    {kind.reason: kind for kind in _classes(ReminderError) if kind.__module__ == ReminderError.__module__}
-)
-
-
-def _refused(kind: type[ReminderError], told: RpcError) -> ReminderError:
-    if issubclass(kind, RateLimited):
-        delay = member(told.data, "retryAfterMs")
-        return RateLimited(delay if isinstance(delay, int) else 1_000)
-    field = _text(told.data, "field")
-    # The classes word their messages themselves; here the agent has worded it.
-    error = kind.__new__(kind)
-    ReminderError.__init__(
-        error,
-        _words(told).removeprefix(f"{kind.code}: "),
-        field=field,
-        value=None if field is None else member(told.data, field),
-    )
-    return error

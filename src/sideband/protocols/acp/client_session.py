@@ -34,6 +34,7 @@ from sideband.protocols.acp.messages import (
 )
 from sideband.protocols.acp.methods import PREFIX, member
 from sideband.protocols.acp.peer_capabilities import CapabilityPlace, PeerReminders, fitted
+from sideband.protocols.acp.peer_refusals import NotSupportedByAgent
 from sideband.protocols.acp.peer_updates import ReminderReader, UpdateStream
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, RpcError
 from sideband.runtime.producer import RevokeStatus
@@ -50,14 +51,6 @@ _REMEMBERED: Final = 4_096
 _SNAKE: Final[Mapping[str, str]] = MappingProxyType({spelled(name, Case.CAMEL): name for name in (*LIFECYCLE, "mode")})
 
 MessageContent: TypeAlias = str | Sequence[Mapping[str, Any]]
-
-
-class NotSupportedByAgent(Exception):
-    """The agent does not support what was asked of it, and nothing was changed."""
-
-    def __init__(self, method: str, remedy: str) -> None:
-        super().__init__(f"the agent does not support {method}: {remedy}")
-        self.method = method
 
 
 class Fallback(StrEnum):

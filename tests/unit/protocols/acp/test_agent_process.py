@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,32 @@ async def test_a_cancelled_caller_leaves_no_process(tmp_path: Path) -> None:
         await task
     assert await asyncio.to_thread(reader.read) == b""
     reader.close()
+
+
+@in_time
+async def test_a_caller_that_is_cancelled_while_it_connects_leaves_no_process(tmp_path: Path) -> None:
+    marker = str(tmp_path)
+
+    async def connecting() -> None:
+        async with connect(["sh", "-c", "sleep 60; true", marker]):
+            pass
+
+    def is_running() -> bool:
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                # Of a process that has ended and was not waited for, the command is empty.
+                if marker.encode() in (process / "cmdline").read_bytes():
+                    return True
+        return False
+
+    for rounds in range(30):
+        task = asyncio.create_task(connecting())
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert not await asyncio.to_thread(is_running)
 
 
 @in_time

@@ -15,13 +15,23 @@ from sideband.core.errors import (
     UnsupportedMode,
 )
 from sideband.core.seams import InjectMode, Mode
-from sideband.protocols.acp import client as acp_client
-from sideband.protocols.acp import client_session, peer_updates
-from sideband.protocols.acp.agent_process import AgentEnded, AgentFailed, AgentNotUnderstood, AgentSilent, LoginRequired
-from sideband.protocols.acp.client import AgentClient, PermissionRequest, connect
-from sideband.protocols.acp.client_session import AgentSession, InjectRoute, MessageSent, NotSupportedByAgent
+from sideband.protocols.acp import agent_requests, client_session, peer_updates
+from sideband.protocols.acp.client import (
+    AgentClient,
+    AgentEnded,
+    AgentFailed,
+    AgentNotUnderstood,
+    AgentSession,
+    AgentSilent,
+    InjectRoute,
+    LoginRequired,
+    MessageSent,
+    NotSupportedByAgent,
+    PermissionRequest,
+    UpdatesLost,
+    connect,
+)
 from sideband.protocols.acp.messages import PendingMessage, PendingReminder
-from sideband.protocols.acp.peer_updates import UpdatesLost
 from sideband.protocols.frames import Transport
 from sideband.protocols.jsonrpc import RpcError
 from sideband.runtime.producer import RevokeStatus
@@ -338,7 +348,7 @@ async def test_a_question_that_the_agent_withdraws_ends_the_callback() -> None:
 
 @in_time
 async def test_an_agent_that_asks_too_much_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acp_client, "MAX_OPEN_REQUESTS", 2)
+    monkeypatch.setattr(agent_requests, "MAX_OPEN_REQUESTS", 2)
     release = asyncio.Event()
 
     async def read(params: dict[str, Any]) -> dict[str, Any]:

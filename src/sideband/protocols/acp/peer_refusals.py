@@ -1,0 +1,89 @@
+"""The refusals of an agent as the errors of this project, where the reason is known."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from sideband.core.errors import RateLimited, ReminderError, ReplaceNotSupported, UnknownSession, shown
+from sideband.protocols.acp.methods import PREFIX, member
+from sideband.protocols.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+
+_NOT_FOUND: Final = -32002
+# Agents report an unknown session with each of these codes when one is loaded.
+_UNKNOWN_WHEN_LOADED: Final = frozenset({_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
+_LOADING: Final = frozenset({"session/load", "session/resume"})
+# Methods whose parameters name nothing but the session that could be unknown.
+_ABOUT_A_SESSION: Final = _LOADING | {
+    "session/prompt",
+    "session/close",
+    "session/inject",
+    "session/inject_reminder",
+    "session/remind",
+    "session/pending_injections",
+    "_session/steering",
+}
+
+
+class NotSupportedByAgent(Exception):
+    """The agent does not support what was asked of it, and nothing was changed."""
+
+    def __init__(self, method: str, remedy: str) -> None:
+        super().__init__(f"the agent does not support {method}: {remedy}")
+        self.method = method
+
+
+def refused_by_agent(error: RpcError, method: str, params: Mapping[str, Any]) -> Exception:
+    """The error to raise for what an agent answered to a request; the `RpcError` itself if nothing is known of it."""
+    plain = method.removeprefix(PREFIX)
+    reason = member(error.data, "reason")
+    if isinstance(reason, str) and reason in _BY_REASON:
+        return _known(_BY_REASON[reason], error)
+    if error.code == METHOD_NOT_FOUND:
+        if plain == "session/replace_inject":
+            return ReplaceNotSupported("the agent cannot replace a message; revoke it and send it anew")
+        return NotSupportedByAgent(method, "it answered that it does not know the method")
+    if (plain in _ABOUT_A_SESSION and error.code == _NOT_FOUND) or (
+        plain in _LOADING and error.code in _UNKNOWN_WHEN_LOADED
+    ):
+        session_id = params.get("sessionId")
+        return UnknownSession(
+            f"the agent does not know session {shown(session_id)}: {_words(error)}",
+            field="session_id",
+            value=session_id,
+        )
+    return error
+
+
+def _words(error: RpcError) -> str:
+    """What an agent says about an error: its own detail if there is one, because the message may be the code's name."""
+    for name in ("detail", "details"):
+        if isinstance(told := member(error.data, name), str):
+            return told
+    return error.message
+
+
+def _classes(family: type[ReminderError]) -> Iterator[type[ReminderError]]:
+    for kind in family.__subclasses__():
+        yield kind
+        yield from _classes(kind)
+
+
+_BY_REASON: Final[Mapping[str, type[ReminderError]]] = MappingProxyType(
+    {kind.reason: kind for kind in _classes(ReminderError) if kind.__module__ == ReminderError.__module__}
+)
+
+
+def _known(kind: type[ReminderError], told: RpcError) -> ReminderError:
+    if issubclass(kind, RateLimited):
+        delay = member(told.data, "retryAfterMs")
+        return RateLimited(delay if isinstance(delay, int) else 1_000)
+    field = member(told.data, "field")
+    # The classes word their messages themselves; here the agent has worded it.
+    error = kind.__new__(kind)
+    ReminderError.__init__(
+        error,
+        _words(told).removeprefix(f"{kind.code}: "),
+        field=field if isinstance(field, str) else None,
+        value=member(told.data, field) if isinstance(field, str) else None,
+    )
+    return error
