@@ -214,6 +214,23 @@ async def test_closing_detaches_the_client_and_the_session_goes_on() -> None:
     assert [update["content"]["text"] for update in replayed] == ["Finished alone."]
 
 
+@pytest.mark.requirement("acp:close:detaches")
+@on_pipes
+async def test_a_session_without_clients_is_released_when_its_work_is_done() -> None:
+    held = Held("Finished alone.")
+    async with an_agent(held.line) as agent:
+        async with connected(agent) as editor:
+            session = await editor.new()
+            editor.prompt(session, "Go on.")
+            await held.begun.wait()
+        assert agent.offered == {session}
+        held.release()
+        async with connected(agent) as editor:
+            await editor.call("session/load", sessionId=session, cwd="/", mcpServers=[])
+            await editor.update("agent_message_chunk")
+        assert agent.offered == set()
+
+
 # Replay.
 
 

@@ -102,8 +102,9 @@ class AcpAgent:
         self._hosted.clear()
 
     @property
-    def has_model(self) -> bool:
-        return self._options is not None
+    def offered(self) -> frozenset[str]:
+        """The sessions that this process runs, or that clients are attached to."""
+        return frozenset(self._hosted)
 
     async def serve(self, transport: Transport) -> None:
         """Serve one connection until its end."""
@@ -124,6 +125,8 @@ class AcpAgent:
         """The session as this process offers it."""
         hosted = self._hosted.get(session.id)
         if hosted is None:
+            for other in tuple(self._hosted.values()):
+                await self.release(other)
             view = (await session.view()).view.session
             records = {} if view is None else view.records
             mode = str(records.get("mode"))
@@ -139,6 +142,12 @@ class AcpAgent:
                 ),
             )
         return hosted
+
+    async def release(self, hosted: HostedSession) -> None:
+        """Stop to offer a session that no client is attached to, unless it runs or has prompts to run."""
+        if not hosted.attachments and not await hosted.has_work() and not hosted.attachments:
+            self._hosted.pop(hosted.session.id, None)
+            await hosted.close()
 
 
 class _Method(NamedTuple):
@@ -254,6 +263,7 @@ class AgentConnection:
         if attachment in attachment.hosted.attachments:
             attachment.hosted.attachments.remove(attachment)
         await attachment.detach()
+        await self._agent.release(attachment.hosted)
 
     async def list_sessions(self, call: Call) -> dict[str, Any]:
         records = {KIND: ACP}

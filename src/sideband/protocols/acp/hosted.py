@@ -114,6 +114,12 @@ class HostedSession:
     def _runner(self, **options: Unpack[AgentOptions]) -> Runner:
         return Runner(self.session, on_reply=self._replied, on_result=self._ended, **options)
 
+    async def has_work(self) -> bool:
+        """Whether a turn runs in this process, or a message waits for one."""
+        if self.runner is None or self.session.talk.state.closed:
+            return False
+        return self.session.busy or any(waiting.kind == "user" for waiting in await self.session.waiting())
+
     async def close(self) -> None:
         """Stop running; a turn that runs is cancelled."""
         if self.runner is not None:
