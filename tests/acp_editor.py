@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import inspect
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -39,7 +40,7 @@ def on_pipes(test: Callable[_Given, Coroutine[Any, Any, None]]) -> Callable[_Giv
 
 
 class Refused(Exception):
-    """The agent answered with an error."""
+    """The agent, or an answer of the editor, refused a request."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(f"{error['code']}: {error['message']} {error.get('data')}")
@@ -49,7 +50,10 @@ class Refused(Exception):
 
 
 class Editor:
-    """One connection. `frames` has every frame of the agent; `answers` says how its requests are answered, by method."""
+    """One connection. `frames` has every frame of the agent; `answers` says how its requests are answered, by method.
+
+    An answer returns the result or something that can be awaited for it, or raises `Refused`.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -57,6 +61,7 @@ class Editor:
         self.frames: list[Any] = []
         self.answers: dict[str, Answer | None] = {"session/request_permission": lambda _params: ALLOW}
         self._waiting: dict[object, asyncio.Future[dict[str, Any]]] = {}
+        self._answering: set[asyncio.Future[None]] = set()
         self._arrived = asyncio.Event()
         self._next_id = 0
         self._reads = asyncio.Event()
@@ -100,9 +105,20 @@ class Editor:
             elif "id" in message:
                 answer = self.answers.get(message["method"])
                 if answer is not None:
-                    result = answer(message["params"])
-                    frame = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-                    self.send_raw(json.dumps(frame).encode())
+                    answering = asyncio.ensure_future(self._answer(message, answer))
+                    self._answering.add(answering)
+                    answering.add_done_callback(self._answering.discard)
+        for unanswered in self._answering:
+            unanswered.cancel()
+
+    async def _answer(self, message: dict[str, Any], answer: Answer) -> None:
+        frame: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+        try:
+            result = answer(message["params"])
+            frame["result"] = await result if inspect.isawaitable(result) else result
+        except Refused as refused:
+            frame["error"] = {"code": refused.code, "message": refused.message}
+        self.send_raw(json.dumps(frame).encode())
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Wait until a frame makes this true."""

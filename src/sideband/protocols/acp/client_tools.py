@@ -86,6 +86,9 @@ class ClientEditor:
         except concurrent.futures.CancelledError:
             halt.check()
             raise
+        finally:
+            # The halt may be older than the question. This has no effect on an answer.
+            answer.cancel()
 
     async def _read(self, place: WorkspacePath) -> str | None:
         for attachment in self._with(lambda abilities: abilities.reads_files):
