@@ -1,4 +1,4 @@
-"""Agents for the tests of the ACP client: one that answers from a table, and one on the official Python SDK."""
+"""Agents for the tests of the ACP client: from a table over pipes, as a short program, and on the official Python SDK."""
 
 import asyncio
 import functools
@@ -113,3 +113,33 @@ async def a_connection(
             serving.cancel()
             with suppress(asyncio.CancelledError):
                 await serving
+
+
+# An agent as a short program. `serve` calls `answer` with each request after `initialize`; `send` writes a frame.
+PRELUDE: Final = """
+import json, os, sys, time
+INITIALIZED = {"protocolVersion": 1}
+def send(**frame): print(json.dumps({"jsonrpc": "2.0", **frame}), flush=True)
+def serve(answer):
+    for line in sys.stdin:
+        frame = json.loads(line)
+        if frame["method"] == "initialize": send(id=frame["id"], result=INITIALIZED)
+        elif "id" in frame: answer(frame)
+"""
+ECHO: Final = "serve(lambda frame: send(id=frame['id'], result=frame['params']))"
+TABLE: Final = """
+def answer(frame):
+    told = ANSWERS.get(frame["method"], {"error": {"code": -32601, "message": "Method not found"}})
+    send(id=frame["id"], **told)
+serve(answer)
+"""
+
+
+def an_agent(program: str = ECHO, before: str = "") -> list[str]:
+    """The command of an agent that runs `before`, then `program`."""
+    return [sys.executable, "-c", f"{PRELUDE}\n{before}\n{program}"]
+
+
+def a_table_agent(initialized: Mapping[str, Any], answers: Mapping[str, Any]) -> list[str]:
+    """The command of an agent with this reply to `initialize`; `answers` has a `result` or an `error` for each method."""
+    return an_agent(TABLE, f"INITIALIZED |= {dict(initialized)!r}; ANSWERS = {dict(answers)!r}")

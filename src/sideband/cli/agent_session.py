@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from sideband.cli.target import AgentAddress
-from sideband.core.errors import UnknownMessage, UnknownReminder, UnknownSession, shown
+from sideband.core.errors import ReminderError, UnknownMessage, UnknownReminder, UnknownSession, shown
 from sideband.core.reminder import ReminderId
 from sideband.core.seams import InjectMode
 from sideband.core.state import PendingState
@@ -136,7 +136,7 @@ async def _listed(client: AgentClient) -> list[str]:
                 lines.append("...")
                 break
             lines.append(printable("  ".join(filter(None, (listed.session_id, listed.title, listed.cwd)))))
-    except RpcError:
+    except (RpcError, ReminderError, NotSupportedByAgent):
         # The list is only a help.
         pass
     return lines

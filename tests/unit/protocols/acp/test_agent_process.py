@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,24 +10,7 @@ import pytest
 from sideband.protocols.acp import agent_process
 from sideband.protocols.acp.agent_process import STDERR_BYTES, AgentEnded, AgentNotStarted
 from sideband.protocols.acp.client import connect
-from tests.acp_agents import in_time
-
-# An agent in few lines: `answer` is called with each request, and `send` writes a frame.
-PRELUDE = """
-import json, os, sys, time
-def send(**frame): print(json.dumps({"jsonrpc": "2.0", **frame}), flush=True)
-def serve(answer):
-    for line in sys.stdin:
-        frame = json.loads(line)
-        if frame["method"] == "initialize": send(id=frame["id"], result={"protocolVersion": 1})
-        elif "id" in frame: answer(frame)
-"""
-ECHO = "serve(lambda frame: send(id=frame['id'], result=frame['params']))"
-
-
-def an_agent(program: str = ECHO, before: str = "") -> list[str]:
-    """The command of an agent that runs `before`, then `program`."""
-    return [sys.executable, "-c", f"{PRELUDE}\n{before}\n{program}"]
+from tests.acp_agents import an_agent, in_time
 
 
 @in_time
