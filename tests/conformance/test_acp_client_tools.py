@@ -310,6 +310,20 @@ async def test_a_cancel_ends_a_call_that_waits_for_the_client(tmp_path: Path) ->
         await scene.editor.frame(lambda frame: frame.get("method") == "$/cancel_request")
 
 
+@pytest.mark.requirement("acp:client:files", "acp:client:terminals")
+@on_pipes
+async def test_a_client_is_asked_only_for_what_it_offers(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("saved\n", encoding="utf-8")
+    script = (
+        calling("read_file", path="a.txt"),
+        calling("write_file", "c-2", path="a.txt", content="new\n"),
+        calling("run", "c-3", command="cat a.txt"),
+    )
+    async with a_scene(tmp_path, *script, fs={"readTextFile": True}) as scene:
+        assert await scene.run() == ["saved\n", "wrote a.txt, 4 bytes", "new\n"]
+        assert set(scene.desk.methods) == {"fs/read_text_file"}
+
+
 # Terminals.
 
 
@@ -448,6 +462,36 @@ async def test_a_client_that_disconnects_while_a_command_runs_does_not_make_it_r
     (text,) = results(model)
     assert text == "the connection to the editor was lost while the command ran; it is not known how it ended"
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "x\n"
+
+
+@pytest.mark.requirement("acp:client:terminals")
+@on_pipes
+async def test_a_client_that_disconnects_while_it_starts_a_command_has_the_call_fail(tmp_path: Path) -> None:
+    held = Held()
+    model = ScriptedModel([calling("run", command="touch ran"), held.line])
+    async with an_agent(model=model) as agent:
+        async with connected(agent, **TERMINALS) as editor:
+            desk = Desk(editor)
+            desk.ignore(editor, "terminal/create")
+            session = await editor.new(tmp_path)
+            editor.prompt(session, "Go on.")
+            await desk.until_asked("terminal/create")
+        await held.begun.wait()
+    (text,) = results(model)
+    assert text == (
+        "the connection to the editor was lost while the command was started; it is not known whether it runs"
+    )
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.requirement("acp:client:terminals")
+@on_pipes
+async def test_a_terminal_without_an_id_has_the_call_fail(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, calling("run", command="touch ran"), **TERMINALS) as scene:
+        scene.desk.offer(scene.editor, "terminal/create", lambda _params: {})
+        (text,) = await scene.run()
+    assert text == "the editor has answered without the id of a terminal; it is not known whether the command runs"
+    assert names_in(tmp_path) == []
 
 
 @pytest.mark.requirement("acp:client:terminals")

@@ -166,7 +166,9 @@ class ClientEditor:
             raise _no_answer("start the command", "; it is not known whether it runs") from None
         terminal_id = answer.get("terminalId")
         if not isinstance(terminal_id, str):
-            raise Refused("the editor has answered without the id of a terminal; it is not known whether it runs")
+            raise Refused(
+                "the editor has answered without the id of a terminal; it is not known whether the command runs"
+            )
         return terminal_id
 
     # Requests.
