@@ -31,6 +31,7 @@ GROUPS: Final = {
                 'sideband remind "Stop editing." --to fix-login --mode interrupt_immediate',
                 "git status --short | sideband remind - --key git",
                 'sideband remind "Deploy 7 has finished." --id deploy-7   # safe to repeat',
+                'sideband remind "The build is red." --to "acp:sideband acp#ID"',
             ),
         ),
         "inject": Command(
