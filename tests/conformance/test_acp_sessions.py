@@ -22,6 +22,8 @@ from tests.acp_editor import (
     text_block,
 )
 from tests.acp_scenes import Held, calling
+from tests.stored_agents import address
+from tests.unit.store.twins import PostgresTwin, SqliteTwin
 
 OBSERVER: Final = {"sideband": {"role": "observer"}}
 
@@ -296,9 +298,12 @@ async def test_what_is_left_after_pruning_is_replayed_with_the_same_ids() -> Non
 @pytest.mark.requirement(
     "acp:processes:one-store", "acp:stream:text-of-another-process", "acp:prompt:foreign-process-is-queued"
 )
+@pytest.mark.parametrize("kind", [SqliteTwin, PostgresTwin])
 @on_pipes
-async def test_a_process_that_does_not_run_the_session_can_prompt_steer_remind_and_cancel(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'store.db'}"
+async def test_a_process_that_does_not_run_the_session_can_prompt_steer_remind_and_cancel(
+    tmp_path: Path, kind: type[SqliteTwin | PostgresTwin]
+) -> None:
+    url = address(kind(tmp_path))
     held, stuck = Held(calling("list_dir")), Held()
 
     async def reply(view: RequestView) -> Said:
