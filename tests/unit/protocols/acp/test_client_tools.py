@@ -1,10 +1,33 @@
-"""How a client tells the end of a command."""
+"""How a tool waits for a client, and how a client tells the end of a command."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from sideband.protocols.acp.client_tools import _code
+from sideband.protocols.acp.client_tools import ClientEditor, _code
+from sideband.tools.tool import Halt, Halted
+from tests.acp_editor import on_pipes
+from tests.waiting import until
+
+
+@on_pipes
+async def test_a_halted_thread_stops_waiting_and_takes_its_question_back() -> None:
+    taken_back = asyncio.Event()
+
+    async def ask() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            taken_back.set()
+
+    halt = Halt()
+    waiting = asyncio.ensure_future(asyncio.to_thread(ClientEditor([], "s", "/")._wait, ask(), halt))
+    await until(lambda: halt._stops)
+    halt.set()
+    with pytest.raises(Halted):
+        await waiting
+    await taken_back.wait()
 
 
 @pytest.mark.parametrize(
