@@ -18,6 +18,7 @@ class Frame(StrEnum):
     """The elements that frame text which is not the user's; no text from elsewhere may open or close one."""
 
     SYSTEM_REMINDER = "system-reminder"
+    HOST_REMINDER = "host-reminder"
     PEER_NOTICE = "peer-notice"
     SERVER_NOTICE = "server-notice"
     CONVERSATION_SUMMARY = "conversation-summary"

@@ -82,7 +82,8 @@ _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "s
 # What a frame must contain to be looked at. A slash may be escaped in JSON.
 _FROM_EDITOR: Final = re.compile(rb"session\\?/(?!cancel|set_|list|update)|\"initialize\"").search
 _FROM_AGENT: Final = re.compile(
-    rb"\"(?:tool_call|tool_call_update|compaction_update|session_info_update|user_message_chunk)\"|request_permission"
+    rb"\"(?:tool_call|tool_call_update|usage_update|compaction_update|session_info_update|user_message_chunk)\""
+    rb"|request_permission"
 ).search
 _HAS_METHOD: Final = b'"method"'
 
@@ -286,7 +287,7 @@ class Proxy:
         elif message.method == "session/request_permission" and session is not None:
             key = _key(message)
             self._permissions[key] = session
-            session.ask(key)
+            session.ask(key, member(params, "toolCall", "toolCallId"))
         return frame
 
     async def _observe(self, session: ProxiedSession, update: Mapping[str, Any]) -> None:

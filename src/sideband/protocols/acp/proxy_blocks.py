@@ -1,7 +1,7 @@
 """The blocks that the proxy adds to prompts and steers, and their removal from what an agent replays.
 
-Each block carries the session's nonce. A reminder has the frame that a request of our own would give it, so its text can
-neither end the frame nor imitate the user. A message of the user has its words between two marks. In a replay the
+Each block carries the session's nonce. A reminder has a frame that the escapers know, so its text can neither end the
+frame nor imitate the user. A message of the user has its words between two marks. In a replay the
 reminders disappear and the user's words stay, also where the agent has joined several blocks into one text.
 """
 
@@ -58,7 +58,8 @@ def reminder_text(given: GivenReminder, nonce: str) -> str:
     """A reminder as an element with the nonce; it says from whom it is, and for how many turns if for more than one."""
     trust = given.provenance.trust
     frame = NOTICES.get(trust)
-    name = Frame.SYSTEM_REMINDER if frame is None else frame
+    # Claude disarms a `system-reminder` in what a user says, because only its own host may write one.
+    name = Frame.HOST_REMINDER if frame is None else frame
     sender = "" if frame is None else f' from="{attribute(given.provenance.principal or "unknown")}"'
     lasting = "" if given.turns is None or given.turns == 1 else f' turns="{given.turns}"'
     return f'<{name}{sender}{lasting} mark="{nonce}">\n{escaper(trust)(given.reminder.body)}\n</{name}>'
@@ -104,7 +105,7 @@ def _words(found: re.Match[str]) -> str:
 @cache
 def _patterns(nonce: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     # Some agents join the blocks of a prompt with a space, so one after a block belongs to it.
-    names = "|".join(frame.value for frame in (Frame.SYSTEM_REMINDER, *NOTICES.values()))
+    names = "|".join(frame.value for frame in (Frame.HOST_REMINDER, *NOTICES.values()))
     mark = re.escape(nonce)
     reminder = rf'<({names})(?: [a-z]+="[^"\n]*")* mark="{mark}">\n.*?\n</\1> ?'
     words = rf"{Lead.USER} \[{mark}\]:\n(?P<text>.*?)\n\[{mark}\] ?"

@@ -16,6 +16,9 @@ _LOG: Final = logging.getLogger("sideband")
 # Hands an item over to the agent by a steer; the future says whether the agent has taken it.
 Steer: TypeAlias = Callable[["ProxiedSession", Given], "asyncio.Future[bool]"]
 
+# Claude aborts a tool if it is steered in the moment in which the tool begins, so a call must have run for so long.
+SETTLED_SECONDS: Final = 0.25
+
 _OVER: Final = frozenset({"completed", "failed", "cancelled"})
 # The statuses of a run, by the stop reason of a prompt.
 _STATUSES: Final[Mapping[str, str]] = MappingProxyType(
@@ -46,6 +49,8 @@ class ProxiedSession:
         self._handover = HandOver(session)
         self._has_run = False
         self._tools: set[str] = set()
+        self._announced: set[str] = set()
+        self._settled_at = 0.0
         self._permissions: set[object] = set()
         self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -66,6 +71,7 @@ class ProxiedSession:
         if opened is not None:
             self.prompt, self._has_run = prompt, False
             self._tools.clear()
+            self._announced.clear()
             self._permissions.clear()
             self._watching = asyncio.create_task(self._watch(prompt), name="sideband-proxy-watch")
         return opened
@@ -98,23 +104,43 @@ class ProxiedSession:
     # What the agent does.
 
     def observe(self, update: Mapping[str, Any]) -> None:
-        """An update of the agent: it runs the prompt, and opens and ends tool calls."""
-        kind = update.get("sessionUpdate")
+        """An update of the agent: it runs the prompt, and announces, runs and ends tool calls."""
+        kind, status, call_id = update.get("sessionUpdate"), update.get("status"), update.get("toolCallId")
         self._has_run = self._has_run or kind in _OF_A_TURN
-        if kind not in ("tool_call", "tool_call_update"):
+        if kind == "usage_update":
+            # The model has ended its reply, so the calls in it are complete.
+            self._run(*self._announced)
+        elif kind not in ("tool_call", "tool_call_update") or not isinstance(call_id, str):
             return
-        call_id, status = update.get("toolCallId"), update.get("status")
-        if not isinstance(call_id, str) or (status is None and kind == "tool_call_update"):
-            return
-        if status in _OVER:
+        elif status in _OVER:
             self._tools.discard(call_id)
-        elif self.prompt is not None:
-            self._tools.add(call_id)
-        self._changed.set()
+            self._announced.discard(call_id)
+        elif status == "in_progress":
+            self._run(call_id)
+        elif kind == "tool_call" and self.prompt is not None:
+            self._announced.add(call_id)
 
-    def ask(self, request: object) -> None:
-        """The agent asks for a permission; steers wait for the answer."""
+    def _run(self, *call_ids: str) -> None:
+        """These calls run. Nothing tells when the model has ended its reply, so it is given a moment for that."""
+        begun = set(call_ids) - self._tools
+        if begun and self.prompt is not None:
+            self._announced -= begun
+            self._tools |= begun
+            loop = asyncio.get_running_loop()
+            self._settled_at = loop.time() + SETTLED_SECONDS
+            loop.call_at(self._settled_at, self._changed.set)
+
+    @property
+    def _tool_runs(self) -> bool:
+        """Whether a tool runs and the model is silent. A call is announced while the model still writes its arguments."""
+        is_settled = asyncio.get_running_loop().time() >= self._settled_at
+        return bool(self._tools) and not self._announced and is_settled
+
+    def ask(self, request: object, call_id: object) -> None:
+        """The agent asks for the permission to run a tool; steers wait for the answer."""
         self._permissions.add(request)
+        if isinstance(call_id, str):
+            self._run(call_id)
 
     def answered(self, request: object) -> None:
         """The permission is answered."""
@@ -148,7 +174,7 @@ class ProxiedSession:
                 self._cancel(self.wire_id)
             given = None
             if steer is not None and not self._permissions:
-                given = await self._handover.take(tool_runs=bool(self._tools))
+                given = await self._handover.take(tool_runs=self._tool_runs)
             if given is None or steer is None:
                 await _first(wake.wait(), self._changed.wait())
                 continue
