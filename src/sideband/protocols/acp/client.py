@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sideband import __version__
-from sideband.core.errors import InvalidOption, shown
+from sideband.core.errors import InvalidOption, ReminderError, shown
 from sideband.protocols.acp.agent_process import (
     AgentEnded,
     AgentFailed,
@@ -120,7 +120,8 @@ async def connect(
 
     Args:
         agent: The command of the agent, which is started without a shell, or a connection to a running one.
-        cwd: The folder in which the command is started; the default is that of this process.
+        cwd: The folder in which the command is started, and in which its sessions work by default; the default is that
+            of this process.
         env: Variables that are added to the environment of this process for the command.
         ask_permission: Called when the agent asks for a permission; returns the id of an option, or None to refuse.
             Without it every permission is refused.
@@ -134,6 +135,12 @@ async def connect(
     """
     chosen = _read_fallback(fallback, show)
     requests = AgentRequests(ask_permission, answers or {})
+    if not answer_seconds > 0:
+        raise InvalidOption(
+            f"answer_seconds must be more than 0, not {shown(answer_seconds)}",
+            field="answer_seconds",
+            value=answer_seconds,
+        )
     process: AgentProcess | None = None
     if isinstance(agent, str | Sequence):
         environment = {**os.environ, **(env or {})}
@@ -147,6 +154,7 @@ async def connect(
         transport,
         process,
         requests,
+        cwd=cwd or ".",
         fallback=chosen,
         show=show,
         answer_seconds=answer_seconds,
@@ -189,6 +197,7 @@ class AgentClient:
         process: AgentProcess | None,
         requests: AgentRequests,
         *,
+        cwd: str | Path,
         fallback: Fallback,
         show: ShowReminder | None,
         answer_seconds: float,
@@ -198,6 +207,7 @@ class AgentClient:
         self.auth_methods: tuple[Mapping[str, Any], ...] = ()
         self.fallback = fallback
         self.show = show
+        self._cwd = cwd
         self._process = process
         self._requests = requests
         self._answer_seconds = answer_seconds
@@ -216,32 +226,35 @@ class AgentClient:
     # Sessions.
 
     async def new_session(
-        self, cwd: str | Path = ".", *, mcp_servers: Sequence[Mapping[str, Any]] = ()
+        self, cwd: str | Path | None = None, *, mcp_servers: Sequence[Mapping[str, Any]] = ()
     ) -> AgentSession:
-        """Begin a session that works in the folder `cwd`."""
-        result = await self.request("session/new", _place(cwd, mcp_servers))
+        """Begin a session that works in the folder `cwd`; the default is the folder that `connect` was called with."""
+        result = await self.request("session/new", self._place(cwd, mcp_servers))
         session_id = member(result, "sessionId")
         if not isinstance(session_id, str):
             raise self.misunderstood("session/new", result)
         return AgentSession(self, session_id)
 
     async def load_session(
-        self, session_id: str, cwd: str | Path = ".", *, mcp_servers: Sequence[Mapping[str, Any]] = ()
+        self, session_id: str, cwd: str | Path | None = None, *, mcp_servers: Sequence[Mapping[str, Any]] = ()
     ) -> AgentSession:
         """Open a session and let the agent replay it; read the replay from a stream made before, with `updates`."""
         if not self.capabilities.loads:
             raise NotSupportedByAgent("session/load", "it cannot load a session; begin one with new_session()")
-        await self.request("session/load", {"sessionId": session_id, **_place(cwd, mcp_servers)})
+        await self.request("session/load", {"sessionId": session_id, **self._place(cwd, mcp_servers)})
         return AgentSession(self, session_id)
 
     async def resume_session(
-        self, session_id: str, cwd: str | Path = ".", *, mcp_servers: Sequence[Mapping[str, Any]] = ()
+        self, session_id: str, cwd: str | Path | None = None, *, mcp_servers: Sequence[Mapping[str, Any]] = ()
     ) -> AgentSession:
         """Open a session without a replay."""
         if not self.capabilities.resumes:
             raise NotSupportedByAgent("session/resume", "it cannot resume a session; try load_session()")
-        await self.request("session/resume", {"sessionId": session_id, **_place(cwd, mcp_servers)})
+        await self.request("session/resume", {"sessionId": session_id, **self._place(cwd, mcp_servers)})
         return AgentSession(self, session_id)
+
+    def _place(self, cwd: str | Path | None, mcp_servers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {"cwd": _absolute(self._cwd if cwd is None else cwd), "mcpServers": list(mcp_servers)}
 
     def session(self, session_id: str) -> AgentSession:
         """A session that is open in this connection already, or that needs not be opened; nothing is sent."""
@@ -309,7 +322,10 @@ class AgentClient:
         except RpcError as error:
             if error.code == _AUTH_REQUIRED:
                 raise self._login() from error
-            raise refused_by_agent(error, method, params) from error
+            refused = refused_by_agent(error, method, params)
+            if refused is error:
+                raise
+            raise refused from error
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification to the agent."""
@@ -343,10 +359,9 @@ class AgentClient:
         }
         try:
             reply = await self.request("initialize", params)
-        except (RpcError, NotSupportedByAgent) as error:
-            refusal = error.message if isinstance(error, RpcError) else "Method not found"
+        except (RpcError, NotSupportedByAgent, ReminderError) as error:
             raise self._failure(
-                AgentNotUnderstood, f"refused to begin a connection ({refusal}); check that it is an ACP agent"
+                AgentNotUnderstood, f"refused to begin a connection ({error}); check that it is an ACP agent"
             ) from error
         version = member(reply, "protocolVersion")
         if not isinstance(version, int) or isinstance(version, bool):
@@ -464,10 +479,6 @@ class AgentClient:
 
 def _absolute(path: str | Path) -> str:
     return str(Path(path).absolute())
-
-
-def _place(cwd: str | Path, mcp_servers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {"cwd": _absolute(cwd), "mcpServers": list(mcp_servers)}
 
 
 def _text(value: object, name: str) -> str | None:

@@ -235,7 +235,9 @@ class AgentSession:
         if idempotency_key is not None:
             if peer.place is not CapabilityPlace.EXTENSION:
                 raise NotSupportedByAgent("idempotency keys", "send the reminder without one, and do not repeat it")
-            meta = {**(meta or {}), "sideband": {"idempotencyKey": idempotency_key}}
+            ours = member(meta, "sideband")
+            known = ours if isinstance(ours, dict) else {}
+            meta = {**(meta or {}), "sideband": {**known, "idempotencyKey": idempotency_key}}
         fields, requested, effective = _fit(draft, {name for name, value in given.items() if value is not None}, peer)
         return await self._send(peer, fields, meta, Reminded(ReminderRoute.ACCEPTED, None, 0, requested, effective))
 

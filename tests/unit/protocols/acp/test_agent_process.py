@@ -22,9 +22,14 @@ async def test_a_banner_and_log_lines_are_skipped() -> None:
 
 @in_time
 async def test_a_command_runs_in_its_folder_with_more_variables(tmp_path: Path) -> None:
-    report = "serve(lambda frame: send(id=frame['id'], result=[os.getcwd(), os.environ['A'], os.environ['PATH']]))"
-    async with connect(an_agent(report), cwd=tmp_path, env={"A": "b"}) as agent:
-        assert await agent.request("where", {}) == [str(tmp_path), "b", os.environ["PATH"]]
+    told = "{'sessionId': frame['params']['cwd'], 'seen': [os.getcwd(), os.environ['A'], os.environ['PATH']]}"
+    async with connect(
+        an_agent(f"serve(lambda frame: send(id=frame['id'], result={told}))"), cwd=tmp_path, env={"A": "b"}
+    ) as agent:
+        answer = await agent.request("session/new", {"cwd": ""})
+        assert answer["seen"] == [str(tmp_path), "b", os.environ["PATH"]]
+        assert (await agent.new_session()).id == str(tmp_path)
+        assert (await agent.new_session("/")).id == "/"
 
 
 @pytest.mark.parametrize(

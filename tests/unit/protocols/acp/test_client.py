@@ -14,7 +14,7 @@ from sideband.core.errors import (
     UnknownSession,
     UnsupportedMode,
 )
-from sideband.core.seams import InjectMode, Mode
+from sideband.core.seams import InjectMode
 from sideband.protocols.acp import agent_requests, client_session, peer_updates
 from sideband.protocols.acp.client import (
     AgentClient,
@@ -67,6 +67,7 @@ async def show(_session: AgentSession, _reminder: object) -> None:
         pytest.param({"show": show}, "fallback='show' and show= belong together", id="without-the-fallback"),
         pytest.param({"answers": {"fs/read_file": nothing}}, "did you mean 'fs/read_text_file'", id="method"),
         pytest.param({"answers": {"terminal/create": nothing}}, "missing: terminal/kill", id="half-a-terminal"),
+        pytest.param({"answer_seconds": 0}, "answer_seconds must be more than 0, not 0", id="no-time"),
         pytest.param({"agent": ""}, "the command of the agent is empty", id="no-command"),
         pytest.param({"agent": []}, "the command of the agent is empty", id="no-arguments"),
         pytest.param({"agent": "cat 'x"}, "cannot be read: No closing quotation", id="quotes"),
@@ -370,9 +371,11 @@ async def test_an_agent_that_asks_too_much_at_once_is_refused(monkeypatch: pytes
 async def test_an_idempotency_key_is_only_sent_to_sideband() -> None:
     method = "_sideband/session/inject_reminder"
     async with a_connection(OURS, {method: {"reminderId": "k"}}) as (client, agent):
-        await client.session("s").remind("x", idempotency_key="k", meta={"origin": "ci"}, mode=Mode.AUDIT_ONLY)
+        await client.session("s").remind(
+            "x", idempotency_key="k", meta={"origin": "ci", "sideband": {"a": 1}}, mode="audit_only"
+        )
         [params] = agent.sent(method)
-        assert params["_meta"] == {"origin": "ci", "sideband": {"idempotencyKey": "k"}}
+        assert params["_meta"] == {"origin": "ci", "sideband": {"a": 1, "idempotencyKey": "k"}}
         assert params["mode"] == "audit_only"
     async with a_connection({"reminders": REMINDERS}) as (client, agent):
         with pytest.raises(NotSupportedByAgent, match="idempotency keys"):
