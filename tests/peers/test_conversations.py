@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.loopback import over_sockets
-from tests.peers.clients import Editor, Json, RecordedClient, Refused, recorded, scripted, sideband_acp, text
+from tests.peers.clients import Editor, Json, OpenFiles, RecordedClient, Refused, recorded, scripted, sideband_acp, text
 from tests.peers.schemas import mistakes_in
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -171,6 +171,28 @@ async def test_a_failed_model_ends_the_turn_with_the_reason(
             assert await editor.prompt("Go.") == "error"
             assert editor.named("state_update")[-1]["error"]["data"]["reason"] == "model_failed"
         assert await editor.prompt("Again.") == "end_turn"
+
+
+@over_sockets
+async def test_files_and_commands_of_a_client_of_version_1_are_used(store: Path, workspace: Path, home: Path) -> None:
+    path = workspace / "old.txt"
+    path.write_text("old on disk\n", encoding="utf-8")
+    async with an_editor(scripted(store, READS, EDITS, RUNS, "Done."), home, 1) as editor:
+        files = OpenFiles(editor.client, {path: "old, not saved\n"}, "one\r\ntwo\r\n")
+        await editor.start(workspace, **OpenFiles.CAPABILITIES)
+        assert await editor.prompt("Go.") == "end_turn"
+        results = [
+            str(call["content"])
+            for call in editor.named("tool_call_update")
+            if call.get("status", "in_progress") == "completed"
+        ]
+        assert "old, not saved" in results[0]
+        assert files.files == {path: "new, not saved\n"}
+        assert files.commands == [["/bin/sh", "-c", "true"]]
+        assert files.released == ["terminal-1"]
+        # The client shows its own terminal; the output goes to the model.
+        assert results[2] == "[{'type': 'terminal', 'terminalId': 'terminal-1'}]"
+    assert path.read_text("utf-8") == "old on disk\n"
 
 
 # Sessions.

@@ -83,7 +83,7 @@ def test_a_right_frame_has_no_mistakes(version: int, frame: Frame) -> None:
         pytest.param({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "No"}}, "code", id="an-unknown-code"),
         pytest.param(
             {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "No", "data": {"reason": "tired"}}},
-            "'tired' is not a known reason",
+            "error data: reason",
             id="an-unknown-reason",
         ),
         pytest.param({"jsonrpc": "2.0", "id": 1, "result": {}, "error": None}, "either", id="a-result-and-an-error"),

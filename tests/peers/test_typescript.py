@@ -9,7 +9,17 @@ from typing import Final
 import pytest
 
 from tests.loopback import over_sockets
-from tests.peers.clients import Editor, Json, Refused, TypeScriptClient, scripted, sideband_acp, text, typescript
+from tests.peers.clients import (
+    Editor,
+    Json,
+    OpenFiles,
+    Refused,
+    TypeScriptClient,
+    scripted,
+    sideband_acp,
+    text,
+    typescript,
+)
 
 VERSIONS: Final = {".": 1, "./unstable": 1, "./experimental/v2": 2}
 every_entry = pytest.mark.parametrize("entry", VERSIONS)
@@ -85,6 +95,27 @@ async def test_it_holds_a_conversation_and_finds_it_again(entry: str, store: Pat
         # A session that is resumed is not replayed.
         assert "One two three." not in str(editor.client.updates[told:])
         assert editor.said().endswith("Four.Five.")
+
+
+@pytest.mark.parametrize("entry", [".", "./unstable"])
+@over_sockets
+async def test_its_files_and_terminals_are_used(entry: str, store: Path, workspace: Path, home: Path) -> None:
+    path = workspace / "open.txt"
+    reads = {"call": "read_file", "args": {"path": "open.txt"}}
+    runs = {"call": "run", "args": {"command": "make"}}
+    async with an_editor(entry, scripted(store, reads, WRITES, runs, "Done."), home) as editor:
+        files = OpenFiles(editor.client, {path: "not saved\n"}, "made\n")
+        path.touch()
+        await editor.start(workspace, **OpenFiles.CAPABILITIES)
+        assert await editor.prompt("Go.") == "end_turn"
+        statuses = [
+            call["status"]
+            for call in editor.named("tool_call_update")
+            if call.get("status", "in_progress") != "in_progress"
+        ]
+        assert statuses == ["completed"] * 3
+        assert files.files == {path: "not saved\n", workspace / "new.txt": "one\n"}
+        assert files.released == ["terminal-1"]
 
 
 @every_entry

@@ -3,7 +3,7 @@
 // SDK is the folder of the package and ENTRY one of its exports. The script starts the agent COMMAND and reads orders from standard input, one JSON object per line:
 //   {"as": N, "request": METHOD, "params": {...}}   send a request; told as {"answers": N, "result" or "error"}
 //   {"as": N, "notify": METHOD, "params": {...}}    send a notification
-//   {"answer": N, "result": {...}}                  answer the question that was told as {"asked": PARAMS, "as": N}
+//   {"answer": N, "result" or "error": {...}}       answer the question that was told as {"asked": METHOD, "params": ..., "as": N}
 // It tells what its handlers get: {"update": ...} for each session/update, and {"console": ...} for what the SDK logs.
 // It ends when standard input ends.
 
@@ -27,16 +27,17 @@ const agent = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
 const stream = acp.ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout));
 
 const questions = new Map();
-const connection = acp
-  .client({ name: "peer" })
-  .onRequest("session/request_permission", ({ params }) => {
+const client = acp.client({ name: "peer" }).onNotification("session/update", ({ params }) => tell({ update: params.update }));
+const { session, fs, terminal } = acp.methods.client;
+for (const method of [session.requestPermission, ...Object.values(fs ?? {}), ...Object.values(terminal ?? {})]) {
+  client.onRequest(method, ({ params }) => {
     const number = questions.size;
-    const answer = new Promise((resolve) => questions.set(number, resolve));
-    tell({ asked: params, as: number });
+    const answer = new Promise((resolve, reject) => questions.set(number, { resolve, reject }));
+    tell({ asked: method, params, as: number });
     return answer;
-  })
-  .onNotification("session/update", ({ params }) => tell({ update: params.update }))
-  .connect(stream);
+  });
+}
+const connection = client.connect(stream);
 
 const follow = async ({ as, request, notify, params }) => {
   try {
@@ -55,8 +56,9 @@ const follow = async ({ as, request, notify, params }) => {
 
 for await (const line of createInterface({ input: process.stdin })) {
   const order = JSON.parse(line);
-  if ("answer" in order) questions.get(order.answer)(order.result);
-  else follow(order).then(tell);
+  if (!("answer" in order)) follow(order).then(tell);
+  else if ("result" in order) questions.get(order.answer).resolve(order.result);
+  else questions.get(order.answer).reject(new acp.RequestError(order.error.code, order.error.message));
 }
 const ended = new Promise((resolve) => agent.on("exit", resolve));
 agent.stdin.end();

@@ -716,6 +716,8 @@ export interface ErrorData {
   reminderId?: string;
   /** The id that the agent assigned when it accepted the message. */
   messageId?: string;
+  /** The session of the request, if there is none with this id. */
+  sessionId?: string;
   /** The delay before a retry. */
   retryAfterMs?: number;
   /** What was wrong, in a sentence for people. */

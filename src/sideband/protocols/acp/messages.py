@@ -328,6 +328,9 @@ class ErrorData(wire.Outbound, frozen=True, kw_only=True):
     id: Annotated[str, Meta(description="The id concerned, if its kind is unknown.")] | None = None
     reminder_id: wire.MintedId | None = None
     message_id: MessageId | None = None
+    session_id: (
+        Annotated[str, Meta(description="The session of the request, if there is none with this id.")] | None
+    ) = None
     retry_after_ms: Annotated[int, Meta(ge=0, description="The delay before a retry.")] | None = None
     detail: Annotated[str, Meta(description="What was wrong, in a sentence for people.")] | None = None
     limit: Annotated[int, Meta(ge=0, description="The number of bytes that a frame may have.")] | None = None
