@@ -33,7 +33,7 @@ class Agent:
     `environment` and `files` connect it to the model; files are relative to the home directory. `auth_method` is the
     method that it has to be authenticated with (None: it needs none). `shell_tool` is its tool that runs a command, and
     `shell_arguments` makes the arguments of that tool. `steers` says whether it takes `_session/steering`.
-    `load_error` is what it answers to `session/load` in a new process (None: it loads the session).
+    `before_load` prepares the home directory for a new process that loads a session of an earlier one.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Agent:
     files: Callable[[Place], Mapping[str, str]] = field(default=lambda _place: {})
     auth_method: str | None = None
     steers: bool = False
-    load_error: str | None = None
+    before_load: Callable[[Path], None] = field(default=lambda _home: None)
 
     def is_conversation(self, request: Request) -> bool:
         """Whether a request is part of the conversation, and not one for a title, a suggestion or a memory."""
@@ -89,6 +89,12 @@ def _gemini_settings(_place: Place) -> Mapping[str, str]:
         "general": {"enableAutoUpdate": False},
     }
     return {".gemini/settings.json": json.dumps(settings)}
+
+
+def _age_gemini_sessions(home: Path) -> None:
+    """Gemini names the file of a session by the minute, and a process that loads it in the same minute overwrites it."""
+    for file in home.glob(".gemini/tmp/*/chats/session-*.jsonl"):
+        file.rename(file.with_name(f"session-2026-01-01T00-00-{file.stem.rpartition('-')[2]}{file.suffix}"))
 
 
 def _qwen_settings(_place: Place) -> Mapping[str, str]:
@@ -159,7 +165,7 @@ AGENTS: Final = (
         },
         files=_gemini_settings,
         auth_method="gemini-api-key",
-        load_error="Invalid session identifier",
+        before_load=_age_gemini_sessions,
     ),
     Agent(
         name="qwen",

@@ -25,7 +25,7 @@ _STREAM: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfe
 
 
 class Gate:
-    """A place in a streamed reply where the service waits: `reached` is set when it does, `opened` lets it go on.
+    """Where the service waits in a streamed reply: `reached` is set when it does, `opened` lets it go on.
 
     It is in the middle of the text, or else `in_call`, before the end of the arguments of the call.
     """

@@ -5,11 +5,11 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -20,7 +20,7 @@ from tests.stock.model import Model, a_model
 from tests.waiting import until
 
 # The slowest agent needs some seconds for each start, and more on a busy machine.
-_TEST_SECONDS: Final = 120
+_TEST_SECONDS: Final = 90
 
 
 class HeldTool:
@@ -46,7 +46,7 @@ class HeldTool:
         return True
 
     def end(self) -> None:
-        """Let it print its output and end."""
+        """Let it print its output and end. `BrokenPipeError` if it does not run any more."""
         assert self._end is not None
         os.write(self._end, f"{self._output}\n".encode())
         self.close()
@@ -115,23 +115,32 @@ class Stage:
         assert process.returncode == 0, output.decode()
 
 
-Scene = Callable[[Stage], Coroutine[Any, Any, None]]
+Scene: TypeAlias = Callable[[Stage], Coroutine[Any, Any, None]]
 
 
 def on_every_agent(test: Scene) -> Callable[..., None]:
     """A test that is run on each stock agent."""
+    return _on(AGENTS, test)
 
-    @pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])
+
+def on_agents_that_steer(test: Scene) -> Callable[..., None]:
+    """A test that is run on each stock agent that takes `_session/steering`."""
+    return _on([agent for agent in AGENTS if agent.steers], test)
+
+
+def _on(agents: Sequence[Agent], test: Scene) -> Callable[..., None]:
+    @pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in agents])
     def run(agent: Agent, tmp_path: Path) -> None:
         _play(agent, tmp_path, test)
 
-    functools.update_wrapper(run, test, assigned=("__name__", "__doc__", "__module__", "__qualname__"))
+    functools.update_wrapper(run, test)
+    # Otherwise pytest reads the parameters of the test from what is wrapped.
     del run.__dict__["__wrapped__"]
     return run
 
 
 @within(_TEST_SECONDS)
-async def _play(agent: Agent, folder: Path, test: Callable[[Stage], Awaitable[None]]) -> None:
+async def _play(agent: Agent, folder: Path, test: Scene) -> None:
     home, directory = folder / "home", folder / "project"
     directory.mkdir()
     async with a_model(agent.is_conversation) as model:
