@@ -122,7 +122,7 @@ async def connect(
         agent: The command of the agent, which is started without a shell, or a connection to a running one.
         cwd: The folder in which the command is started, and in which its sessions work by default; the default is that
             of this process.
-        env: Variables that are added to the environment of this process for the command.
+        env: The whole environment of the command, as for `subprocess`; the default is that of this process.
         ask_permission: Called when the agent asks for a permission; returns the id of an option, or None to refuse.
             Without it every permission is refused.
         answers: Functions for other requests of the agent, by method: `fs/read_text_file`, `fs/write_text_file`, the five
@@ -143,7 +143,7 @@ async def connect(
         )
     process: AgentProcess | None = None
     if isinstance(agent, str | Sequence):
-        environment = {**os.environ, **(env or {})}
+        environment = os.environ if env is None else env
         process = await start_agent(_argv(agent), cwd=Path(_absolute(cwd or ".")), environment=environment)
         transport: Transport = process.pipes
     elif cwd is not None or env is not None:
@@ -322,10 +322,7 @@ class AgentClient:
         except RpcError as error:
             if error.code == _AUTH_REQUIRED:
                 raise self._login() from error
-            refused = refused_by_agent(error, method, params)
-            if refused is error:
-                raise
-            raise refused from error
+            raise refused_by_agent(error, method, params) from error
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification to the agent."""

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from sideband.core.errors import RateLimited, ReminderError, ReplaceNotSupported, UnknownSession, shown
+from sideband.core.errors import (
+    MESSAGE_CHARACTERS,
+    RateLimited,
+    ReminderError,
+    ReplaceNotSupported,
+    UnknownSession,
+    shown,
+)
 from sideband.protocols.acp.methods import PREFIX, member
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 
@@ -33,7 +40,7 @@ class NotSupportedByAgent(Exception):
 
 
 def refused_by_agent(error: RpcError, method: str, params: Mapping[str, Any]) -> Exception:
-    """The error to raise for what an agent answered to a request; the `RpcError` itself if nothing is known of it."""
+    """The error to raise for what an agent answered to a request; an `RpcError` if nothing is known of it."""
     plain = method.removeprefix(PREFIX)
     reason = member(error.data, "reason")
     if isinstance(reason, str) and reason in _BY_REASON:
@@ -51,15 +58,17 @@ def refused_by_agent(error: RpcError, method: str, params: Mapping[str, Any]) ->
             field="session_id",
             value=session_id,
         )
-    return error
+    words = _words(error)
+    message = error.message if words == error.message else f"{error.message}: {words}"
+    return RpcError(error.code, message, error.data)
 
 
 def _words(error: RpcError) -> str:
     """What an agent says about an error: its own detail if there is one, because the message may be the code's name."""
     for name in ("detail", "details"):
         if isinstance(told := member(error.data, name), str):
-            return told
-    return error.message
+            return told[:MESSAGE_CHARACTERS]
+    return error.message[:MESSAGE_CHARACTERS]
 
 
 def _classes(family: type[ReminderError]) -> Iterator[type[ReminderError]]:

@@ -163,6 +163,15 @@ async def test_a_wrong_answer_is_an_error_that_names_the_method(
 
 
 @in_time
+async def test_the_details_of_an_error_are_part_of_it() -> None:
+    told = RpcError(-32603, "Internal error", {"details": "cannot be used as root"})
+    async with a_connection(answers={"session/new": told}) as (client, _):
+        with pytest.raises(RpcError, match="Internal error: cannot be used as root") as raised:
+            await client.new_session()
+        assert (raised.value.code, raised.value.data) == (told.code, told.data)
+
+
+@in_time
 async def test_a_login_is_by_one_of_the_methods_of_the_agent() -> None:
     answers = {
         "initialize": {"protocolVersion": 1, "authMethods": [{"id": "key"}, 7], "agentInfo": {"name": "x"}},
