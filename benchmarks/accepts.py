@@ -76,6 +76,19 @@ async def one_by_one(store: Journal, calls: int) -> list[int]:
     return spent
 
 
+async def committed(store: Journal, calls: int) -> list[int]:
+    """The time of each of `calls` commits of a reminder that is already parsed."""
+    await store.open(SESSION)
+    draft = a_draft()
+    spent: list[int] = []
+    for _ in range(calls):
+        decide = an_accept(draft)
+        start = perf_counter_ns()
+        await store.commit(SESSION, decide)
+        spent.append(perf_counter_ns() - start)
+    return spent
+
+
 async def at_once(store: Journal, each: int, *, name: str = SESSION, sessions: int = 8) -> float:
     """Nanoseconds per accept with `AT_ONCE` senders; each sends the next reminder when the last was acknowledged.
 

@@ -200,7 +200,7 @@ def _table(costs: Costs, amount: Size) -> Table:
     floor = median(costs.floor)
 
     def timed(name: str, spent: list[int]) -> tuple[str, ...]:
-        return (name, duration(median(spent)), duration(_late(spent)), times(floor / median(spent)))
+        return (name, duration(median(spent)), duration(late(spent)), times(floor / median(spent)))
 
     return Table(
         title="Durable: a store file that survives a power cut",
@@ -222,5 +222,6 @@ def _table(costs: Costs, amount: Size) -> Table:
     )
 
 
-def _late(spent: list[int]) -> float:
+def late(spent: list[int]) -> float:
+    """The 99th percentile."""
     return quantiles(spent, n=100)[-1] if len(spent) > 1 else float(spent[0])

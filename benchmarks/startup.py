@@ -101,10 +101,16 @@ def _peaks() -> dict[str, int]:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    # A plain terminal, because the detection of colours is not part of the start. Bytecode is written even if the user
-    # has turned that off, because compiling is not part of the start either.
-    environment = {**os.environ, "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": ""}
-    return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603 - our own commands
+    return subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603 - our own commands
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process whose start is measured.
+
+    A plain terminal, because the detection of colours is not part of the start. Bytecode is written even if the user has
+    turned that off, because compiling is not part of the start either.
+    """
+    return {**os.environ, "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def _table(medians: Mapping[str, float], peaks: Mapping[str, int], effort: Effort) -> Table:

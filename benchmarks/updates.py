@@ -80,18 +80,18 @@ def measure(effort: Effort, progress: Progress) -> Report:
     )
 
 
-def _committing(events: Sequence[Event]) -> Decision[None]:
+def committing(events: Sequence[Event]) -> Decision[None]:
     return lambda _state: Decided(events, None)
 
 
 async def _rates(viewer: Viewer, turns: int) -> tuple[float, float]:
     """Events per second of a client that comes late, and of one that follows while they are committed."""
     session = await open_store().session("s")
-    events = [_turn(number) for number in range(1, turns + 1)]
+    events = [turn_events(number) for number in range(1, turns + 1)]
     start = perf_counter_ns()
     following = asyncio.ensure_future(_read(session, viewer, turns))
     for commit in events:
-        await session.talk.write(_committing(commit))
+        await session.talk.write(committing(commit))
         await asyncio.sleep(0)
     await following
     followed = _rate(turns, start)
@@ -112,7 +112,7 @@ async def _read(session: Session, viewer: Viewer, turns: int) -> None:
                 break
 
 
-def _turn(number: int) -> tuple[Event, ...]:
+def turn_events(number: int) -> tuple[Event, ...]:
     theirs = Reminder(id=ReminderId(f"r{number}"), body=BODY, ttl_turns=1)
     content = ({"type": "text", "text": BODY},)
     message = QueuedMessage(message_id=f"m{number}", content=content, mode=InjectMode.QUEUE, provenance=EDITOR)

@@ -20,6 +20,17 @@ ROWS: Final = (
     "ours",
     "ours, 10 reminders live",
     "ours, reminders=False",
+    "lines of JSON, a fixed result",
+    "session/inject_reminder, in memory",
+    "ext_method of the official SDK, a fixed result",
+    "a commit to a store file, in process",
+    "session/inject_reminder, in a store file",
+    "updates of session/load, through one pipe",
+    "an update, by a forwarder of lines",
+    "an update, by sideband acp-proxy",
+    "a request and its answer, by a forwarder of lines",
+    "a request and its answer, by sideband acp-proxy",
+    "sideband acp, to the answer of initialize",
     "append and fsync",
     "accept",
     "accept, 64 at once",
@@ -64,6 +75,14 @@ TARGETS: Final = (
     ("updates replayed to the operator", 50_000.0),
     ("inject, colliding key at 50 pending, beside 10", 8.0),
     ("TTL pass, nothing due at 50 pending, beside 10", 2.0),
+)
+ACP_TARGETS: Final = (
+    ("session/inject_reminder, in memory, beside lines of JSON, a fixed result", 2.0),
+    ("session/inject_reminder, in a store file, beside in memory and a commit", 1.2),
+    ("updates of session/load, through one pipe", 15_000.0),
+    ("an update, by sideband acp-proxy, beside a forwarder of lines", 1.5),
+    ("a request and its answer, by sideband acp-proxy, beside a forwarder of lines", 1.5),
+    ("sideband acp, to the answer of initialize", 500e6),
 )
 DURABLE_TARGETS: Final = (
     ("accept, beside append and fsync", 0.35),
@@ -136,6 +155,7 @@ def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
     shown = lines[lines.index("Targets") :]
     wanted = (
         *TARGETS,
+        *ACP_TARGETS,
         *DURABLE_TARGETS,
         *POSTGRES_TARGETS,
         *SESSION_TARGETS,
