@@ -37,11 +37,21 @@ from sideband.protocols.acp.client import (
     connect,
 )
 from sideband.protocols.acp.client_session import MARKER
-from sideband.protocols.acp.messages import ReminderDeduped, ReminderEmitted, ReminderExpired
+from sideband.protocols.acp.messages import (
+    PendingMessage,
+    PendingReminder,
+    ReminderDeduped,
+    ReminderEmitted,
+    ReminderExpired,
+)
 from sideband.protocols.acp.peer_capabilities import CapabilityPlace, PeerCapabilities, read_capabilities
+from sideband.protocols.frames import LineTransport
 from sideband.protocols.jsonrpc import RpcError
 from sideband.runtime.producer import RevokeStatus
 from tests.acp_agents import SDK_AGENT, a_connection, in_time
+from tests.acp_editor import an_agent
+from tests.acp_scenes import Held, calling
+from tests.piped import piped
 from tests.programs import ROOT, run_sideband
 
 REMINDERS = {"inject": True, "emit": True}
@@ -674,6 +684,60 @@ async def test_an_agent_on_the_official_sdk_is_driven(tmp_path: Path) -> None:
         with pytest.raises(NotSupportedByAgent):
             await agent.resume_session("old")
         await loaded.close()
+
+
+@pytest.mark.requirement("acp:client:sessions", "acp:client:method-names")
+@in_time
+async def test_the_client_and_the_agent_of_sideband_understand_each_other(tmp_path: Path) -> None:
+    held = Held(calling("write", path="notes.txt", content="x"))
+    asked: list[PermissionRequest] = []
+
+    async def ask(request: PermissionRequest) -> str | None:
+        asked.append(request)
+        return None
+
+    async with (
+        an_agent(held.line, "I was told.") as served,
+        piped() as (transport, far),
+        asyncio.TaskGroup() as tasks,
+    ):
+        tasks.create_task(served.serve(LineTransport(far.reader, far.writer)))
+        async with connect(transport, ask_permission=ask) as client:
+            session = await client.new_session(tmp_path)
+            lifecycle = session.reminder_updates()
+            turn = session.prompt("Write the notes.")
+            await held.begun.wait()
+            reminded = await session.remind("The build is red.", dedupe_key="build")
+            newer = await session.remind("The build is green.", dedupe_key="build")
+            assert newer.deduped_count == 1
+            assert reminded.reminder_id is not None
+            assert await session.inject("Use tabs.") != await session.inject("Then stop.")
+            reminder, first, second = await session.pending()
+            assert isinstance(reminder, PendingReminder)
+            assert isinstance(first, PendingMessage)
+            assert isinstance(second, PendingMessage)
+            assert reminder.body == "The build is green."
+            assert await session.replace_message(first.message_id, "Use spaces.") == MessageReplaced(
+                first.message_id, kept_position=True
+            )
+            assert await session.revoke_message(second.message_id) is RevokeStatus.REVOKED
+            assert await session.revoke_message(second.message_id) is RevokeStatus.ALREADY_REVOKED
+            held.release()
+            updates = [update async for update in turn]
+            assert turn.stop_reason == "end_turn"
+            assert [request.tool_call["toolCallId"] for request in asked] == ["c-1"]
+            delivered = [update for update in updates if update["sessionUpdate"] == "user_message_chunk"]
+            assert [update["content"]["text"] for update in delivered] == ["Use spaces."]
+            with pytest.raises(AlreadyDelivered):
+                await session.replace_message(first.message_id, "Use both.")
+            deduped, emitted = await anext(lifecycle), await anext(lifecycle)
+            assert isinstance(deduped, ReminderDeduped)
+            assert deduped.dropped_reminder_ids == (reminded.reminder_id,)
+            assert isinstance(emitted, ReminderEmitted)
+            with pytest.raises(UnknownMessage):
+                await session.revoke_message("m")
+            with pytest.raises(UnknownSession):
+                await client.session("lost").remind("x")
 
 
 @pytest.mark.requirement("acp:client:method-names")
