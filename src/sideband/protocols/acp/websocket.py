@@ -1,0 +1,254 @@
+"""The ACP agent as a WebSocket application: one JSON-RPC frame per text message. It needs the extra `serve`.
+
+A client of the agent can run commands, so every connection is checked before it is accepted: the `Host` header against
+DNS rebinding, the `Origin` header against pages of other sites, and the token if one is configured. Without a token every
+program that reaches the address can use the agent; configure one unless only trusted programs can.
+"""
+
+import asyncio
+import hmac
+import logging
+import re
+from collections import deque
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from sideband.core.errors import InvalidOption, shown
+from sideband.protocols.acp.agent import AcpAgent
+from sideband.protocols.frames import CLOSE_SECONDS, CONGESTED_BYTES, MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized
+
+try:
+    from starlette.requests import HTTPConnection
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Router
+    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.websockets import WebSocket, WebSocketDisconnect
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "the WebSocket application needs starlette, which is not installed: pip install 'sideband[serve]'",
+        name=missing.name,
+    ) from missing
+
+LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
+SUBPROTOCOL: Final = "acp"
+# A browser cannot set the header Authorization, so a page sends the token in one of these.
+TOKEN_SUBPROTOCOL: Final = "sideband.token."  # noqa: S105 - a prefix
+TOKEN_COOKIE: Final = "sideband_token"  # noqa: S105 - a name
+
+# `WebSocketTransport.drain` waits until at most so many bytes wait for the reader.
+_DRAINED_BYTES: Final = 64 * 1024
+_NORMAL: Final = 1000
+_UNSUPPORTED_DATA: Final = 1003
+
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
+# What a subprotocol may consist of.
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_LOG: Final = logging.getLogger("sideband")
+
+
+def websocket_app(
+    agent: AcpAgent,
+    *,
+    allowed_hosts: Collection[str] = LOOPBACK_HOSTS,
+    allowed_origins: Collection[str] = (),
+    token: str | None = None,
+) -> ASGIApp:
+    """An ASGI application that serves `agent` to each client that connects; mount it at any path.
+
+    Args:
+        agent: The agent, which the caller closes after the server has ended. All connections share its sessions. A client
+            that disconnects leaves its turn running.
+        allowed_hosts: The names by which clients may reach the server, with a port (only this one) or without (any).
+        allowed_origins: The origins of the pages that may connect, like `https://example.org`. Programs that are no
+            browsers send no origin, and are not restricted by this.
+        token: If given, a client must send it: as `Authorization: Bearer TOKEN`, in the cookie `sideband_token`, or as the
+            subprotocol `sideband.token.TOKEN` beside `acp`.
+
+    A refused connection is answered with the status 421 (host), 403 (origin) or 401 (token).
+    """
+    checks = _Checks(
+        hosts=_words("allowed_hosts", allowed_hosts), origins=_words("allowed_origins", allowed_origins), token=token
+    )
+    if token is not None and not _TOKEN.fullmatch(token):
+        # Without the value, which is a secret.
+        raise InvalidOption(
+            "token must consist of letters, digits and the characters !#$%&'*+.^_`|~- and not be empty", field="token"
+        )
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket":
+            await PlainTextResponse("This address serves WebSocket connections.\n", 426)(scope, receive, send)
+            return
+        websocket = WebSocket(scope, receive, send)
+        refusal = checks.refusal(websocket)
+        if refusal is None:
+            await _serve(agent, websocket)
+        else:
+            await _refuse(websocket, refusal)
+
+    # The router answers the lifespan messages of a server that runs this application alone.
+    return Router(default=serve)
+
+
+async def _serve(agent: AcpAgent, websocket: WebSocket) -> None:
+    await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
+    transport = WebSocketTransport(websocket)
+    try:
+        await agent.serve(transport)
+    finally:
+        await transport.close()
+
+
+# Checks.
+
+
+class _Refusal(NamedTuple):
+    status: int
+    text: str
+
+
+class _Checks(NamedTuple):
+    """Which connections are accepted."""
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+    token: str | None
+
+    def refusal(self, connection: HTTPConnection) -> _Refusal | None:
+        """Why a connection is refused; None if it is accepted."""
+        if not self._is_host_allowed(connection.headers.getlist("host")):
+            return _Refusal(421, "This server does not answer for this host.")
+        origins = connection.headers.getlist("origin")
+        if origins and (len(origins) > 1 or origins[0].lower() not in self.origins):
+            return _Refusal(403, "Pages of this origin may not connect.")
+        if self.token is not None and not any(_equal(given, self.token) for given in _tokens(connection)):
+            return _Refusal(401, "A valid token is required.")
+        return None
+
+    def _is_host_allowed(self, given: Sequence[str]) -> bool:
+        if len(given) != 1:
+            return False
+        host = given[0].lower()
+        parts = _HOST.fullmatch(host)
+        return parts is not None and (host in self.hosts or parts["name"] in self.hosts)
+
+
+def _tokens(connection: HTTPConnection) -> list[str]:
+    """Everything that the client has sent as a token."""
+    scheme, _, credentials = connection.headers.get("authorization", "").partition(" ")
+    found = [credentials.strip()] if scheme.lower() == "bearer" else []
+    if TOKEN_COOKIE in connection.cookies:
+        found.append(connection.cookies[TOKEN_COOKIE])
+    offered: list[str] = connection.scope["subprotocols"]
+    found += [each.removeprefix(TOKEN_SUBPROTOCOL) for each in offered if each.startswith(TOKEN_SUBPROTOCOL)]
+    return found
+
+
+def _equal(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8"))
+
+
+def _words(field: str, given: Collection[str]) -> frozenset[str]:
+    if isinstance(given, str):
+        raise InvalidOption(f"{field} must be a list of names, not {shown(given)}", field=field, value=given)
+    return frozenset(word.lower() for word in given)
+
+
+async def _refuse(websocket: WebSocket, refusal: _Refusal) -> None:
+    _LOG.info("refused a WebSocket connection: %s", refusal.text)
+    if "websocket.http.response" not in websocket.scope.get("extensions", {}):
+        # The server cannot send another status than 403.
+        await websocket.close()
+        return
+    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None  # noqa: PLR2004 - a status
+    await websocket.send_denial_response(PlainTextResponse(f"{refusal.text}\n", refusal.status, headers))
+
+
+# Frames.
+
+
+class WebSocketTransport:
+    """Frames as text messages. What is sent waits in a queue, so that a slow client does not stop the agent."""
+
+    def __init__(self, websocket: WebSocket, *, limit: int = MAX_FRAME_BYTES) -> None:
+        self._websocket = websocket
+        self._limit = limit
+        self._frames: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._has_frames = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._is_closing = self._is_over = False
+        self._close_code = _NORMAL
+        self._writing = asyncio.ensure_future(self._write())
+
+    async def receive(self) -> Sequence[Frame]:
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            self._end()
+            return ()
+        text = message.get("text")
+        if text is None:
+            self._close_code = _UNSUPPORTED_DATA
+            return ()
+        frame = text.encode("utf-8")
+        return (frame if len(frame) <= self._limit else Oversized(self._limit),)
+
+    def send(self, frame: bytes) -> None:
+        if self._is_over or self._is_closing:
+            return
+        self._frames.append(frame)
+        self._waiting_bytes += len(frame)
+        if self._waiting_bytes > _DRAINED_BYTES:
+            self._has_room.clear()
+        self._has_frames.set()
+
+    async def drain(self) -> None:
+        await self._has_room.wait()
+        if self._is_over:
+            raise ConnectionLost
+
+    @property
+    def is_congested(self) -> bool:
+        return self._waiting_bytes > CONGESTED_BYTES
+
+    async def close(self) -> None:
+        self._is_closing = True
+        self._has_frames.set()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.wait((self._writing,))
+                if not self._is_over:
+                    # The reason is for the person who wrote the client.
+                    reason = "only text messages are understood" if self._close_code == _UNSUPPORTED_DATA else None
+                    with suppress(WebSocketDisconnect, RuntimeError):
+                        await self._websocket.close(self._close_code, reason)
+        except TimeoutError:
+            # The server drops the connection when this application returns.
+            self._writing.cancel()
+        finally:
+            self._end()
+
+    async def _write(self) -> None:
+        # Servers raise RuntimeError for a message after the end of the connection.
+        with suppress(WebSocketDisconnect, RuntimeError):
+            while not self._is_closing or self._frames:
+                if self._frames:
+                    await self._websocket.send_text(self._frames[0].decode("utf-8"))
+                    self._waiting_bytes -= len(self._frames.popleft())
+                    if self._waiting_bytes <= _DRAINED_BYTES:
+                        self._has_room.set()
+                else:
+                    self._has_frames.clear()
+                    await self._has_frames.wait()
+            return
+        self._end()
+
+    def _end(self) -> None:
+        """The client is gone, and nothing more can be sent."""
+        self._is_over = True
+        self._frames.clear()
+        self._waiting_bytes = 0
+        self._has_room.set()
+        self._writing.cancel()
