@@ -734,8 +734,9 @@ async def test_the_client_and_the_agent_of_sideband_understand_each_other(tmp_pa
             assert isinstance(deduped, ReminderDeduped)
             assert deduped.dropped_reminder_ids == (reminded.reminder_id,)
             assert isinstance(emitted, ReminderEmitted)
+            resumed = await client.resume_session(session.id)
             with pytest.raises(UnknownMessage):
-                await session.revoke_message("m")
+                await resumed.revoke_message("m")
             with pytest.raises(UnknownSession):
                 await client.session("lost").remind("x")
 
