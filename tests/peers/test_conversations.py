@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from tests.loopback import over_sockets
 from tests.peers.clients import Editor, Json, OpenFiles, RecordedClient, Refused, recorded, scripted, sideband_acp, text
-from tests.peers.schemas import mistakes_in
+from tests.peers.schemas import Sent, mistakes_in
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
 
@@ -352,6 +353,8 @@ async def test_messages_are_injected_while_a_turn_runs(version: int, store: Path
         queued = (await editor.about("session/inject", mode="queue", content=text("Then stop.")))["messageId"]
         gone = (await editor.about("_sideband/session/inject", mode="queue", content=text("Or not.")))["messageId"]
         assert await editor.about("session/revoke_inject", messageId=gone) == {"status": "revoked"}
+        with pytest.raises(Refused, match="already_revoked"):
+            await editor.about("session/replace_inject", messageId=gone, content=text("Or so."))
         replaced = await editor.about("session/replace_inject", messageId=queued, content=text("Then rest."))
         assert replaced == {"messageId": queued, "status": "replaced"}
         assert await editor.about("_session/steering", prompt=text("Go.")) == {"outcome": "injected"}
@@ -389,6 +392,126 @@ async def test_a_message_to_an_idle_session_starts_a_turn(
         await editor.client.until(lambda: editor.said() == "One.")
         await editor.about("session/inject", mode="queue", content=text("Go on."))
         await editor.client.until(lambda: editor.said() == "One.Two.")
+
+
+# More than text.
+
+BLOCKS: Final[list[Json]] = [
+    {"type": "text", "text": "Look.", "annotations": {"audience": ["assistant"]}},
+    {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="},
+    {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="},
+    {"type": "resource_link", "uri": "file:///notes.md", "name": "notes.md", "mimeType": "text/markdown"},
+    {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "Some text.", "mimeType": "text/plain"}},
+]
+
+
+@both_versions
+@over_sockets
+async def test_every_kind_of_content_is_taken_and_replayed(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, "Seen."), home, version) as editor:
+        await editor.start(workspace)
+        await editor.about("session/prompt", prompt=BLOCKS)
+        await editor.client.until(lambda: editor.said() == "Seen.")
+        session_id = editor.session_id
+    async with an_editor(scripted(store), home, version) as editor:
+        await editor.initialize()
+        await editor.open(workspace, session_id)
+        if version == 1:
+            replayed = [update["content"] for update in editor.named("user_message_chunk")]
+        else:
+            [message] = editor.named("user_message")
+            replayed = message["content"]
+        assert replayed == BLOCKS
+
+
+@both_versions
+@over_sockets
+async def test_a_reply_that_was_cut_off_begins_again(version: int, store: Path, workspace: Path, home: Path) -> None:
+    async with an_editor(scripted(store, {"cut": "One tw"}, "One two three."), home, version) as editor:
+        await editor.start(workspace)
+        assert await editor.prompt("Count.") == "end_turn"
+        if version == 1:
+            assert editor.said() == "One tw\n\n(The reply was cut off; it begins again.)\n\nOne two three."
+        else:
+            [restarted] = editor.named("agent_message")
+            assert restarted["content"] == []
+            assert editor.said() == "One twOne two three."
+        assert len({chunk["messageId"] for chunk in editor.named("agent_message_chunk")}) == 1
+
+
+@both_versions
+@over_sockets
+async def test_a_compaction_is_told(version: int, store: Path, workspace: Path, home: Path) -> None:
+    script = [*["x" * 3_000] * 3, "Short.", "A summary.", "Short."]
+    command = ["env", "SIDEBAND_TEST_WINDOW=2000", *scripted(store, *script)]
+    async with an_editor(command, home, version) as editor:
+        await editor.start(workspace, session={"compaction": {}})
+        for number in range(1, 6):
+            await editor.prompt(f"Step {number}.")
+        assert [update["status"] for update in editor.named("compaction_update")] == ["completed"]
+
+
+# Several at once.
+
+
+@both_versions
+@over_sockets
+async def test_prompts_that_come_together_are_answered_in_their_order(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store, "One.", "Two.", "Three."), home, version) as editor:
+        await editor.start(workspace)
+        prompts = [asyncio.ensure_future(editor.about("session/prompt", prompt=text(word))) for word in "abc"]
+        answered: list[int] = []
+        for number, prompt in enumerate(prompts):
+            prompt.add_done_callback(lambda _, number=number: answered.append(number))  # type: ignore[misc]
+        await asyncio.wait(prompts)
+        await editor.client.until(lambda: editor.said() == "One.Two.Three.")
+        assert answered == [0, 1, 2]
+
+
+@over_sockets
+async def test_clients_of_two_processes_and_versions_see_one_session(store: Path, workspace: Path, home: Path) -> None:
+    async with (
+        an_editor(scripted(store, "One two.", WRITES, "Done."), home, 1) as first,
+        an_editor(scripted(store), home, 2) as second,
+    ):
+        await first.start(workspace, **EMIT)
+        await second.initialize()
+        # An observer runs nothing, so the turns are those of the first process.
+        await second.open(workspace, first.session_id, _meta={"sideband": {"role": "observer"}})
+        await first.prompt("Count.")
+        await first.about("session/inject_reminder", body="The build is red.", ttlTurns=1)
+        await first.prompt("Write.")
+        await second.client.until(lambda: len(second.named("state_update")) >= 7)
+        assert second.said() == first.said() == "One two.I write.Done."
+        ids = [[chunk["messageId"] for chunk in one.named("agent_message_chunk")] for one in (first, second)]
+        assert sorted(set(ids[0])) == sorted(ids[1])
+        assert [update["content"][0]["text"] for update in second.named("user_message")] == ["Count.", "Write."]
+        for editor in (first, second):
+            told = [update["body"] for update in editor.named("reminder_emitted") if update["source"] == "host"]
+            assert told == ["The build is red."]
+        assert (len(first.client.asked), len(second.client.asked)) == (1, 0)
+
+
+@over_sockets
+async def test_a_batch_is_answered_by_a_batch(store: Path, workspace: Path, home: Path) -> None:
+    async with an_editor(scripted(store, "One."), home, 2) as editor:
+        await editor.start(workspace)
+        about = {"sessionId": editor.session_id}
+        members = [
+            {"jsonrpc": "2.0", "id": "a", "method": "session/prompt", "params": {**about, "prompt": text("Go.")}},
+            {"jsonrpc": "2.0", "method": "session/remind", "params": {**about, "body": "It is late."}},
+            {"jsonrpc": "2.0", "id": "b", "method": "session/list", "params": {}},
+        ]
+        editor.client.conversation += [Sent(by_agent=False, frame=member) for member in members]
+        editor.client.write(msgspec.json.encode(members))
+        await editor.client.until(lambda: editor.said() == "One.")
+        answers = {sent.frame.get("id"): sent.frame for sent in editor.client.conversation if sent.by_agent}
+        assert answers["a"]["result"].keys() == {"messageId"}
+        assert [one["sessionId"] for one in answers["b"]["result"]["sessions"]] == [editor.session_id]
 
 
 # Errors.
@@ -438,6 +561,12 @@ ERRORS: Final[Mapping[str, tuple[str, Json, int, str | None]]] = {
         -32602,
         "unsupported_mode",
     ),
+    "another-reminder-with-the-same-key": (
+        "session/inject_reminder",
+        {"body": "Two.", "_meta": {"sideband": {"idempotencyKey": "key"}}},
+        -32602,
+        "idempotency_conflict",
+    ),
     "an-unknown-idle-behaviour": (
         "_session/steering",
         {"prompt": text("x"), "_meta": {"steering": {"idleBehavior": "sleep"}}},
@@ -455,6 +584,10 @@ async def test_every_refusal_says_what_was_wrong(version: int, store: Path, work
         error = await refusal(editor, "initialize", {"protocolVersion": 0})
         assert (error.code, error.data) == (-32022, {"requested": 0, "supported": [1, 2]})
         await editor.start(workspace)
+        once = {"body": "One.", "mode": "audit_only", "_meta": {"sideband": {"idempotencyKey": "key"}}}
+        assert await editor.about("session/inject_reminder", **once) == await editor.about(
+            "session/inject_reminder", **once
+        )
         found = {}
         for name, (method, params, _, _) in ERRORS.items():
             about = {} if method in ("session/new", "session/list") else {"sessionId": editor.session_id}
@@ -468,6 +601,28 @@ async def test_every_refusal_says_what_was_wrong(version: int, store: Path, work
         only = {1: "session/set_config_option", 2: "session/set_mode"}[version]
         assert (await refusal(editor, only, {"sessionId": editor.session_id})).code == -32601
         assert await editor.prompt("Hi.") == "end_turn"
+
+
+@both_versions
+@over_sockets
+async def test_too_much_is_refused_with_the_time_to_wait(
+    version: int, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(scripted(store), home, version) as editor:
+        await editor.start(workspace)
+        telling = (editor.about("session/inject_reminder", body=f"Fact {number}.") for number in range(3_000))
+        outcomes = await asyncio.gather(*telling, return_exceptions=True)
+        refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
+        accepted = [outcome for outcome in outcomes if isinstance(outcome, dict)]
+        assert len(refused) + len(accepted) == 3_000
+        assert {(error.code, error.data["reason"]) for error in refused} <= {
+            (-32010, "rate_limited"),
+            (-32010, "too_many_pending"),
+        }
+        limited = [error for error in refused if error.data["reason"] == "rate_limited"]
+        assert all(error.data["retryAfterMs"] > 0 for error in limited)
+        assert refused
+        assert (await editor.about("session/pending_injections"))["pendingCount"] == len(accepted)
 
 
 @over_sockets

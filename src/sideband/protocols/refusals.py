@@ -86,7 +86,8 @@ def error_data(error: ReminderError, *, id_name: str = "id") -> dict[str, Any]:
     if error.reason in _ABOUT:
         name = _ABOUT[error.reason] or id_name
         data["field"] = name
-        data[name] = error.value
+        # An id that is not a parameter of its own has no name that a member could have.
+        data["id" if "." in name else name] = error.value
     elif error.field is not None:
         data["field"] = error.field
     if isinstance(error, RateLimited):
