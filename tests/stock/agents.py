@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.programs import ROOT
-from tests.stock.model import Request
+from tests.stock.model import Purpose, Request
 from tests.stock.wires import ANTHROPIC, CHAT, GEMINI, RESPONSES, Kind, Wire
 
 # Where `make test-stock` installs them.
 BIN: Final = ROOT / "build" / "stock" / "node_modules" / ".bin"
 
-# The last texts of requests that have the whole conversation and tools, and are not part of the conversation.
+# How the last texts of requests begin that have the whole conversation and are not part of it.
 _ASIDES: Final = ("[SUGGESTION MODE", "Managed memory has")
+_SUMMARIES: Final = ("CRITICAL: Respond with TEXT ONLY", "You are performing a CONTEXT CHECKPOINT COMPACTION")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +48,14 @@ class Agent:
     steers: bool = False
     before_load: Callable[[Path], None] = field(default=lambda _home: None)
 
-    def is_conversation(self, request: Request) -> bool:
-        """Whether a request is part of the conversation, and not one for a title, a suggestion or a memory."""
+    def purpose_of(self, request: Request) -> Purpose:
+        """What a request is for. Requests of the conversation have the shell tool, but some others have it too."""
         said = [part.text for part in request.parts if part.role == "user" and part.kind is Kind.TEXT]
-        return self.shell_tool in request.wire.tools(request.body) and not said[-1].startswith(_ASIDES)
+        if said[-1].startswith(_SUMMARIES):
+            return Purpose.SUMMARY
+        if self.shell_tool not in request.wire.tools(request.body) or said[-1].startswith(_ASIDES):
+            return Purpose.ASIDE
+        return Purpose.CONVERSATION
 
     def call(self, command: str) -> tuple[str, Mapping[str, Any]]:
         """The tool call that runs a command."""

@@ -51,10 +51,10 @@ class Editor:
         self._directory = directory
         self._updated = asyncio.Condition()
 
-    async def initialize(self, auth_method: str | None) -> None:
+    async def initialize(self, auth_method: str | None, capabilities: Mapping[str, Any]) -> None:
         request = {
             "protocolVersion": 1,
-            "clientCapabilities": _CAPABILITIES,
+            "clientCapabilities": {**_CAPABILITIES, **capabilities},
             "clientInfo": {"name": "editor", "version": "1"},
         }
         self.initialized = await self.peer.request("initialize", request)
@@ -77,6 +77,10 @@ class Editor:
         answer = await self.peer.request("session/prompt", {"sessionId": self.session_id, "prompt": prompt})
         stop_reason: str = answer["stopReason"]
         return stop_reason
+
+    def cancel(self) -> None:
+        """Cancel the running turn."""
+        self.peer.notify("session/cancel", {"sessionId": self.session_id})
 
     async def remind(self, body: str, **options: object) -> str:
         """Send a reminder; its id."""
@@ -117,7 +121,13 @@ class Editor:
 
 @asynccontextmanager
 async def an_editor(
-    command: Sequence[str], *, environment: Mapping[str, str], directory: Path, auth_method: str | None, log: Path
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    directory: Path,
+    auth_method: str | None,
+    capabilities: Mapping[str, Any],
+    log: Path,
 ) -> AsyncIterator[Editor]:
     """An editor with its agent, which is initialized. Nothing that was started is left at the end of the block."""
     with log.open("ab") as stderr:
@@ -136,7 +146,7 @@ async def an_editor(
     editor = Editor(transport, directory)
     serving = asyncio.ensure_future(editor.peer.serve())
     try:
-        await editor.initialize(auth_method)
+        await editor.initialize(auth_method, capabilities)
         yield editor
     except BaseException as error:
         error.add_note(_evidence(transport.frames, log))

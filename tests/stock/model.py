@@ -1,13 +1,14 @@
 """A model service on this machine for stock agents: it answers by a script, and records every request.
 
-It speaks four formats and streams every reply. Only requests of the agent's conversation advance the script; agents
-also ask for titles, suggestions and memories, and these requests get an answer of their own.
+It speaks four formats and streams every reply. Only requests of the agent's conversation advance the script. Agents
+also ask for summaries, titles, suggestions and memories; these requests get answers of their own.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -19,9 +20,20 @@ from tests.stock.wires import WIRES, Part, Wire
 
 # Also a valid answer to the requests that demand an object with a title.
 _ASIDE: Final = '{"title": "A conversation"}'
+_SUMMARY: Final = "The user asked how things are, and the answer was that all is well. " * 4
 _UNSCRIPTED: Final = "The script has no more replies."
 _JSON: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 _STREAM: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Purpose(StrEnum):
+    """What an agent makes a request for."""
+
+    CONVERSATION = "conversation"
+    SUMMARY = "summary"
+    """To compact the conversation."""
+    ASIDE = "aside"
+    """A title, a suggestion or a memory."""
 
 
 class Gate:
@@ -61,10 +73,12 @@ class Request:
 
 @dataclass
 class Model:
-    """The service; `is_conversation` tells the requests of the agent's conversation from all others."""
+    """The service; `purpose_of` tells the requests of the agent's conversation from all others."""
 
-    is_conversation: Callable[[Request], bool]
+    purpose_of: Callable[[Request], Purpose]
     url: str = ""
+    summary: Reply = field(default_factory=lambda: Reply(text=_SUMMARY))
+    """The answer to a request for a summary."""
     requests: list[Request] = field(default_factory=list)
     """The requests of the conversation, in the order of arrival."""
     asides: list[Request] = field(default_factory=list)
@@ -123,9 +137,9 @@ class Model:
         return True
 
     async def _next_reply(self, request: Request) -> Reply:
-        if not self.is_conversation(request):
+        if (purpose := self.purpose_of(request)) is not Purpose.CONVERSATION:
             self.asides.append(request)
-            return Reply(text=_ASIDE)
+            return self.summary if purpose is Purpose.SUMMARY else Reply(text=_ASIDE)
         async with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()
@@ -133,9 +147,9 @@ class Model:
 
 
 @asynccontextmanager
-async def a_model(is_conversation: Callable[[Request], bool]) -> AsyncIterator[Model]:
+async def a_model(purpose_of: Callable[[Request], Purpose]) -> AsyncIterator[Model]:
     """A service that is there for this block."""
-    model = Model(is_conversation)
+    model = Model(purpose_of)
     async with listening(model.serve) as model.url:
         yield model
 

@@ -79,8 +79,11 @@ class Stage:
         }
 
     @asynccontextmanager
-    async def editor(self, *, proxied: bool = True) -> AsyncIterator[Editor]:
-        """An editor with a process of the agent, with Sideband's proxy between them or without it."""
+    async def editor(self, *, proxied: bool = True, knows_compaction: bool = False) -> AsyncIterator[Editor]:
+        """An editor with a process of the agent, with Sideband's proxy between them or without it.
+
+        An agent tells an editor of compactions that `knows_compaction`; other editors see the call of a tool.
+        """
         proxy = (sys.executable, "-m", "sideband.cli", "acp-proxy", "--store", self.store, "--name", self.agent.name)
         program, *arguments = self.agent.command
         command = (*((*proxy, "--") if proxied else ()), str(BIN / program), *arguments)
@@ -89,6 +92,7 @@ class Stage:
             environment=self.environment,
             directory=self.place.directory,
             auth_method=self.agent.auth_method,
+            capabilities={"session": {"compaction": {}}} if knows_compaction else {},
             log=self.place.home / "stderr.log",
         ) as editor:
             yield editor
@@ -143,7 +147,7 @@ def _on(agents: Sequence[Agent], test: Scene) -> Callable[..., None]:
 async def _play(agent: Agent, folder: Path, test: Scene) -> None:
     home, directory = folder / "home", folder / "project"
     directory.mkdir()
-    async with a_model(agent.is_conversation) as model:
+    async with a_model(agent.purpose_of) as model:
         store = f"sqlite:///{folder / 'sideband.db'}"
         place = Place(home=home, directory=directory, model_url=model.url)
         for name, content in {**agent.files(place), "stderr.log": ""}.items():

@@ -221,6 +221,23 @@ async def test_an_interrupt_reaches_an_agent_that_steers_at_once(stage: Stage) -
 
 
 @on_every_agent
+async def test_a_reminder_outlasts_the_turn_that_the_user_cancels(stage: Stage) -> None:
+    gate = Gate()
+    stage.model.will_reply(Reply(text=LONG, gate=gate), Reply(text="All is still well."))
+    async with stage.editor() as editor:
+        await editor.open_session()
+        async with asyncio.TaskGroup() as tasks:
+            turn = tasks.create_task(editor.prompt(FIRST_PROMPT))
+            await gate.reached.wait()
+            await editor.remind(BY_EDITOR)
+            editor.cancel()
+        assert turn.result() == "cancelled"
+        assert await editor.prompt(NEXT_PROMPT) == "end_turn"
+        await editor.emitted(BY_EDITOR)
+    assert_in_front(stage.model.requests[-1], (BY_EDITOR,), NEXT_PROMPT)
+
+
+@on_every_agent
 async def test_a_loaded_session_replays_what_the_user_wrote_without_the_reminders(stage: Stage) -> None:
     tool = stage.tool("output-of-the-tool")
     calling = Reply(text="Looking.", call=stage.agent.call(tool.command))
