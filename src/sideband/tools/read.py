@@ -118,7 +118,8 @@ def read_file(root: Root, seen: Seen, caps: Caps) -> WorkspaceTool[ReadFile]:
         return output
 
     async def perform(arguments: ReadFile, context: ToolContext) -> ToolOutput:
-        return await offload(partial(read, arguments, editor_of(context)))
+        editor = editor_of(context)
+        return await offload(partial(read, arguments, editor), waits=editor is not None)
 
     return WorkspaceTool(
         name="read_file",

@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 from sideband.core.errors import nearest
 from sideband.core.serialize import explained as explained_error
 from sideband.ports import ToolContext, ToolOutput, Watcher
+from sideband.threads import run_in_thread
 
 
 class Refused(Exception):
@@ -238,13 +239,16 @@ async def outlast(
     return cancelled
 
 
-async def offload(work: Callable[[Halt], T], landed: Callable[[T], object] = lambda _: None) -> T:
+async def offload(
+    work: Callable[[Halt], T], landed: Callable[[T], object] = lambda _: None, *, waits: bool = False
+) -> T:
     """Run `work` in a thread; on cancellation, ask it to halt and wait for its end before raising.
 
-    `landed` gets the result even if the caller was cancelled, because the work has taken effect.
+    `landed` gets the result even if the caller was cancelled, because the work has taken effect. Work that `waits` for
+    another program has a thread of its own, so that it does not occupy the few threads that all tools share.
     """
     halt = Halt()
-    future = asyncio.ensure_future(asyncio.to_thread(work, halt))
+    future = asyncio.ensure_future(_in_own_thread(work, halt) if waits else asyncio.to_thread(work, halt))
     cancelled = await outlast(future, halt.set)
     if cancelled is None:
         result = future.result()
@@ -253,3 +257,11 @@ async def offload(work: Callable[[Halt], T], landed: Callable[[T], object] = lam
     if not future.cancelled() and future.exception() is None:
         landed(future.result())
     raise cancelled
+
+
+async def _in_own_thread(work: Callable[[Halt], T], halt: Halt) -> T:
+    result = await run_in_thread(lambda: work(halt))
+    if result.error is not None:
+        raise result.error
+    value: T = result.value
+    return value

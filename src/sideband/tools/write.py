@@ -44,9 +44,11 @@ def write_file(root: Root, seen: Seen) -> WorkspaceTool[WriteFile]:
         return _Written(place, len(data), created=before is None)
 
     async def perform(arguments: WriteFile, context: ToolContext) -> ToolOutput:
+        editor = editor_of(context)
         written = await offload(
-            partial(write, arguments, editor_of(context)),
+            partial(write, arguments, editor),
             landed=lambda done: context.applied(f"{'created' if done.created else 'wrote'} {done.place}"),
+            waits=editor is not None,
         )
         verb = "created" if written.created else "wrote"
         return ToolOutput(
@@ -105,8 +107,11 @@ def edit_file(root: Root, seen: Seen) -> WorkspaceTool[EditFile]:
         return edited
 
     async def perform(arguments: EditFile, context: ToolContext) -> ToolOutput:
+        editor = editor_of(context)
         edited = await offload(
-            partial(edit, arguments, editor_of(context)), landed=lambda done: context.applied(done.report)
+            partial(edit, arguments, editor),
+            landed=lambda done: context.applied(done.report),
+            waits=editor is not None,
         )
         return ToolOutput(text=edited.report, data={"path": str(edited.place), "replacements": edited.replacements})
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, Unpack
 
 import msgspec
@@ -20,6 +21,7 @@ from sideband.runtime.runner import Runner
 from sideband.runtime.session import Session
 from sideband.tools.editor import EditorContext
 from sideband.tools.function import ToolLike, read_tools, watcher_of
+from sideband.tools.tool import offload
 
 ToolsOf: TypeAlias = Callable[[str], Sequence[ToolLike]]
 """The tools for a session that works in this folder."""
@@ -151,7 +153,8 @@ class HostedSession:
 
     async def _note_change(self, call: ToolCall) -> Change | None:
         if call.id not in self.changes and tool_calls.KINDS.get(call.name) == "edit":
-            change = await asyncio.to_thread(tool_calls.planned_change, call, self.cwd, self.editor())
+            editor = self.editor()
+            change = await offload(partial(tool_calls.planned_change, call, self.cwd, editor), waits=editor is not None)
             if change is not None:
                 self.changes[call.id] = change
         return self.changes.get(call.id)

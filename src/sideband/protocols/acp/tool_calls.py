@@ -83,7 +83,7 @@ def title_of(call: ToolCall) -> str:
     return title if len(title) <= _TITLE_CHARACTERS else f"{title[: _TITLE_CHARACTERS - 3]}..."
 
 
-def planned_change(call: ToolCall, cwd: str, editor: Editor | None = None) -> Change | None:
+def planned_change(call: ToolCall, cwd: str, editor: Editor | None, halt: Halt) -> Change | None:
     """The change that a call will make, with the file as it is now; None if it changes no file of `cwd`. Blocking."""
     if call.name == "write_file":
         path = call.args.get("path")
@@ -95,7 +95,7 @@ def planned_change(call: ToolCall, cwd: str, editor: Editor | None = None) -> Ch
             place = root.resolve(path)
         except (Refused, OSError):
             return None
-        return Change(_absolute(path, cwd), _text(root, place, editor), content)
+        return Change(_absolute(path, cwd), _text(root, place, editor, halt), content)
     return _edited(call, cwd)
 
 
@@ -165,9 +165,9 @@ def _absolute(path: str, cwd: str) -> str:
     return str(Path(cwd) / path)
 
 
-def _text(root: Root, place: WorkspacePath, editor: Editor | None) -> str | None:
+def _text(root: Root, place: WorkspacePath, editor: Editor | None, halt: Halt) -> str | None:
     """The text of a file; None if there is none, or if it is no text."""
     try:
-        return current(root, place, editor, Halt()).data.decode("utf-8")
+        return current(root, place, editor, halt).data.decode("utf-8")
     except (Refused, UnicodeDecodeError):
         return None
