@@ -316,14 +316,13 @@ async def test_a_client_that_does_not_answer_does_not_stop_the_tools_of_other_se
     (tmp_path / "a.txt").write_text("saved\n", encoding="utf-8")
     many = tuple(ToolCall(id=f"c-{number}", name="read_file", args={"path": "a.txt"}) for number in range(40))
     model = ScriptedModel([Reply(tool_calls=many), calling("read_file", path="a.txt"), "Done."])
-    async with an_agent(model=model) as agent, connected(agent) as other:
-        async with connected(agent, **FILES) as frozen:
-            desk = Desk(frozen)
-            desk.ignore(frozen, "fs/read_text_file")
-            frozen.prompt(await frozen.new(tmp_path), "Go on.")
-            await until(lambda: len(desk.asked) == len(many))
-            await other.prompted(await other.new(tmp_path))
-            assert results(model) == ["saved\n"]
+    async with an_agent(model=model) as agent, connected(agent) as other, connected(agent, **FILES) as frozen:
+        desk = Desk(frozen)
+        desk.ignore(frozen, "fs/read_text_file")
+        frozen.prompt(await frozen.new(tmp_path), "Go on.")
+        await until(lambda: len(desk.asked) == len(many))
+        await other.prompted(await other.new(tmp_path))
+        assert results(model) == ["saved\n"]
 
 
 @pytest.mark.requirement("acp:client:files", "acp:client:terminals")
