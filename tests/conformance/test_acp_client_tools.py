@@ -464,6 +464,7 @@ async def test_a_client_that_does_not_know_terminals_has_the_command_run_by_the_
 @on_pipes
 async def test_a_client_that_disconnects_while_a_command_runs_does_not_make_it_run_again(tmp_path: Path) -> None:
     held = Held()
+    runs = tmp_path / "runs"
     model = ScriptedModel([calling("run", command="echo x >> runs; exec sleep 60"), held.line])
     async with an_agent(model=model) as agent:
         async with connected(agent, **TERMINALS) as editor:
@@ -471,12 +472,12 @@ async def test_a_client_that_disconnects_while_a_command_runs_does_not_make_it_r
             session = await editor.new(tmp_path)
             editor.prompt(session, "Go on.")
             await desk.until_asked("terminal/wait_for_exit")
-            await until((tmp_path / "runs").exists)
+            await until(lambda: runs.exists() and runs.read_text(encoding="utf-8"))
         await held.begun.wait()
         await desk.close()
     (text,) = results(model)
     assert text == "the connection to the editor was lost while the command ran; it is not known how it ended"
-    assert (tmp_path / "runs").read_text(encoding="utf-8") == "x\n"
+    assert runs.read_text(encoding="utf-8") == "x\n"
 
 
 @pytest.mark.requirement("acp:client:terminals")
