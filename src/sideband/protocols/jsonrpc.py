@@ -149,20 +149,24 @@ class Peer:
 
     async def request(self, method: str, params: object) -> Any:  # noqa: ANN401 - any JSON value
         """Send a request and return the result; `RpcError` is the peer's refusal. A cancelled caller cancels the request."""
+        return await self.begin(method, params)
+
+    def begin(self, method: str, params: object) -> asyncio.Future[Any]:
+        """Send a request before anything that is sent later; the future has the result, and cancels the request."""
         if self.is_over:
             raise ConnectionLost
         self._next_id += 1
         request_id: object = f"{self._id_prefix}{self._next_id}" if self._id_prefix else self._next_id
         frame = request_frame(request_id, method, params)
         self._requests[request_id] = answer = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda done: self._close_request(request_id, done))
         self.transport.send(frame)
-        try:
-            return await answer
-        except asyncio.CancelledError:
+        return answer
+
+    def _close_request(self, request_id: object, answer: asyncio.Future[Any]) -> None:
+        del self._requests[request_id]
+        if answer.cancelled():
             self.notify(CANCEL_REQUEST, {"requestId": request_id})
-            raise
-        finally:
-            del self._requests[request_id]
 
     # Frames of the peer.
 

@@ -13,7 +13,7 @@ async with connect("claude-agent-acp") as agent:
 import asyncio
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -214,7 +214,7 @@ class AgentClient:
         self._peer = Peer(transport, self._handle)
         self._serving = asyncio.create_task(self._serve(), name="sideband-acp-client")
         self._streams: set[UpdateStream[Any]] = set()
-        self._turns: set[asyncio.Task[str]] = set()
+        self._turns: set[asyncio.Task[Any]] = set()
         self._is_working = False
         self._is_closing = False
 
@@ -314,36 +314,48 @@ class AgentClient:
         """
         try:
             async with asyncio.timeout(self._answer_seconds if limited else None):
-                return await self._peer.request(method, params)
+                return await self._peer.begin(method, params)
         except TimeoutError:
             raise self._silence(method) from None
-        except ConnectionLost:
-            raise await self._loss(method) from None
-        except RpcError as error:
-            if error.code == _AUTH_REQUIRED:
-                raise self._login() from error
-            raise refused_by_agent(error, method, params) from error
+        except (ConnectionLost, RpcError) as error:
+            raise await self._failed(error, method, params) from error
+
+    def start_turn(self, params: Mapping[str, Any]) -> asyncio.Task[Any]:
+        """Send a prompt before anything that is sent later; the task has the result, and ends with the connection."""
+        try:
+            answer = self._peer.begin("session/prompt", params)
+        except ConnectionLost as error:
+            answer = asyncio.get_running_loop().create_future()
+            answer.set_exception(error)
+        task = asyncio.create_task(self._turn(answer, params))
+        self._turns.add(task)
+        task.add_done_callback(lambda done: self._end_turn(done, answer, params))
+        return task
+
+    async def _turn(self, answer: asyncio.Future[Any], params: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+        try:
+            return await answer
+        except (ConnectionLost, RpcError) as error:
+            raise await self._failed(error, "session/prompt", params) from error
+
+    def _end_turn(self, task: asyncio.Task[Any], answer: asyncio.Future[Any], params: Mapping[str, Any]) -> None:
+        self._turns.discard(task)
+        if task.cancelled():
+            # The task may have been cancelled before it began to wait for the answer.
+            answer.cancel()
+            self.cancel_turn(params["sessionId"])
+        else:
+            # A caller may read the updates only, and learns of an error there.
+            task.exception()
+
+    def cancel_turn(self, session_id: str) -> None:
+        """End the running turn of a session, and withdraw the questions that the agent has asked for it."""
+        self.notify("session/cancel", {"sessionId": session_id})
+        self._requests.withdraw_questions(session_id)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification to the agent."""
         self._peer.notify(method, params)
-
-    def start_turn(self, turn: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
-        """Run a prompt in a task that ends with the connection."""
-        task = asyncio.create_task(turn)
-        self._turns.add(task)
-        task.add_done_callback(self._end_turn)
-        return task
-
-    def _end_turn(self, task: asyncio.Task[str]) -> None:
-        self._turns.discard(task)
-        if not task.cancelled():
-            # A caller may read the updates only, and learns of an error there.
-            task.exception()
-
-    def withdraw_questions(self, session_id: str) -> None:
-        """Answer the open permission requests of a session with `cancelled`."""
-        self._requests.withdraw_questions(session_id)
 
     async def _initialize(self, client_info: Mapping[str, str]) -> None:
         params = {
@@ -441,6 +453,11 @@ class AgentClient:
             f"did not answer within {seconds:g} s{self._said()}; check that the command starts an ACP agent (some need "
             "an option for it, for example --acp), or raise answer_seconds if it is only slow to start",
         )
+
+    async def _failed(self, error: ConnectionLost | RpcError, method: str, params: Mapping[str, Any]) -> Exception:
+        if isinstance(error, ConnectionLost):
+            return await self._loss(method)
+        return self._login() if error.code == _AUTH_REQUIRED else refused_by_agent(error, method, params)
 
     async def _loss(self, method: str) -> AgentEnded:
         if self._is_closing:

@@ -3,7 +3,6 @@
 What the agent does not support is done in another way only if the result says so; otherwise the caller gets an error.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
@@ -119,25 +118,18 @@ class PromptTurn:
     """
 
     def __init__(self, client: "AgentClient", session_id: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-        self.stop_reason: str | None = None
+        self._client = client
         self._updates: UpdateStream[dict[str, Any]] = client.stream(_of(session_id))
-        self._task = client.start_turn(self._run(client, session_id, blocks))
+        self._task = client.start_turn({"sessionId": session_id, "prompt": list(blocks)})
+        self._task.add_done_callback(lambda _done: self._updates.close())
 
-    async def _run(self, client: "AgentClient", session_id: str, blocks: Sequence[Mapping[str, Any]]) -> str:
-        try:
-            result = await client.request(
-                "session/prompt", {"sessionId": session_id, "prompt": list(blocks)}, limited=False
-            )
-        except asyncio.CancelledError:
-            client.notify("session/cancel", {"sessionId": session_id})
-            raise
-        finally:
-            self._updates.close()
-        reason = member(result, "stopReason")
-        if not isinstance(reason, str):
-            raise client.misunderstood("session/prompt", result)
-        self.stop_reason = reason
-        return reason
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the turn has ended; None while it runs, or if it failed."""
+        done = self._task
+        is_answered = done.done() and not done.cancelled() and done.exception() is None
+        reason = member(done.result(), "stopReason") if is_answered else None
+        return reason if isinstance(reason, str) else None
 
     def __aiter__(self) -> Self:
         return self
@@ -147,11 +139,17 @@ class PromptTurn:
             return await anext(self._updates)
         except StopAsyncIteration:
             # Raises what the prompt has failed with.
-            await self._task
+            await self._end()
             raise
 
     def __await__(self) -> Generator[Any, None, str]:
-        return self._task.__await__()
+        return self._end().__await__()
+
+    async def _end(self) -> str:
+        result = await self._task
+        if self.stop_reason is None:
+            raise self._client.misunderstood("session/prompt", result)
+        return self.stop_reason
 
 
 class AgentSession:
@@ -173,8 +171,7 @@ class AgentSession:
 
     def cancel(self) -> None:
         """End the running turn; its prompt is answered `cancelled`. Messages that wait are not revoked by this."""
-        self._client.notify("session/cancel", {"sessionId": self.id})
-        self._client.withdraw_questions(self.id)
+        self._client.cancel_turn(self.id)
 
     async def close(self) -> None:
         """Tell the agent that this client is done with the session; nothing happens if it does not support that."""

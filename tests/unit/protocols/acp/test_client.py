@@ -259,6 +259,30 @@ async def test_cancelling_the_wait_for_a_turn_cancels_the_turn() -> None:
 
 
 @in_time
+async def test_what_follows_a_prompt_is_sent_after_it() -> None:
+    answers = {"session/prompt": lambda _params: asyncio.Event().wait(), "session/inject": {"messageId": "m"}}
+    async with a_connection(QUEUE_ONLY, answers) as (client, agent):
+        session = client.session("s")
+        session.prompt("x")
+        await session.inject("y")
+        session.prompt("z")
+        session.cancel()
+        await until(lambda: agent.sent("session/cancel"))
+        assert agent.methods() == ["session/prompt", "session/inject", "session/prompt", "session/cancel"]
+
+
+@in_time
+async def test_a_turn_that_is_cancelled_before_it_begins_is_cancelled_at_the_agent() -> None:
+    async with a_connection(answers={"session/prompt": lambda _params: asyncio.Event().wait()}) as (client, agent):
+        turn = client.session("s").prompt("x")
+        turn._task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        await until(lambda: agent.sent("session/cancel") and agent.sent("$/cancel_request"))
+        assert agent.methods()[0] == "session/prompt"
+
+
+@in_time
 async def test_leaving_the_connection_ends_what_is_open() -> None:
     async with a_connection(answers={"session/prompt": lambda _params: asyncio.Event().wait()}) as (client, agent):
         turn, stream = client.session("s").prompt("x"), client.updates()
@@ -269,6 +293,8 @@ async def test_leaving_the_connection_ends_what_is_open() -> None:
     assert [update async for update in client.updates()] == []
     with pytest.raises(AgentEnded, match="the connection was closed before session/new was answered"):
         await client.new_session()
+    with pytest.raises(AgentEnded, match="the connection was closed before session/prompt was answered"):
+        await client.session("s").prompt("x")
 
 
 @in_time
