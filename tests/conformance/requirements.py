@@ -145,6 +145,7 @@ BUILT: Final[Rules] = (
     *acp.UPDATES,
     *acp.NEGOTIATION,
     *acp.CLIENT,
+    *acp.PROXY,
     *examples.PAYLOADS,
     *examples.IN_THE_LOOP,
     *examples.RENDERED,
@@ -152,7 +153,6 @@ BUILT: Final[Rules] = (
 
 WAITING: Final[Rules] = (
     *waiting(wire.BRIDGES, trust.IN_THE_BRIDGES, deferred=Part.BRIDGES),
-    *waiting(acp.PROXY, deferred=Part.ACP),
     *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),
     *waiting(mcp.DEPARTURES, mcp.SERVER, mcp.HOST, examples.WATCHED, deferred=Part.MCP),
     *waiting(guest.GUEST, deferred=Part.GUEST),

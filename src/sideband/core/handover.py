@@ -82,7 +82,7 @@ class NotStarted(Enum):
     """Why the turn of a prompt was not opened."""
 
     CLOSED = auto()
-    """The session is closed."""
+    """The session is closed or deleted."""
     LEFT_OPEN = auto()
     """A process that died has left a turn open; settle it first."""
 
@@ -112,7 +112,7 @@ def open_prompt(
     Without `in_front` the prompt goes to the agent as it is, and everything waits for the next one. `withheld` are items
     on their way to the agent that it has not answered yet.
     """
-    if state.closed:
+    if state.closed or state.deleted:
         return Decided((), NotStarted.CLOSED)
     if state.running or state.request is not None:
         return Decided((), NotStarted.LEFT_OPEN)
@@ -215,12 +215,23 @@ def close_prompt(state: SessionState, *, handed: Container[str], status: str) ->
 # While the turn runs.
 
 
-def take_next(state: SessionState, seam: Seam) -> Decided[Given | None]:
-    """Drain the first item of this seam, to be handed over while the turn runs; None if there is none, or no turn."""
-    request = state.request
-    item = next(iter(waiting_at(state, seam)), None)
-    if item is None or request is None or state.closed or not state.running:
+def next_item(state: SessionState, *, tool_runs: bool) -> tuple[InboxItem, Seam] | None:
+    """The item that is handed over next while the turn runs, and the seam that drains it; None if there is none.
+
+    An interrupt is handed over at once, everything else only while a tool runs.
+    """
+    for seam in (Seam.PRE_TOOL_DISPATCH, Seam.POST_TOOL_DISPATCH) if tool_runs else (Seam.PRE_TOOL_DISPATCH,):
+        for item in waiting_at(state, seam):
+            return item, seam
+    return None
+
+
+def take_next(state: SessionState, *, tool_runs: bool) -> Decided[Given | None]:
+    """Drain the next item, to be handed over while the turn runs; None if there is none, or no turn."""
+    request, following = state.request, next_item(state, tool_runs=tool_runs)
+    if following is None or request is None or state.closed or not state.running:
         return Decided((), None)
+    item, seam = following
     events = tuple(drained(state, item, seam, turn=request.turn))
     checkpoint = Checkpoint(turn=state.live.turn, seam=seam, ids=(item.id,))
     if isinstance(item, QueuedMessage):
@@ -252,7 +263,7 @@ def compact_given(state: SessionState) -> Decided[None]:
 
     What it does not have yet is left alone.
     """
-    if state.closed:
+    if state.closed or state.deleted:
         return Decided((), None)
     before = owed(state)
     settling = () if state.request is None else state.request.settling

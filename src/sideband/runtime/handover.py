@@ -14,23 +14,16 @@ again. So the agent gets an item twice only if the process died after the item l
 """
 
 from functools import partial
-from typing import Final
 
 from sideband.core import handover, turn
-from sideband.core.drain import waiting_at
 from sideband.core.errors import SessionBusy, shown
 from sideband.core.handover import Given, GivenMessage, GivenReminder, NotStarted, OpenedPrompt
-from sideband.core.seams import Seam
 from sideband.core.state import Decision, SessionState
 from sideband.loop.lease import HeldLease
 from sideband.runtime.session import Session
 
 # Protocols import these from here.
 __all__ = ["Given", "GivenMessage", "GivenReminder", "HandOver", "OpenedPrompt"]
-
-# An interrupt is handed over at once, everything else only while a tool runs.
-_AT_ONCE: Final = Seam.PRE_TOOL_DISPATCH
-_WHILE_A_TOOL_RUNS: Final = Seam.POST_TOOL_DISPATCH
 
 
 class HandOver:
@@ -48,7 +41,7 @@ class HandOver:
         return self._lease is not None
 
     async def open(self, *, in_front: bool = True) -> OpenedPrompt | None:
-        """Start the turn of a prompt, and return what it hands over; None if the session is closed.
+        """Start the turn of a prompt, and return what it hands over; None if the session is over.
 
         Without `in_front` it hands nothing over. `SessionBusy` if another process runs the session.
         """
@@ -102,17 +95,13 @@ class HandOver:
     # While the turn runs.
 
     async def take(self, *, tool_runs: bool) -> Given | None:
-        """Drain the next item that can be handed over now; `confirm` or `put_back` it. None if there is none.
-
-        Without `tool_runs`, only interrupts are.
-        """
-        seam = _WHILE_A_TOOL_RUNS if tool_runs else _AT_ONCE
-        journal, session_id = self.session.talk.journal, self.session.id
+        """Drain the next item that can be handed over now; `confirm` or `put_back` it. None if there is none."""
         if self._lease is None or self._on_its_way is not None:
             return None
-        if not (await journal.read(session_id, partial(_has_next, seam=seam))).value:
+        talk = self.session.talk
+        if not (await talk.journal.read(self.session.id, partial(_has_next, tool_runs=tool_runs))).value:
             return None
-        given = await self.session.talk.commit(partial(handover.take_next, seam=seam))
+        given = await talk.commit(partial(handover.take_next, tool_runs=tool_runs))
         self._on_its_way = None if given is None else given.id
         return given
 
@@ -135,8 +124,8 @@ class HandOver:
         return self.is_open and not (await self.session.talk.journal.read(self.session.id, _is_running)).value
 
 
-def _has_next(state: SessionState, seam: Seam) -> bool:
-    return state.running and bool(waiting_at(state, seam))
+def _has_next(state: SessionState, *, tool_runs: bool) -> bool:
+    return state.running and handover.next_item(state, tool_runs=tool_runs) is not None
 
 
 def _is_running(state: SessionState) -> bool:

@@ -27,6 +27,7 @@ from sideband.core.errors import (
     CursorExpired,
     InvalidOption,
     InvalidReminder,
+    NoRunningTurn,
     ReminderError,
     SessionBusy,
     StoreError,
@@ -40,6 +41,7 @@ from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.core.updates import MessageUpdate, ReminderUpdate, Update, UpdateKind, Viewer
 from sideband.protocols.acp.capabilities import MODES, inject_capability, reminder_capability
+from sideband.protocols.acp.messages import SteeringOutcome
 from sideband.protocols.acp.methods import METHODS, PREFIX, answer, member, rpc_error
 from sideband.protocols.acp.proxy_blocks import EVERY_KIND, prompt_blocks, steering_blocks, without_blocks
 from sideband.protocols.acp.proxy_session import ProxiedSession
@@ -129,8 +131,9 @@ class Proxy:
         self._agent_name = agent_name
         self._provenance = Provenance(trust=Trust.CONTROLLER, principal=principal, via="acp")
         self._sessions: dict[str, ProxiedSession] = {}
-        # The nonces of sessions that the agent may be replaying.
         self._nonces: dict[str, str] = {}
+        # Sessions that are being loaded: their updates are of the past.
+        self._replaying: set[object] = set()
         self._awaited: dict[object, _Awaited] = {}
         self._permissions: dict[object, ProxiedSession] = {}
         self._id_prefix = f"sideband-{secrets.token_hex(8)}-"
@@ -244,7 +247,11 @@ class Proxy:
         params = _object(message.params)
         session = self._sessions.get(str(params.get("sessionId")))
         blocks: list[dict[str, Any]] = []
-        if session is not None and session.prompt is None:
+        if session is not None and session.prompt is not None:
+            # Some agents queue it, some join it with the prompt that runs: in neither case may it wait for a turn.
+            self._awaited[key] = _Awaited(_PROMPT, {}, session)
+            session.queued[key] = None
+        elif session is not None:
             try:
                 opened = await session.begin(key, in_front=_takes_blocks(params.get("prompt")))
             except SessionBusy:
@@ -259,6 +266,7 @@ class Proxy:
 
     async def _expect_replay(self, wire_id: object) -> None:
         """Find the nonce of a session before the agent replays it."""
+        self._replaying.add(wire_id)
         if isinstance(wire_id, str) and wire_id not in self._nonces:
             session = await self._store.find(self._name(wire_id))
             if session is not None:
@@ -282,7 +290,7 @@ class Proxy:
                 return frame
             if update.get("sessionUpdate") == "user_message_chunk" and wire_id in self._nonces:
                 return without_blocks(frame, self._nonces[wire_id])
-            if session is not None:
+            if session is not None and wire_id not in self._replaying:
                 await self._observe(session, update)
         elif message.method == "session/request_permission" and session is not None:
             key = _key(message)
@@ -291,9 +299,9 @@ class Proxy:
         return frame
 
     async def _observe(self, session: ProxiedSession, update: Mapping[str, Any]) -> None:
-        session.observe(update)
         kind = update.get("sessionUpdate")
         try:
+            await session.observe(update)
             if kind == "compaction_update" and update.get("status") == "completed":
                 await session.compacted()
             elif kind == "session_info_update" and isinstance(update.get("title"), str):
@@ -309,9 +317,10 @@ class Proxy:
         awaited = self._awaited.pop(key, None)
         if awaited is None:
             return frame
+        self._replaying.discard(awaited.params.get("sessionId"))
         result = None if message.result is UNSET else _decode(message.result)
         if awaited.session is not None:
-            await self._end_turn(awaited.session, result)
+            await self._end_turn(awaited.session, key, result)
         elif awaited.method == "initialize" and isinstance(result, dict):
             return self._initialized(frame, result)
         elif awaited.method == "session/close" and message.result is not UNSET:
@@ -322,9 +331,10 @@ class Proxy:
             return None
         return frame
 
-    async def _end_turn(self, session: ProxiedSession, result: object) -> None:
+    async def _end_turn(self, session: ProxiedSession, key: object, result: object) -> None:
+        self._permissions = {request: asked for request, asked in self._permissions.items() if asked is not session}
         try:
-            await session.end(result)
+            await session.end(key, result)
         except (StoreError, ReminderError) as error:
             _LOG.warning("the end of a turn of session %s was not recorded: %s", session.session.id, error)
 
@@ -434,16 +444,36 @@ class Proxy:
             raise rpc_error(error) from None
         if not isinstance(params, dict):
             raise RpcError(INVALID_PARAMS, "Invalid params: they must be an object")
-        mode = params.get("mode")
-        if method in _INJECT and mode in _STEERED_MODES and not self._steers:
-            raise rpc_error(_not_steerable(mode))
+        call = Call(method, params, request_id, lambda _frame: None)
         if method == _STEERING:
-            # The proxy starts no turn, so every caller gets the answer of one that asked for none.
-            params["_meta"] = {"steering": {"idleBehavior": "promptRequired"}}
-        result = await answer(self._producer_of, Call(method, params, request_id, lambda _frame: None))
+            return await self._steered_by_editor(call)
+        mode = params.get("mode")
+        if method in _INJECT and mode in _STEERED_MODES:
+            self._refuse_steer(mode, params.get("sessionId"))
+        result = await answer(self._producer_of, call)
         if method in _INJECT and mode == InjectMode.QUEUE:
             result["_meta"] = {"sideband": {"waitsFor": "prompt"}}
         return result
+
+    async def _steered_by_editor(self, call: Call) -> dict[str, Any]:
+        """Hand a steer of the editor over at once, as the agent would take it, but through the inbox."""
+        params = call.params
+        session = self._sessions.get(str(params.get("sessionId")))
+        if session is not None and session.prompt is None:
+            # The proxy starts no turn, so every caller gets the answer of one that asked for none.
+            return {"outcome": SteeringOutcome.PROMPT_REQUIRED, "reason": "noRunningTurn"}
+        inject = {name: value for name, value in params.items() if name in ("sessionId", "_meta")}
+        inject |= {"content": params.get("prompt"), "mode": InjectMode.INTERRUPT_IMMEDIATE}
+        await answer(self._producer_of, call._replace(method="session/inject", params=inject))
+        return {"outcome": SteeringOutcome.INJECTED}
+
+    def _refuse_steer(self, mode: object, wire_id: object) -> None:
+        if not self._steers:
+            raise rpc_error(_not_steerable(mode))
+        session = self._sessions.get(wire_id) if isinstance(wire_id, str) else None
+        if session is not None and session.prompt is None:
+            # A queued message starts no turn here, so there is none to come either.
+            raise rpc_error(NoRunningTurn(str(mode)))
 
     async def _producer_of(
         self, session_id: str | None, *, surface: Surface, writes: bool = True, starts: bool = False

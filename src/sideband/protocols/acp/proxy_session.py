@@ -17,7 +17,7 @@ _LOG: Final = logging.getLogger("sideband")
 Steer: TypeAlias = Callable[["ProxiedSession", Given], "asyncio.Future[bool]"]
 
 # Claude aborts a tool if it is steered in the moment in which the tool begins, so a call must have run for so long.
-SETTLED_SECONDS: Final = 0.25
+SETTLED_SECONDS: Final = 0.5
 
 _OVER: Final = frozenset({"completed", "failed", "cancelled"})
 # The statuses of a run, by the stop reason of a prompt.
@@ -33,7 +33,8 @@ _OF_A_TURN: Final = frozenset(
 class ProxiedSession:
     """A session of the agent, by the id that editor and agent know it by, and the session in the store behind it.
 
-    `prompt` is the id of the request whose turn runs (None: no turn runs). `nonce` marks the blocks of this session.
+    `prompt` is the id of the request whose turn runs (None: no turn runs), and `queued` are those of prompts that the
+    editor has sent meanwhile. `nonce` marks the blocks of this session.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class ProxiedSession:
         self.session = session
         self.nonce = nonce
         self.prompt: object = None
+        self.queued: dict[object, None] = {}
         self.telling: asyncio.Task[None] | None = None
         self._steer = steer
         self._cancel = cancel
@@ -62,8 +64,8 @@ class ProxiedSession:
 
     @property
     def awaits_activity(self) -> bool:
-        """Whether the agent has not yet shown that it runs the prompt."""
-        return self.prompt is not None and not self._has_run
+        """Whether the agent has not yet shown that it runs a prompt that it has."""
+        return not self._has_run if self.prompt is not None else bool(self.queued)
 
     async def begin(self, prompt: object, *, in_front: bool) -> OpenedPrompt | None:
         """Start the turn of a prompt; see `HandOver.open`."""
@@ -76,8 +78,17 @@ class ProxiedSession:
             self._watching = asyncio.create_task(self._watch(prompt), name="sideband-proxy-watch")
         return opened
 
-    async def end(self, result: object) -> None:
-        """End the turn with the agent's answer to the prompt; None is an error, or no answer at all."""
+    async def begin_queued(self) -> None:
+        """The agent runs a prompt that it got while another one ran; nothing was handed over with that."""
+        prompt = next(iter(self.queued))
+        del self.queued[prompt]
+        await self.begin(prompt, in_front=False)
+
+    async def end(self, prompt: object, result: object) -> None:
+        """End the turn of a prompt with the agent's answer; None is an error, or no answer at all."""
+        self.queued.pop(prompt, None)
+        if prompt != self.prompt:
+            return
         reason = result.get("stopReason") if isinstance(result, dict) else None
         if self._outcome is not None and self._outcome.done() and self._recording is not None:
             # The agent has answered the steer first, so the item belongs to this turn.
@@ -99,14 +110,17 @@ class ProxiedSession:
             await asyncio.wait(tasks)
         if self.prompt is not None:
             with suppress(StoreError):
-                await self.end(None)
+                await self.end(self.prompt, None)
 
     # What the agent does.
 
-    def observe(self, update: Mapping[str, Any]) -> None:
+    async def observe(self, update: Mapping[str, Any]) -> None:
         """An update of the agent: it runs the prompt, and announces, runs and ends tool calls."""
         kind, status, call_id = update.get("sessionUpdate"), update.get("status"), update.get("toolCallId")
-        self._has_run = self._has_run or kind in _OF_A_TURN
+        if kind in _OF_A_TURN:
+            if self.prompt is None and self.queued:
+                await self.begin_queued()
+            self._has_run = True
         if kind == "usage_update":
             # The model has ended its reply, so the calls in it are complete.
             self._run(*self._announced)
