@@ -38,6 +38,7 @@ from sideband.protocols.acp.client import (
 )
 from sideband.protocols.acp.client_session import MARKER
 from sideband.protocols.acp.messages import (
+    EndPhase,
     PendingMessage,
     PendingReminder,
     ReminderDeduped,
@@ -47,6 +48,7 @@ from sideband.protocols.acp.messages import (
 from sideband.protocols.acp.peer_capabilities import CapabilityPlace, PeerCapabilities, read_capabilities
 from sideband.protocols.frames import LineTransport
 from sideband.protocols.jsonrpc import RpcError
+from sideband.protocols.wire import SourceWord
 from sideband.runtime.producer import RevokeStatus
 from tests.acp_agents import SDK_AGENT, a_connection, in_time
 from tests.acp_editor import an_agent
@@ -74,7 +76,7 @@ def test_the_first_place_of_a_capability_counts() -> None:
         (CapabilityPlace.STANDARD, {"sessionCapabilities": {"reminders": one, "inject": INJECT}}),
         (CapabilityPlace.EXTENSION, {"_meta": {"sideband": {"reminders": one, "inject": INJECT}}}),
         (CapabilityPlace.PROPOSED, {"reminders": one, "session": {"inject": INJECT}}),
-        (CapabilityPlace.HARN, {"_meta": {"harn": {"reminders": one}}}),
+        (CapabilityPlace.HARN, {"_meta": {"harn": {"reminders": {}}}}),
     ]
     for number, (place, here) in enumerate(places):
         found = capabilities_of(here)
@@ -89,6 +91,9 @@ def test_the_first_place_of_a_capability_counts() -> None:
         first = capabilities_of(merged)
         assert first.reminders is not None
         assert first.reminders.place is place
+    outside = read_capabilities({"_meta": {"harn": {"reminders": True}}}).reminders
+    assert outside is not None
+    assert (outside.place, outside.inject, outside.emit) == (CapabilityPlace.HARN, True, True)
     refusing = capabilities_of({"_meta": {"sideband": {"reminders": none}}, "reminders": one})
     assert refusing.reminders is not None
     assert not refusing.reminders.inject
@@ -338,10 +343,10 @@ async def test_reminder_updates_are_read_in_every_form() -> None:
         got = [await anext(of_session) for _ in range(4)]
         assert [(await anext(of_all))[0] for _ in range(5)] == ["s", "other", "s", "s", "s"]
     assert got == [
-        ReminderEmitted(reminder_id="r-1", body="x", source="hook"),  # type: ignore[arg-type]  # equal to the enum
+        ReminderEmitted(reminder_id="r-1", body="x", source=SourceWord.HOOK),
         ReminderDeduped(reminder_id="r-2", dedupe_key="k", dropped_reminder_ids=("r-1",)),
-        ReminderEmitted(reminder_id="r-3", body="y", source="provider", tags=("t",), fired_at_turn=4),  # type: ignore[arg-type]
-        ReminderExpired(reminder_id="r-2", phase="cleared"),  # type: ignore[arg-type]
+        ReminderEmitted(reminder_id="r-3", body="y", source=SourceWord.PROVIDER, tags=("t",), fired_at_turn=4),
+        ReminderExpired(reminder_id="r-2", phase=EndPhase.CLEARED),
     ]
 
 
@@ -425,7 +430,7 @@ async def test_a_message_is_steered_where_that_is_all_an_agent_supports() -> Non
         agent.answers["_session/steering"] = {"outcome": "perhaps"}
         with pytest.raises(AgentNotUnderstood):
             await session.inject("Stop.")
-        with pytest.raises(UnsupportedMode, match=r"send it with prompt\(\)"):
+        with pytest.raises(UnsupportedMode, match="send it as a prompt"):
             await session.inject("Later.", mode="queue")
         assert len(agent.sent("_session/steering")) == 5
 

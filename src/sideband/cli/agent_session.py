@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from sideband.cli.target import AgentAddress
 from sideband.core.errors import ReminderError, UnknownMessage, UnknownReminder, UnknownSession, shown
+from sideband.core.parse import read_inject_mode
 from sideband.core.reminder import ReminderId
 from sideband.core.seams import InjectMode
 from sideband.core.state import PendingState
@@ -57,7 +58,7 @@ class AgentRecipient:
                 "--mode queue: the turn that the message starts would end with this command, which ends the agent; use "
                 "--mode steer, or name the session in its store with --to STORE_URL#ID"
             )
-        return (await self._session.inject(content, mode=mode)).message_id  # type: ignore[arg-type]  # it checks the word
+        return (await self._session.inject(content, mode=read_inject_mode(mode))).message_id
 
     async def revoke(self, item_id: str, /) -> RevokeStatus:
         """Withdraw a reminder or message that waits."""

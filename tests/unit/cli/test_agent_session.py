@@ -140,4 +140,4 @@ def test_the_sessions_of_the_agent_are_listed_if_the_one_named_is_missing(capsys
     assert remind("x", to=a_target(capabilities, {**unknown, "session/list": an_error(-32603, "broken")})) == 2
     assert capsys.readouterr().err == "error: the agent has no session 's'\n"
     assert remind("x", to=a_target({}, {})) == 2
-    assert "it cannot load a session" in capsys.readouterr().err
+    assert "it cannot open a session that was begun before" in capsys.readouterr().err

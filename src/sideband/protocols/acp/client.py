@@ -160,10 +160,10 @@ async def connect(
         answer_seconds=answer_seconds,
     )
     try:
-        await client._initialize(client_info or {"name": "sideband", "version": __version__})  # noqa: SLF001 - one unit
+        await client.initialize(client_info or {"name": "sideband", "version": __version__})
         yield client
     finally:
-        await client._close()  # noqa: SLF001 - see above
+        await client.close()
 
 
 def _argv(agent: str | Sequence[str]) -> list[str]:
@@ -240,7 +240,7 @@ class AgentClient:
     ) -> AgentSession:
         """Open a session and let the agent replay it; read the replay from a stream made before, with `updates`."""
         if not self.capabilities.loads:
-            raise NotSupportedByAgent("session/load", "it cannot load a session; begin one with new_session()")
+            raise NotSupportedByAgent("session/load", "it cannot open a session that was begun before")
         await self.request("session/load", {"sessionId": session_id, **self._place(cwd, mcp_servers)})
         return AgentSession(self, session_id)
 
@@ -249,7 +249,9 @@ class AgentClient:
     ) -> AgentSession:
         """Open a session without a replay."""
         if not self.capabilities.resumes:
-            raise NotSupportedByAgent("session/resume", "it cannot resume a session; try load_session()")
+            raise NotSupportedByAgent(
+                "session/resume", "it cannot continue a session without a replay; load the session instead"
+            )
         await self.request("session/resume", {"sessionId": session_id, **self._place(cwd, mcp_servers)})
         return AgentSession(self, session_id)
 
@@ -257,7 +259,7 @@ class AgentClient:
         return {"cwd": _absolute(self._cwd if cwd is None else cwd), "mcpServers": list(mcp_servers)}
 
     def session(self, session_id: str) -> AgentSession:
-        """A session that is open in this connection already, or that needs not be opened; nothing is sent."""
+        """A session that is open in this connection already, or that need not be opened; nothing is sent."""
         return AgentSession(self, session_id)
 
     async def list_sessions(self, cwd: str | Path | None = None) -> AsyncIterator[ListedSession]:
@@ -357,7 +359,8 @@ class AgentClient:
         """Send a notification to the agent."""
         self._peer.notify(method, params)
 
-    async def _initialize(self, client_info: Mapping[str, str]) -> None:
+    async def initialize(self, client_info: Mapping[str, str]) -> None:
+        """Agree on the protocol version and exchange the capabilities; `connect` does this."""
         params = {
             "protocolVersion": PROTOCOL_VERSION,
             "clientCapabilities": {
@@ -421,7 +424,10 @@ class AgentClient:
                 stream.close(error)
             self._streams.clear()
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
+        """End the turns and streams, the connection, and the agent if it was started for it; `connect` does this."""
+        if self._is_closing:
+            return
         self._is_closing = True
         turns = tuple(self._turns)
         for task in turns:
@@ -446,12 +452,12 @@ class AgentClient:
         seconds = self._answer_seconds
         if method != "initialize":
             return self._failure(
-                AgentSilent, f"did not answer {method} within {seconds:g} s; raise answer_seconds if it is only slow"
+                AgentSilent, f"did not answer {method} within {seconds:g} s; try again, or allow it more time"
             )
         return self._failure(
             AgentSilent,
             f"did not answer within {seconds:g} s{self._said()}; check that the command starts an ACP agent (some need "
-            "an option for it, for example --acp), or raise answer_seconds if it is only slow to start",
+            "an option for it, for example --acp), or allow it more time if it is only slow to start",
         )
 
     async def _failed(self, error: ConnectionLost | RpcError, method: str, params: Mapping[str, Any]) -> Exception:
@@ -485,7 +491,9 @@ class AgentClient:
 
     def _login(self) -> LoginRequired:
         ways = ", ".join(shown(way.get("id")) for way in self.auth_methods) or "none that it names"
-        return self._failure(LoginRequired, f"requires a login; call authenticate() with one of its methods: {ways}")
+        return self._failure(
+            LoginRequired, f"requires a login; log in with its own command, or by one of its methods: {ways}"
+        )
 
 
 # Reading what an agent answers.

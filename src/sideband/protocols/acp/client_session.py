@@ -356,13 +356,13 @@ class AgentSession:
         if not self._client.capabilities.steers:
             raise NotSupportedByAgent(
                 "session/inject",
-                "no message reaches a running turn; all there is is session/cancel: end the turn with cancel(), then "
-                "send the message with prompt()",
+                "no message reaches a running turn; all there is is session/cancel: end the turn, then send the message "
+                "as a prompt",
             )
         if wanted not in (InjectMode.STEER, InjectMode.FINISH_STEP):
             raise UnsupportedMode(
                 f"the agent supports only mode 'steer', not {wanted.value!r}; to queue a message, keep it until the turn "
-                "is over and send it with prompt()",
+                "is over and send it as a prompt",
                 field="mode",
                 value=wanted.value,
             )
@@ -379,7 +379,7 @@ class AgentSession:
             case SteeringOutcome.FAILED:
                 raise RpcError(
                     INTERNAL_ERROR,
-                    "the agent could not add the message to its turn; send it with prompt() after the turn",
+                    "the agent could not add the message to its turn; send it as a prompt after the turn",
                 )
             case _:
                 raise self._client.misunderstood("_session/steering", result)

@@ -101,7 +101,7 @@ def _reminders(agent: object, reply: Mapping[str, Any]) -> PeerReminders | None:
     for place, path in _REMINDERS:
         found = member(agent, *path)
         if place is CapabilityPlace.HARN:
-            found = found or member(reply, *path)
+            found = member(reply, *path) if found is None else found
             if _is_yes(found):
                 # Agents from before the proposals only mark the support.
                 found = {"inject": True, "emit": True, **(found if isinstance(found, dict) else {})}

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, Self, TypeVar
 
 import msgspec
 
 from sideband.core.reminder import Source
-from sideband.protocols.acp.messages import ReminderDeduped, ReminderEmitted, ReminderExpired, ReminderUpdate
+from sideband.protocols.acp.messages import ReminderEmitted, ReminderUpdate
 from sideband.protocols.acp.methods import member
 from sideband.protocols.wire import OUTWARD, SourceWord
 
@@ -81,11 +81,8 @@ class UpdateStream(Generic[_ItemT]):
 
 # Reminder updates.
 
-_KINDS: Final[Mapping[str, type[msgspec.Struct]]] = {
-    "reminder_emitted": ReminderEmitted,
-    "reminder_deduped": ReminderDeduped,
-    "reminder_expired": ReminderExpired,
-}
+# A tuple, because an agent may send a value here that has no hash.
+_KINDS: Final = ("reminder_emitted", "reminder_deduped", "reminder_expired")
 
 
 class ReminderReader:

@@ -180,7 +180,7 @@ async def test_a_login_is_by_one_of_the_methods_of_the_agent() -> None:
     }
     async with a_connection(answers=answers) as (client, agent):
         assert (client.auth_methods, client.info, client.stderr) == (({"id": "key"},), {"name": "x"}, "")
-        with pytest.raises(LoginRequired, match=r"authenticate\(\) with one of its methods: 'key'"):
+        with pytest.raises(LoginRequired, match=r"log in with its own command, or by one of its methods: 'key'"):
             await client.new_session()
         await client.authenticate("key")
         assert agent.sent("authenticate") == [{"methodId": "key"}]
