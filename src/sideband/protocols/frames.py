@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -17,7 +17,7 @@ CONGESTED_BYTES: Final = 1024 * 1024
 CLOSE_SECONDS: Final = 5.0
 
 # As much as a pipe holds.
-_READ_BYTES: Final = 64 * 1024
+_PIPE_BYTES: Final = 64 * 1024
 
 
 class ConnectionLost(Exception):
@@ -102,7 +102,7 @@ class PipeReader(asyncio.ReadTransport):
 
     def _read(self) -> None:
         try:
-            data = os.read(self._descriptor, _READ_BYTES)
+            data = os.read(self._descriptor, _PIPE_BYTES)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -153,11 +153,14 @@ class LineTransport:
         self._reader = reader
         self._writer = writer
         self._lines = LineBuffer(limit)
+        # The frames that follow the first one before the event loop goes on, and their size; None before the first.
+        self._held: list[bytes] | None = None
+        self._held_bytes = 0
 
     async def receive(self) -> Sequence[Frame]:
         while True:
             try:
-                data = await self._reader.read(_READ_BYTES)
+                data = await self._reader.read(_PIPE_BYTES)
             except OSError:
                 data = b""
             frames = self._lines.feed(data) if data else self._lines.end()
@@ -165,8 +168,29 @@ class LineTransport:
                 return frames
 
     def send(self, frame: bytes) -> None:
+        """Send a frame at once; those that follow it without a pause are written together.
+
+        Each write wakes the reader. Without this the proxy needs twice as long for a frame of a long reply.
+        """
+        if self._held is None:
+            self._held = []
+            asyncio.get_running_loop().call_soon(self._release)
+            self._write([frame])
+            return
+        self._held.append(frame)
+        self._held_bytes += len(frame)
+        if self._held_bytes > _PIPE_BYTES:
+            self._write(self._held)
+            self._held, self._held_bytes = [], 0
+
+    def _release(self) -> None:
+        if self._held:
+            self._write(self._held)
+        self._held, self._held_bytes = None, 0
+
+    def _write(self, frames: Iterable[bytes]) -> None:
         if not self._writer.is_closing():
-            self._writer.write(frame + b"\n")
+            self._writer.write(b"".join([frame + b"\n" for frame in frames]))
 
     async def drain(self) -> None:
         if self._writer.is_closing():
@@ -181,6 +205,7 @@ class LineTransport:
         return self._writer.transport.get_write_buffer_size() > CONGESTED_BYTES
 
     async def close(self) -> None:
+        self._release()
         self._writer.close()
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
@@ -198,7 +223,7 @@ async def standard_streams(*, limit: int = MAX_FRAME_BYTES) -> AsyncIterator[Lin
     Inside, `print` writes to standard error, so that nothing but frames reaches the peer.
     """
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_READ_BYTES)
+    reader = asyncio.StreamReader(limit=_PIPE_BYTES)
     # Copies, because the transports close their files.
     arriving = PipeReader(_as_pipe(os.dup(0), writes=False), reader)
     sink = _as_pipe(os.dup(1), writes=True)
@@ -229,6 +254,6 @@ def _as_pipe(descriptor: int, *, writes: bool) -> int:
 def _copy(source: int, sink: int) -> None:
     # A buffered writer writes once more when it is closed.
     with suppress(BrokenPipeError), os.fdopen(source, "rb", buffering=0) as reader, os.fdopen(sink, "wb") as writer:
-        while data := reader.read(_READ_BYTES):
+        while data := reader.read(_PIPE_BYTES):
             writer.write(data)
             writer.flush()

@@ -24,6 +24,7 @@ from sideband.protocols.frames import (
     LineBuffer,
     LineTransport,
     Oversized,
+    PipeReader,
     standard_streams,
 )
 from tests.loopback import over_sockets
@@ -128,6 +129,27 @@ async def test_what_waits_is_sent_before_the_connection_is_closed() -> None:
         with pytest.raises(ConnectionLost):
             await transport.drain()
         await transport.close()
+
+
+@over_sockets
+async def test_a_frame_leaves_at_once_and_those_that_follow_it_leave_together() -> None:
+    (read_end, write_end), sent = os.pipe(), [b"%d" % number for number in range(30_000)]
+    leaving, protocol = await asyncio.get_running_loop().connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(write_end, "wb", buffering=0)
+    )
+    writer = asyncio.StreamWriter(leaving, protocol, None, asyncio.get_running_loop())
+    transport = LineTransport(asyncio.StreamReader(), writer)
+    with os.fdopen(read_end, "rb", buffering=0) as far:
+        for frame in sent[:3]:
+            transport.send(frame)
+        assert far.read(100) == b"0\n"
+        await asyncio.sleep(0)
+        assert far.read(100) == b"1\n2\n"
+        for frame in sent:
+            transport.send(frame)
+        closing = asyncio.ensure_future(transport.close())
+        assert await asyncio.to_thread(far.readall) == b"".join(frame + b"\n" for frame in sent)
+        await closing
 
 
 @over_sockets
@@ -253,6 +275,33 @@ async def test_standard_streams_over_pipes_are_closed_on_leaving() -> None:
         assert shown.read() == b"two\n"
         with pytest.raises(BrokenPipeError):
             user.write(b"three\n")
+
+
+@over_sockets
+async def test_a_terminal_that_goes_away_is_the_end_of_the_stream() -> None:
+    user, terminal = os.openpty()
+    reader = asyncio.StreamReader()
+    arriving = PipeReader(terminal, reader)
+    os.write(user, b"one\n")
+    assert await reader.readline() == b"one\n"
+    os.close(user)
+    assert await reader.read() == b""
+    assert arriving.is_closing()
+    arriving.resume_reading()
+    arriving.close()
+
+
+@over_sockets
+async def test_a_pipe_that_another_process_has_emptied_is_waited_for() -> None:
+    read_end, write_end = os.pipe()
+    reader = asyncio.StreamReader()
+    arriving = PipeReader(read_end, reader)
+    os.write(write_end, b"taken\n")
+    os.read(read_end, 100)
+    arriving._read()
+    os.write(write_end, b"one\n")
+    os.close(write_end)
+    assert await reader.read() == b"one\n"
 
 
 def test_standard_streams_may_lead_nowhere() -> None:
