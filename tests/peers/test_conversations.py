@@ -515,7 +515,7 @@ async def test_a_reply_that_was_cut_off_begins_again(version: int, store: Path, 
 @both_versions
 @over_sockets
 async def test_a_compaction_is_told(version: int, store: Path, workspace: Path, home: Path) -> None:
-    script = [*["x" * 700] * 3, "Short.", "A summary.", "Short."]
+    script = [*["x" * 3_000] * 3, "Short.", "A summary.", "Short."]
     command = ["env", "SIDEBAND_TEST_WINDOW=2000", *scripted(store, *script)]
     async with an_editor(command, home, version) as editor:
         await editor.start(workspace, session={"compaction": {}})

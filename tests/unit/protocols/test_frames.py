@@ -281,10 +281,11 @@ async def test_standard_streams_over_pipes_are_closed_on_leaving() -> None:
 async def test_a_terminal_that_goes_away_is_the_end_of_the_stream() -> None:
     user, terminal = os.openpty()
     reader = asyncio.StreamReader()
-    arriving = PipeReader(terminal, reader)
-    os.write(user, b"one\n")
-    assert await reader.readline() == b"one\n"
-    os.close(user)
+    # Reading from this side fails when the other one is closed.
+    arriving = PipeReader(user, reader)
+    os.write(terminal, b"one\n")
+    assert await reader.readline() == b"one\r\n"
+    os.close(terminal)
     assert await reader.read() == b""
     assert arriving.is_closing()
     arriving.resume_reading()
