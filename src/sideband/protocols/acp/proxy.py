@@ -81,12 +81,15 @@ _INJECT: Final = frozenset({"session/inject", f"{PREFIX}session/inject"})
 # Requests of the editor that make a session known, and what they are called.
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 
-# What a frame must contain to be looked at. A slash may be escaped in JSON.
-_FROM_EDITOR: Final = re.compile(rb"session\\?/(?!cancel|set_|list|update)|\"initialize\"").search
+# What a frame must contain to be looked at. A slash may be escaped in JSON. Each begins with a fixed text: a search for
+# alternatives takes ten times as long, which is longer than everything else that forwarding a frame takes.
+_FROM_EDITOR: Final = re.compile(rb"session\\?/(?!cancel|set_|list|update)").search
+_INITIALIZE: Final = b'"initialize"'
 _FROM_AGENT: Final = re.compile(
+    rb"\"sessionUpdate\"\s*:\s*"
     rb"\"(?:tool_call|tool_call_update|usage_update|compaction_update|session_info_update|user_message_chunk)\""
-    rb"|request_permission"
 ).search
+_PERMISSION: Final = b"request_permission"
 _HAS_METHOD: Final = b'"method"'
 
 # A prompt that begins like this is a command of the agent, which text in front of it would disable.
@@ -177,7 +180,8 @@ class Proxy:
             error = RpcError(INVALID_REQUEST, f"A frame may have at most {frame.limit:,} bytes", data)
             self._editor.send(error_frame(_NOTHING, error))
             return
-        message = self._read(frame, of_interest=_FROM_EDITOR(frame) is not None or bool(self._permissions))
+        of_interest = _FROM_EDITOR(frame) is not None or _INITIALIZE in frame or bool(self._permissions)
+        message = self._read(frame, of_interest=of_interest)
         try:
             if message is None or await self._handle_editor(frame, message):
                 self._agent.send(frame)
@@ -190,7 +194,7 @@ class Proxy:
             _LOG.warning("a frame of the agent had more than %d bytes and was discarded", frame.limit)
             return
         is_answer = _HAS_METHOD not in frame
-        of_interest = is_answer or _FROM_AGENT(frame) is not None or self._awaits_activity()
+        of_interest = is_answer or _FROM_AGENT(frame) is not None or _PERMISSION in frame or self._awaits_activity()
         message = self._read(frame, of_interest=of_interest)
         try:
             forwarded = frame if message is None else await self._handle_agent(frame, message)
