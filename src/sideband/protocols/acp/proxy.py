@@ -91,6 +91,21 @@ _FROM_AGENT: Final = re.compile(
 ).search
 _PERMISSION: Final = b"request_permission"
 _HAS_METHOD: Final = b'"method"'
+# Most frames of an agent have this word, and no frame of interest has; inside a text its quotes would be escaped.
+_STREAMED: Final = b'"agent_message_chunk"'
+
+
+def _is_from_editor(frame: bytes) -> bool:
+    """Whether a frame of the editor may be a request that the proxy takes part in."""
+    return _FROM_EDITOR(frame) is not None or _INITIALIZE in frame
+
+
+def _is_from_agent(frame: bytes) -> bool:
+    """Whether a frame of the agent may be an answer, or a call that the proxy takes part in."""
+    if _STREAMED in frame:
+        return False
+    return _HAS_METHOD not in frame or _FROM_AGENT(frame) is not None or _PERMISSION in frame
+
 
 # A prompt that begins like this is a command of the agent, which text in front of it would disable.
 _COMMAND: Final = re.compile(r"\s*/[\w:.-]+(?:\s|$)")
@@ -153,7 +168,10 @@ class Proxy:
         """Forward the frames of the editor until it closes its end."""
         while frames := await self._editor.receive():
             for frame in frames:
-                await self._from_editor(frame)
+                if isinstance(frame, bytes) and not self._permissions and not _is_from_editor(frame):
+                    self._agent.send(frame)
+                else:
+                    await self._from_editor(frame)
             try:
                 await self._agent.drain()
             except ConnectionLost:
@@ -162,8 +180,13 @@ class Proxy:
     async def forward_agent(self) -> None:
         """Forward the frames of the agent until it closes its end."""
         while frames := await self._agent.receive():
+            is_awaiting = self._awaits_activity()
             for frame in frames:
-                await self._from_agent(frame)
+                if isinstance(frame, bytes) and not is_awaiting and not _is_from_agent(frame):
+                    self._editor.send(frame)
+                else:
+                    await self._from_agent(frame)
+                    is_awaiting = self._awaits_activity()
             try:
                 await self._editor.drain()
             except ConnectionLost:
@@ -180,8 +203,7 @@ class Proxy:
             error = RpcError(INVALID_REQUEST, f"A frame may have at most {frame.limit:,} bytes", data)
             self._editor.send(error_frame(_NOTHING, error))
             return
-        of_interest = _FROM_EDITOR(frame) is not None or _INITIALIZE in frame or bool(self._permissions)
-        message = self._read(frame, of_interest=of_interest)
+        message = _read(frame)
         try:
             if message is None or await self._handle_editor(frame, message):
                 self._agent.send(frame)
@@ -193,9 +215,7 @@ class Proxy:
         if isinstance(frame, Oversized):
             _LOG.warning("a frame of the agent had more than %d bytes and was discarded", frame.limit)
             return
-        is_answer = _HAS_METHOD not in frame
-        of_interest = is_answer or _FROM_AGENT(frame) is not None or _PERMISSION in frame or self._awaits_activity()
-        message = self._read(frame, of_interest=of_interest)
+        message = _read(frame)
         try:
             forwarded = frame if message is None else await self._handle_agent(frame, message)
         except Exception:  # noqa: BLE001 - a fault of ours must not stop the agent's conversation
@@ -203,15 +223,6 @@ class Proxy:
             forwarded = frame
         if forwarded is not None:
             self._editor.send(forwarded)
-
-    def _read(self, frame: bytes, *, of_interest: bool) -> _Message | None:
-        """The message in a frame; None if it is to be forwarded without being looked at."""
-        if not of_interest or len(frame) > MAX_FRAME_BYTES or frame[:1] != b"{":
-            return None
-        try:
-            return _decode_message(frame)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
 
     def _awaits_activity(self) -> bool:
         return any(session.awaits_activity for session in self._sessions.values())
@@ -537,6 +548,16 @@ def _chunk(message_id: str, block: dict[str, Any]) -> dict[str, Any]:
         "messageId": message_id,
         "_meta": {"sideband": {"messageId": message_id}},
     }
+
+
+def _read(frame: bytes) -> _Message | None:
+    """The message in a frame; None if it is none, or too large to be looked at."""
+    if len(frame) > MAX_FRAME_BYTES or frame[:1] != b"{":
+        return None
+    try:
+        return _decode_message(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _key(message: _Message) -> object:
