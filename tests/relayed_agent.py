@@ -2,7 +2,7 @@
 
     python relayed_agent.py SOCKET
 
-The test ends it by a line with a NUL and the exit status. It ends itself if the test closes the socket.
+The test ends it by a line with a NUL and the exit status, or the number of a signal after a minus. It ends itself if the test closes the socket.
 """
 
 import os
@@ -24,7 +24,10 @@ def main() -> None:
     threading.Thread(target=pass_input, daemon=True).start()
     for line in wire.makefile("rb"):
         if line[:1] == b"\0":
-            os._exit(int(line[1:]))
+            status = int(line[1:])
+            if status < 0:
+                os.kill(os.getpid(), -status)
+            os._exit(status)
         os.write(1, line)
     # The thread may still read, and a daemon does not hold up the end.
     os._exit(0)

@@ -726,20 +726,30 @@ async def test_the_command_line_reaches_the_sessions_of_a_running_proxy(tmp_path
 
 @pytest.mark.requirement("acp:proxy:ends-with-the-agent")
 @pytest.mark.parametrize("in_a_turn", [True, False])
+@pytest.mark.parametrize(
+    ("end", "status", "how"),
+    [
+        pytest.param(3, 3, "with exit status 3", id="an-exit"),
+        pytest.param(0, 0, "with exit status 0", id="an-exit-without-a-failure"),
+        pytest.param(-9, 128 + 9, "by signal 9", id="a-signal"),
+    ],
+)
 @in_time
-async def test_the_command_ends_with_the_status_of_its_agent_and_says_why(tmp_path: Path, *, in_a_turn: bool) -> None:
+async def test_the_command_ends_with_the_status_of_its_agent_and_says_why(
+    tmp_path: Path, end: int, status: int, how: str, *, in_a_turn: bool
+) -> None:
     async with a_proxy_process(tmp_path) as stage:
         await stage.begin()
         await stage.open()
         if in_a_turn:
             await stage.remind(RED, ttlTurns=1)
             await stage.prompt()
-        stage.end_agent(3)
+        stage.end_agent(end)
         await stage.editor.end()
-        assert await stage.status() == 3
+        assert await stage.status() == status
         errors = stage.stderr
     # What the agent writes to its standard error is passed on.
-    assert errors == "the agent has started\nsideband acp-proxy: the agent ended with exit status 3\n"
+    assert errors == f"the agent has started\nsideband acp-proxy: the agent ended {how}\n"
     async with a_proxy(tmp_path) as stage:
         await stage.initialize({"protocolVersion": 1})
         await stage.load("s1")
@@ -759,6 +769,23 @@ async def test_an_agent_is_ended_when_its_editor_leaves(tmp_path: Path) -> None:
         await stage.editor.end()
         assert await stage.status() == 0
         assert stage.editor.seen[-1]["method"] == "_last/words"
+
+
+@pytest.mark.requirement("acp:proxy:ends-with-the-agent")
+@in_time
+async def test_an_agent_is_ended_when_the_command_is_asked_to_end(tmp_path: Path) -> None:
+    async with a_proxy_process(tmp_path) as stage:
+        await stage.begin()
+        await stage.open()
+        await stage.remind(RED)
+        await stage.prompt()
+        stage.process.terminate()
+        await stage.agent.end()
+        stage.end_agent(0)
+        assert await stage.status() == 0
+        (entry,) = (await stage.store.sessions()).sessions
+        assert not (await stage.session()).talk.state.running
+    assert entry.session_id == f"proxy:{NAME}:s1"
 
 
 @pytest.mark.requirement("acp:proxy:ends-with-the-agent")

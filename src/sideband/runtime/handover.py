@@ -20,6 +20,7 @@ from sideband.core.errors import SessionBusy, shown
 from sideband.core.handover import Given, GivenMessage, GivenReminder, NotStarted, OpenedPrompt
 from sideband.core.state import Decision, SessionState
 from sideband.loop.lease import HeldLease
+from sideband.ports import Wake
 from sideband.runtime.session import Session
 
 # Protocols import these from here.
@@ -118,6 +119,10 @@ class HandOver:
         """The agent has compacted its conversation: preserved reminders are handed over again, the others end."""
         await self.session.talk.write(handover.compact_given)
         self._handed -= {item.id for item in self.session.talk.state.live}
+
+    def wake(self) -> Wake:
+        """An event that is set whenever something happens in the session, in any process."""
+        return self.session.talk.journal.wake(self.session.id)
 
     async def is_cancelled(self) -> bool:
         """Whether another program has cancelled the turn that this process has opened."""

@@ -17,7 +17,7 @@ import logging
 import re
 import secrets
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -78,8 +78,9 @@ _LOG: Final = logging.getLogger("sideband")
 _STEERED_MODES: Final = frozenset({InjectMode.STEER, InjectMode.FINISH_STEP, InjectMode.INTERRUPT_IMMEDIATE})
 _INJECT: Final = frozenset({"session/inject", f"{PREFIX}session/inject"})
 
-# Requests of the editor that make a session known, and what they are called.
+# Requests of the editor that make a session known, and those after which the agent may replay it.
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
+_REPLAYING: Final = frozenset({"session/load", "session/resume"})
 
 # What a frame must contain to be looked at. A slash may be escaped in JSON. Each begins with a fixed text: a search for
 # alternatives takes ten times as long, which is longer than everything else that forwarding a frame takes.
@@ -172,10 +173,9 @@ class Proxy:
                     self._agent.send(frame)
                 else:
                     await self._from_editor(frame)
-            try:
+            # If the agent is gone, its own stream ends as well.
+            with suppress(ConnectionLost):
                 await self._agent.drain()
-            except ConnectionLost:
-                return
 
     async def forward_agent(self) -> None:
         """Forward the frames of the agent until it closes its end."""
@@ -187,10 +187,8 @@ class Proxy:
                 else:
                     await self._from_agent(frame)
                     is_awaiting = self._awaits_activity()
-            try:
+            with suppress(ConnectionLost):
                 await self._editor.drain()
-            except ConnectionLost:
-                return
 
     async def aclose(self) -> None:
         """End the sessions of this connection: turns that the agent has not answered are void."""
@@ -249,7 +247,7 @@ class Proxy:
             self._awaited[key] = _Awaited(method, params)
             if method == "initialize":
                 self._client = params
-            elif method in _OPENING:
+            elif method in _REPLAYING:
                 await self._expect_replay(params.get("sessionId"))
         return True
 
@@ -333,7 +331,7 @@ class Proxy:
         if awaited is None:
             return frame
         self._replaying.discard(awaited.params.get("sessionId"))
-        result = None if message.result is UNSET else _decode(message.result)
+        result = None if message.result is UNSET else _decode(message.result) or {}
         if awaited.session is not None:
             await self._end_turn(awaited.session, key, result)
         elif awaited.method == "initialize" and isinstance(result, dict):

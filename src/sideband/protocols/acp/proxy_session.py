@@ -178,7 +178,7 @@ class ProxiedSession:
             _LOG.warning("nothing more is handed over in this turn of %s: %s", self.session.id, error)
 
     async def _hand_over(self, prompt: object) -> None:
-        wake = self.session.talk.journal.wake(self.session.id)
+        wake = self._handover.wake()
         steer, is_cancelled = self._steer, False
         while self.prompt == prompt:
             wake.clear()
