@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
@@ -25,6 +26,7 @@ from benchmarks.durable import late
 from benchmarks.effort import Effort, Progress
 from benchmarks.report import Figure, Report, Table, Target, duration, rate, times
 from benchmarks.startup import BARE, environment
+from benchmarks.updates import BODY
 from sideband.store.sqlite import open_sqlite
 
 PART: Final = "acp"
@@ -48,6 +50,7 @@ ASKED: Final = "a request and its answer, by a forwarder of lines"
 ASKED_PROXY: Final = "a request and its answer, by sideband acp-proxy"
 START: Final = "sideband acp, to the answer of initialize"
 
+HAS_SDK: Final = find_spec("acp") is not None
 INITIALIZE: Final = {"protocolVersion": 1, "clientCapabilities": {}}
 
 Spent = dict[str, list[list[int]]]
@@ -55,21 +58,32 @@ Spent = dict[str, list[list[int]]]
 
 
 class Size(NamedTuple):
-    """`calls` are those of one round; a session has `turns`; an agent streams `chunks` for one prompt."""
+    """`calls` are those of one round; a session has `turns`; an agent streams `chunks` for one prompt.
+
+    Each command is started as often as `processes` says.
+    """
 
     rounds: int
     calls: int
     turns: int
     chunks: int
+    processes: int
+
+    @property
+    def steps(self) -> int:
+        return self.processes + self.rounds
 
 
 class Costs(NamedTuple):
-    """`updates` are per second, one figure for each round; `replayed` is their number in one."""
+    """`updates` are per second, one figure for each round; `replayed` is their number in one.
+
+    `starts` are the nanoseconds of new processes, by what they do.
+    """
 
     spent: Spent
     updates: list[float]
     replayed: int
-    starts: dict[str, list[int]]
+    starts: Mapping[str, list[int]]
 
 
 def measure(effort: Effort, progress: Progress) -> Report:
@@ -78,10 +92,11 @@ def measure(effort: Effort, progress: Progress) -> Report:
         calls=max(3, effort.calls // 10),
         turns=max(10, 2 * effort.calls),
         chunks=5 * effort.calls,
+        processes=effort.processes,
     )
     with tempfile.TemporaryDirectory(prefix="sideband-") as directory:
-        costs = asyncio.run(_costs(Path(directory), amount, progress))
-        costs.starts.update(_starts(Path(directory), effort.processes, progress))
+        starts = _starts(Path(directory), amount, progress)
+        costs = asyncio.run(_costs(Path(directory), amount, starts, progress))
     ratios = _ratios(costs)
     return Report(
         part=PART,
@@ -92,6 +107,7 @@ def measure(effort: Effort, progress: Progress) -> Report:
             Figure(name=REPLAY, value=median(costs.updates), unit="/s"),
             *(Figure(name=name, value=median(spent)) for name, spent in costs.starts.items()),
         ),
+        remarks=() if HAS_SDK else (f"{SDK}: skipped, agent-client-protocol is not installed",),
     )
 
 
@@ -204,49 +220,67 @@ def _reminder(session_id: str, number: int) -> dict[str, Any]:
 # Measuring.
 
 
-async def _costs(directory: Path, amount: Size, progress: Progress) -> Costs:
+async def _costs(directory: Path, amount: Size, starts: Mapping[str, list[int]], progress: Progress) -> Costs:
     spent: Spent = {}
     updates: list[float] = []
-    chatter = _server("chatter")
+    replayed = 0
     async with AsyncExitStack() as stack:
         clients = {
-            name: await stack.enter_async_context(_client(*command))
-            for name, command in {
-                FLOOR: _server("floor"),
-                MEMORY: _server("agent", "memory:", str(amount.turns)),
-                DURABLE: _server("agent", f"sqlite:///{directory / 'agent.db'}", "0"),
-                SDK: _server("sdk"),
-                FORWARDED: _server("forwarder", *chatter),
-                PROXIED: _sideband("acp-proxy", "--store", f"sqlite:///{directory / 'proxy.db'}", "--", *chatter),
-            }.items()
+            name: await stack.enter_async_context(_client(*command)) for name, command in _commands(directory, amount)
         }
         sessions = {name: await _begin(client) for name, client in clients.items() if name not in (FLOOR, SDK)}
-        await clients[SDK].call("initialize", INITIALIZE)
+        if HAS_SDK:
+            await clients[SDK].call("initialize", INITIALIZE)
         store = await open_sqlite(directory / "commits.db")
         stack.push_async_callback(store.close)
-        replayed = 0
         # The first round is the warm-up.
         for done in range(amount.rounds + 1):
-            found: dict[str, list[int]] = {}
-            for name in (FLOOR, MEMORY, SDK, DURABLE):
-                method = "_session/inject_reminder" if name == SDK else "session/inject_reminder"
-                found[name] = [
-                    (await clients[name].call(method, _reminder(sessions.get(name, ""), number))).spent
-                    for number in range(done * amount.calls, (done + 1) * amount.calls)
-                ]
+            found = await _reminded(clients, sessions, range(done * amount.calls, (done + 1) * amount.calls))
             found[COMMIT] = await accepts.committed(store, amount.calls)
-            for name, asked in ((FORWARDED, ASKED), (PROXIED, ASKED_PROXY)):
-                found[name] = [await clients[name].burst(amount.chunks)]
-                mode = {"sessionId": sessions[name], "modeId": "ask"}
-                found[asked] = [(await clients[name].call("session/set_mode", mode)).spent for _ in range(amount.calls)]
+            found |= await _forwarded(clients, sessions, amount)
             loaded = await clients[MEMORY].call("session/load", {"sessionId": SESSION, "cwd": "/", "mcpServers": []})
-            progress.step(PART, done, amount.rounds)
+            progress.step(PART, amount.processes + done, amount.steps)
             if done:
                 replayed = loaded.frames
                 updates.append(loaded.frames * 1e9 / loaded.spent)
                 for name, values in found.items():
                     spent.setdefault(name, []).append(values)
-    return Costs(spent, updates, replayed, {})
+    return Costs(spent, updates, replayed, starts)
+
+
+def _commands(directory: Path, amount: Size) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield FLOOR, _server("floor")
+    yield MEMORY, _server("agent", "memory:", str(amount.turns))
+    if HAS_SDK:
+        yield SDK, _server("sdk")
+    yield DURABLE, _server("agent", f"sqlite:///{directory / 'agent.db'}", "0")
+    chatter = _server("chatter")
+    yield FORWARDED, _server("forwarder", *chatter)
+    yield PROXIED, _sideband("acp-proxy", "--store", f"sqlite:///{directory / 'proxy.db'}", "--", *chatter)
+
+
+async def _reminded(
+    clients: Mapping[str, Client], sessions: Mapping[str, str], numbers: Sequence[int]
+) -> dict[str, list[int]]:
+    """The time of each reminder, sent to each server in turn."""
+    found: dict[str, list[int]] = {}
+    for name in (FLOOR, MEMORY, SDK, DURABLE):
+        if name in clients:
+            # The SDK hands a method to the extensions of an agent if its name begins with an underscore.
+            method = "_session/inject_reminder" if name == SDK else "session/inject_reminder"
+            reminders = (_reminder(sessions.get(name, ""), number) for number in numbers)
+            found[name] = [(await clients[name].call(method, reminder)).spent for reminder in reminders]
+    return found
+
+
+async def _forwarded(clients: Mapping[str, Client], sessions: Mapping[str, str], amount: Size) -> dict[str, list[int]]:
+    """The time per update of a long reply, and the time of each request, by the forwarder and by the proxy."""
+    found: dict[str, list[int]] = {}
+    for name, asked in ((FORWARDED, ASKED), (PROXIED, ASKED_PROXY)):
+        found[name] = [await clients[name].burst(amount.chunks)]
+        mode = {"sessionId": sessions[name], "modeId": "ask"}
+        found[asked] = [(await clients[name].call("session/set_mode", mode)).spent for _ in range(amount.calls)]
+    return found
 
 
 async def _begin(client: Client) -> str:
@@ -256,14 +290,14 @@ async def _begin(client: Client) -> str:
     return session_id
 
 
-def _starts(directory: Path, times: int, progress: Progress) -> dict[str, list[int]]:
+def _starts(directory: Path, amount: Size, progress: Progress) -> dict[str, list[int]]:
     """The time of a new process to its first answer, beside that of an interpreter to its end."""
     command = _sideband("acp", "--store", f"sqlite:///{directory / 'started.db'}")
     found: dict[str, list[int]] = {BARE: [], START: []}
     # Once more than is counted: a store is created when it is first used.
-    for done in range(times + 1):
+    for done in range(amount.processes + 1):
         bare, started = _started((sys.executable, "-c", "pass"), b""), _started(command, _FIRST)
-        progress.step(PART, done, times)
+        progress.step(PART, done, amount.steps)
         if done:
             found[BARE].append(bare)
             found[START].append(started)
@@ -349,12 +383,12 @@ def _tables(costs: Costs, ratios: Ratios, amount: Size) -> tuple[Table, ...]:
             f"{turns}.\nIn memory it is {times(ratios.reminder)} the lines of JSON; in a store file "
             f"{times(ratios.durable)} the sum of that in memory and a commit (medians of the rounds).",
             columns=("what", "median", "99 %", "x lines"),
-            rows=tuple(timed(name, FLOOR) for name in (FLOOR, MEMORY, SDK, COMMIT, DURABLE)),
+            rows=tuple(timed(name, FLOOR) for name in (FLOOR, MEMORY, SDK, COMMIT, DURABLE) if name in costs.spent),
         ),
         Table(
             title="ACP: a long session is loaded",
             note=f"Updates per second that a client has read; {costs.replayed:,} updates of {amount.turns:,} turns: the "
-            f"message of the user, the reply, and\nthe beginning and the end of a reminder, in {turns}.",
+            f"message of the user, the reply, and\nthe beginning and the end of a reminder, with texts of {len(BODY)} bytes. In {turns}.",
             columns=("what", "best", "median"),
             rows=((REPLAY, rate(max(costs.updates)), rate(median(costs.updates))),),
         ),
