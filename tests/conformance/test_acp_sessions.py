@@ -340,6 +340,27 @@ async def test_a_process_that_does_not_run_the_session_can_prompt_steer_remind_a
     assert [update["sessionUpdate"] for update in there.reminders()] == ["reminder_emitted", "reminder_expired"]
 
 
+@pytest.mark.requirement("acp:processes:prompt-runs-where-it-was-sent")
+@on_pipes
+async def test_a_prompt_runs_in_the_process_that_accepted_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    async with (
+        open_store(url) as store,
+        open_store(url) as other_store,
+        an_agent(model=ScriptedModel(the_end="Here."), store=store) as one,
+        an_agent(model=ScriptedModel(the_end="There."), store=other_store) as two,
+        connected(one) as here,
+        connected(two) as there,
+    ):
+        session = await here.new(tmp_path)
+        await there.call("session/resume", sessionId=session, cwd="/", mcpServers=[])
+        for number in range(10):
+            await (here if number % 2 else there).prompted(session, f"Prompt {number}.")
+        await here.until(lambda: len(here.updates("agent_message_chunk")) == 10)
+        replies = [update["content"]["text"] for update in here.updates("agent_message_chunk")]
+    assert replies == ["There.", "Here."] * 5
+
+
 @pytest.mark.requirement("acp:restart:queued-prompts")
 @on_pipes
 async def test_after_a_restart_a_loaded_session_runs_what_was_queued(tmp_path: Path) -> None:

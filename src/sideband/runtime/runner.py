@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from enum import StrEnum
 from types import TracebackType
@@ -26,10 +26,14 @@ from sideband.runtime.session import Session
 
 # How often a runner asks again for a session that another process or handle runs. The process may have died.
 RETRY_SECONDS: Final = 1.0
+# The first pause before the next try when the session is idle; it doubles with each try.
+SHORTEST_PAUSE: Final = 0.02
 
 # The results of so many prompts are kept for `Runner.outcome` and `Runner.result`.
 MAX_RESULTS: Final = 256
 
+# Whether the message with this id is this runner's own to run.
+IsOwn: TypeAlias = Callable[[str], bool]
 # Called with the id of the reply and a piece of its text.
 OnReply: TypeAlias = Callable[[str, str], Awaitable[None] | None]
 # Called after each run with the id of its prompt; None if it had none.
@@ -81,7 +85,9 @@ class Runner:
 
     A message that is held after a cancelled turn starts no run. While another process or handle runs the session, the
     runner waits. A turn that a dead process left open is ended; with `resume`, one that was open when the runner was
-    started is continued. With `daemon=True` an interrupt starts a run, too.
+    started is continued. With `daemon=True` an interrupt starts a run, too. A message for which `is_own` returns False is
+    left to the runners of other processes for `RETRY_SECONDS`: its sender expects the tools and permissions of its own
+    process.
 
     Write `async with Runner(session, model=…):`. The other options are those of `AgentOptions`.
     """
@@ -93,6 +99,7 @@ class Runner:
         on_reply: OnReply | None = None,
         on_result: OnResult | None = None,
         resume: bool = False,
+        is_own: IsOwn | None = None,
         **options: Unpack[AgentOptions],
     ) -> None:
         check_session(session)
@@ -107,6 +114,10 @@ class Runner:
         self._on_reply = on_reply
         self._on_result = on_result
         self._resume = resume
+        self._is_own = is_own
+        # The message of another process that this runner has waited for.
+        self._taken_over: str | None = None
+        self._pause = SHORTEST_PAUSE
         read = read_run_options(None, options)
         self._is_daemon = read.daemon
         self._on_text = read.on_text
@@ -167,8 +178,14 @@ class Runner:
             await self._until_work()
             if self._talk.state.closed:
                 return
+            if (left := self._left_to_others()) is not None:
+                await self._wait_for(self._until_taken(left), RETRY_SECONDS)
+                if self._left_to_others() != left:
+                    continue
+                self._taken_over = left
             try:
                 await self._run_next()
+                self._pause = SHORTEST_PAUSE
             except SessionBusy:
                 await self._retry_later()
             except StoreClosed:
@@ -208,10 +225,37 @@ class Runner:
             return msgspec.structs.replace(self._options, begins=Begins.INTERRUPT)
         return None
 
+    def _left_to_others(self) -> str | None:
+        """The message that would start the next run, if another process should run it; None if this one may."""
+        options = None if self._is_own is None else self._choose(self._talk.state)
+        return None if options is None or self._may_run(options.prompt) else options.prompt
+
+    def _may_run(self, message_id: str | None) -> bool:
+        return message_id in (None, self._taken_over) or self._is_own is None or self._is_own(message_id)
+
+    async def _until_taken(self, message_id: str) -> None:
+        """Return when another process runs the message, or when it is gone."""
+        while True:
+            self._wake.clear()
+            if self._left_to_others() != message_id:
+                return
+            await self._wake.wait()
+
     async def _retry_later(self) -> None:
-        """Wait until the session has perhaps been released: until it is idle, or for a while."""
-        sleeping = asyncio.ensure_future(self._options.clock.sleep(RETRY_SECONDS))
-        waking = asyncio.ensure_future(self._until_idle())
+        """Wait until the session has perhaps been released: until it is idle, or for a while.
+
+        An idle session is released soon: the process that ran it has only to tidy up.
+        """
+        if self._talk.state.running:
+            await self._wait_for(self._until_idle(), RETRY_SECONDS)
+        else:
+            await self._wait_for(self._until_idle(), self._pause)
+            self._pause = min(2 * self._pause, RETRY_SECONDS)
+
+    async def _wait_for(self, event: Coroutine[Any, Any, None], seconds: float) -> None:
+        """Wait for this, but not longer."""
+        sleeping = asyncio.ensure_future(self._options.clock.sleep(seconds))
+        waking = asyncio.ensure_future(event)
         try:
             await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -274,7 +318,8 @@ class Runner:
                 self._resume = False
                 return msgspec.structs.replace(self._options, begins=Begins.RESUMED, prompt=prompt or None)
             await self._talk.recover()
-        return await self._talk.commit(lambda state: Decided((), self._choose(state)))
+        options = await self._talk.commit(lambda state: Decided((), self._choose(state)))
+        return options if options is None or self._may_run(options.prompt) else None
 
     def _keep(self, message_id: str, result: LoopResult) -> None:
         self._results[message_id] = result

@@ -76,6 +76,7 @@ SESSIONS: Final[Rules] = rules(
         "acp:resume:without-replay": "`session/resume` continues without a replay.",
         "acp:stream:text-of-another-process": "Text that another process streams arrives whole when its turn is committed.",
         "acp:processes:one-store": "Prompts, steers, reminders and cancels work from a process that does not run the session.",
+        "acp:processes:prompt-runs-where-it-was-sent": "A prompt is run by the process that has accepted it, with its tools and permissions; another one takes it over when that process does not.",
         "acp:restart:queued-prompts": "After a restart the queued prompts of a loaded session are run, and a reminder that was accepted before is drained exactly once.",
         "acp:mode:set": "`session/set_mode` takes `ask`, `edits` and `read_only`, lasts beyond a restart, and is told to every client.",
     },

@@ -23,7 +23,7 @@ from sideband.loop.turn import DESCRIBES_EXCEPTION
 from sideband.ports import Model, ModelError
 from sideband.protocols.acp import capabilities, methods, modes
 from sideband.protocols.acp.attachment import Attachment
-from sideband.protocols.acp.hosted import HostedSession, ToolsOf
+from sideband.protocols.acp.hosted import HostedProducer, HostedSession, ToolsOf
 from sideband.protocols.acp.methods import member, meta_param, text_param
 from sideband.protocols.acp.session_updates import STOP_REASONS, Abilities
 from sideband.protocols.frames import Transport
@@ -320,9 +320,8 @@ class AgentConnection:
         attachment = self._attached.get(session.id) or await self._attach(session, {}, replay=False)
         _start(attachment.hosted, must=True)
         content: Any = call.params.get("prompt")
-        prompting = self._producer(session, Surface.ACP).inject(
-            content, mode=InjectMode.QUEUE, meta=meta_param(call.params)
-        )
+        producer = HostedProducer(attachment.hosted, self._provenance, surface=Surface.ACP)
+        prompting = producer.inject(content, mode=InjectMode.QUEUE, meta=meta_param(call.params))
         message_id, ended = await attachment.accept(prompting)
         await _name(attachment.hosted, content)
         answer = self._answer if self._told_abilities.version == 1 else self._insertion
@@ -379,10 +378,9 @@ class AgentConnection:
             session_id = next(iter(self._attached))
         session = await self._writable(session_id) if writes else await self._session(session_id)
         if starts:
-            _start(await self._agent.host(session), must=True)
-        return self._producer(session, surface)
-
-    def _producer(self, session: Session, surface: Surface) -> Producer:
+            hosted = await self._agent.host(session)
+            _start(hosted, must=True)
+            return HostedProducer(hosted, self._provenance, surface=surface)
         return Producer(session, self._provenance, surface=surface, source=Source.BRIDGE)
 
     async def _writable(self, session_id: str) -> Session:

@@ -1,13 +1,17 @@
 """A session that this process offers to clients: its runner, its tools, its permissions, and who is attached."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, Unpack
 
 import msgspec
 
 from sideband.core.messages import ToolCall
+from sideband.core.reminder import Source
+from sideband.core.seams import InjectMode
+from sideband.core.surfaces import Surface
+from sideband.core.trust import Provenance
 from sideband.ports import Tool, ToolContext, ToolOutput
 from sideband.protocols.acp import modes, tool_calls
 from sideband.protocols.acp.attachment import Attachment
@@ -17,6 +21,7 @@ from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import RpcError
 from sideband.providers.context import WorkspaceAnchor
 from sideband.runtime.options import AgentOptions
+from sideband.runtime.producer import Producer
 from sideband.runtime.runner import Runner
 from sideband.runtime.session import Session
 from sideband.tools.editor import EditorContext
@@ -31,6 +36,9 @@ SYSTEM: Final = (
     "Read a file before you change it, keep changes small, and run the tests if there are any. "
     "Say briefly what you have done."
 )
+
+# More messages than a session accepts at a time.
+MAX_ACCEPTED: Final = 1_024
 
 _OPTIONS: Final = (
     {"optionId": "allow_once", "name": "Allow", "kind": "allow_once"},
@@ -68,6 +76,20 @@ class ObservedTool:
         return await self._tool.call(args, context if editor is None else EditorContext(context, editor))
 
 
+class HostedProducer(Producer):
+    """The producer of a client for a session that this process offers."""
+
+    def __init__(self, hosted: "HostedSession", provenance: Provenance, *, surface: Surface) -> None:
+        super().__init__(hosted.session, provenance, surface=surface, source=Source.BRIDGE)
+        self._hosted = hosted
+
+    async def inject(
+        self, content: str | Sequence[Mapping[str, Any]], *, mode: str, meta: Mapping[str, object] | None = None
+    ) -> str:
+        accepting = super().inject(content, mode=mode, meta=meta)
+        return await (self._hosted.accept(accepting) if mode == InjectMode.QUEUE else accepting)
+
+
 class HostedSession:
     """A session with the clients of this process that are attached to it.
 
@@ -87,6 +109,10 @@ class HostedSession:
         # The calls that have begun, and what they change, until their results are told.
         self.started: set[str] = set()
         self.changes: dict[str, Change] = {}
+        # The queued messages that clients of this process have sent, and how many are being accepted right now. They are
+        # run here, with the tools and permissions of this process.
+        self._accepted: dict[str, None] = {}
+        self._accepting = 0
         self._always: set[str] = set()
         self._tools_of = tools_of
         self._options = options
@@ -114,7 +140,22 @@ class HostedSession:
         self.runner.start()
 
     def _runner(self, **options: Unpack[AgentOptions]) -> Runner:
-        return Runner(self.session, on_reply=self._replied, on_result=self._ended, **options)
+        return Runner(self.session, on_reply=self._replied, on_result=self._ended, is_own=self._is_own, **options)
+
+    async def accept(self, queuing: Awaitable[str]) -> str:
+        """Accept a message that may start a turn, and remember that it is to be run here; return its id."""
+        self._accepting += 1
+        try:
+            message_id = await queuing
+        finally:
+            self._accepting -= 1
+        self._accepted[message_id] = None
+        if len(self._accepted) > MAX_ACCEPTED:
+            del self._accepted[next(iter(self._accepted))]
+        return message_id
+
+    def _is_own(self, message_id: str) -> bool:
+        return self._accepting > 0 or message_id in self._accepted
 
     async def has_work(self) -> bool:
         """Whether a turn runs in this process, or a message waits for one."""
@@ -140,7 +181,8 @@ class HostedSession:
     def _restarted(self, *_: object) -> None:
         self.stream.attempt += 1
 
-    def _ended(self, *_: object) -> None:
+    def _ended(self, message_id: str | None, *_: object) -> None:
+        self._accepted.pop(message_id or "", None)
         self.started.clear()
         self.changes.clear()
 
