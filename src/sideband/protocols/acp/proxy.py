@@ -43,7 +43,14 @@ from sideband.core.updates import MessageUpdate, ReminderUpdate, Update, UpdateK
 from sideband.protocols.acp.capabilities import MODES, inject_capability, reminder_capability
 from sideband.protocols.acp.messages import SteeringOutcome
 from sideband.protocols.acp.methods import METHODS, PREFIX, answer, member, rpc_error
-from sideband.protocols.acp.proxy_blocks import EVERY_KIND, prompt_blocks, steering_blocks, without_blocks
+from sideband.protocols.acp.proxy_blocks import (
+    EVERY_KIND,
+    prompt_blocks,
+    steering_blocks,
+    takes_blocks,
+    with_blocks,
+    without_blocks,
+)
 from sideband.protocols.acp.proxy_session import ProxiedSession
 from sideband.protocols.acp.reminder_updates import carried_update, reminder_update
 from sideband.protocols.frames import MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized, Transport
@@ -106,10 +113,6 @@ def _is_from_agent(frame: bytes) -> bool:
     if _STREAMED in frame:
         return False
     return _HAS_METHOD not in frame or _FROM_AGENT(frame) is not None or _PERMISSION in frame
-
-
-# A prompt that begins like this is a command of the agent, which text in front of it would disable.
-_COMMAND: Final = re.compile(r"\s*/[\w:.-]+(?:\s|$)")
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -260,22 +263,19 @@ class Proxy:
         params = _object(message.params)
         session = self._sessions.get(str(params.get("sessionId")))
         blocks: list[dict[str, Any]] = []
-        if session is not None and session.prompt is not None:
-            # Some agents queue it, some join it with the prompt that runs: in neither case may it wait for a turn.
-            self._awaited[key] = _Awaited(_PROMPT, {}, session)
-            session.queued[key] = None
-        elif session is not None:
+        if session is not None:
             try:
-                opened = await session.begin(key, in_front=_takes_blocks(params.get("prompt")))
+                opened = await session.begin(key, in_front=takes_blocks(params.get("prompt")))
             except SessionBusy:
                 _LOG.warning("another process runs session %s; this prompt hands nothing over", session.session.id)
             except (StoreError, ReminderError) as error:
                 _LOG.warning("this prompt of session %s hands nothing over: %s", session.session.id, error)
             else:
+                # Some agents queue a prompt while another one runs, others join the two: it must not wait for a turn.
+                self._awaited[key] = _Awaited(_PROMPT, {}, session)
                 if opened is not None:
-                    self._awaited[key] = _Awaited(_PROMPT, {}, session)
                     blocks = prompt_blocks(opened.given, session.nonce, kinds=self._kinds)
-        self._agent.send(_with_blocks(frame, blocks) if blocks else frame)
+        self._agent.send(with_blocks(frame, blocks) if blocks else frame)
 
     async def _expect_replay(self, wire_id: object) -> None:
         """Find the nonce of a session before the agent replays it."""
@@ -571,26 +571,6 @@ def _key(message: _Message) -> object:
 def _object(raw: Raw | UnsetType) -> dict[str, Any]:
     value = None if raw is UNSET else _decode(raw)
     return value if isinstance(value, dict) else {}
-
-
-def _takes_blocks(prompt: object) -> bool:
-    """Whether blocks can be put in front of this prompt: it is a list, and no command of the agent."""
-    if not isinstance(prompt, list):
-        return False
-    text = member(prompt[0], "text") if prompt else None
-    return not (isinstance(text, str) and _COMMAND.match(text))
-
-
-def _with_blocks(frame: bytes, blocks: list[dict[str, Any]]) -> bytes:
-    """The frame of a prompt with blocks in front; everything in it that was there stays as it was."""
-    message = _decode_object(frame)
-    params = _decode_object(message["params"])
-    prompt = bytes(params["prompt"]).strip()
-    rest = prompt[1:].lstrip()
-    joint = b"" if rest[:1] == b"]" else b","
-    params["prompt"] = Raw(encode(blocks)[:-1] + joint + rest)
-    message["params"] = Raw(encode(params))
-    return encode(message)
 
 
 def _with_capabilities(result: dict[str, Any], *, is_v1: bool, steers: bool) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from sideband.protocols.acp.methods import member
 from sideband.protocols.jsonrpc import encode
 from sideband.render.escape import Frame, Lead, attribute
 from sideband.render.shapes import NOTICES, escaper
@@ -24,6 +25,9 @@ EVERY_KIND: Final = frozenset(_CAPABILITIES.values())
 
 _decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
+
+# A prompt that begins like this is a command of the agent, which text in front of it would disable.
+_COMMAND: Final = re.compile(r"\s*/[\w:.-]+(?:\s|$)")
 
 
 # What the agent gets.
@@ -63,6 +67,26 @@ def reminder_text(given: GivenReminder, nonce: str) -> str:
     sender = "" if frame is None else f' from="{attribute(given.provenance.principal or "unknown")}"'
     lasting = "" if given.turns is None or given.turns == 1 else f' turns="{given.turns}"'
     return f'<{name}{sender}{lasting} mark="{nonce}">\n{escaper(trust)(given.reminder.body)}\n</{name}>'
+
+
+def takes_blocks(prompt: object) -> bool:
+    """Whether blocks can be put in front of this prompt: it is a list, and no command of the agent."""
+    if not isinstance(prompt, list):
+        return False
+    text = member(prompt[0], "text") if prompt else None
+    return not (isinstance(text, str) and _COMMAND.match(text))
+
+
+def with_blocks(frame: bytes, blocks: list[dict[str, Any]]) -> bytes:
+    """The frame of a prompt with blocks in front; everything in it that was there stays as it was."""
+    message = _decode_object(frame)
+    params = _decode_object(message["params"])
+    prompt = bytes(params["prompt"]).strip()
+    rest = prompt[1:].lstrip()
+    joint = b"" if rest[:1] == b"]" else b","
+    params["prompt"] = Raw(encode(blocks)[:-1] + joint + rest)
+    message["params"] = Raw(encode(params))
+    return encode(message)
 
 
 # What the editor gets.

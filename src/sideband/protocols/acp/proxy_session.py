@@ -49,6 +49,8 @@ class ProxiedSession:
         self._steer = steer
         self._cancel = cancel
         self._handover = HandOver(session)
+        # Protects the turn: editor and agent may begin and end one at the same time.
+        self._lock = asyncio.Lock()
         self._has_run = False
         self._tools: set[str] = set()
         self._announced: set[str] = set()
@@ -68,27 +70,28 @@ class ProxiedSession:
         return not self._has_run if self.prompt is not None else bool(self.queued)
 
     async def begin(self, prompt: object, *, in_front: bool) -> OpenedPrompt | None:
-        """Start the turn of a prompt; see `HandOver.open`."""
-        opened = await self._handover.open(in_front=in_front)
-        if opened is not None:
-            self.prompt, self._has_run = prompt, False
-            self._tools.clear()
-            self._announced.clear()
-            self._permissions.clear()
-            self._watching = asyncio.create_task(self._watch(prompt), name="sideband-proxy-watch")
-        return opened
-
-    async def begin_queued(self) -> None:
-        """The agent runs a prompt that it got while another one ran; nothing was handed over with that."""
-        prompt = next(iter(self.queued))
-        del self.queued[prompt]
-        await self.begin(prompt, in_front=False)
+        """Start the turn of a prompt; see `HandOver.open`. If another turn runs, it is queued, and None is returned."""
+        async with self._lock:
+            if self.prompt is not None:
+                self.queued[prompt] = None
+                return None
+            opened = await self._handover.open(in_front=in_front)
+            if opened is not None:
+                self.prompt, self._has_run = prompt, False
+                self._tools.clear()
+                self._announced.clear()
+                self._permissions.clear()
+                self._watching = asyncio.create_task(self._watch(prompt), name="sideband-proxy-watch")
+            return opened
 
     async def end(self, prompt: object, result: object) -> None:
         """End the turn of a prompt with the agent's answer; None is an error, or no answer at all."""
-        self.queued.pop(prompt, None)
-        if prompt != self.prompt:
-            return
+        async with self._lock:
+            self.queued.pop(prompt, None)
+            if prompt == self.prompt:
+                await self._end(result)
+
+    async def _end(self, result: object) -> None:
         reason = result.get("stopReason") if isinstance(result, dict) else None
         if self._outcome is not None and self._outcome.done() and self._recording is not None:
             # The agent has answered the steer first, so the item belongs to this turn.
@@ -100,6 +103,11 @@ class ProxiedSession:
             await self._handover.void(status="failed")
         else:
             await self._handover.close(status="failed" if result is None else _STATUSES.get(str(reason), "completed"))
+
+    def _next_queued(self) -> object:
+        prompt = next(iter(self.queued))
+        del self.queued[prompt]
+        return prompt
 
     async def aclose(self) -> None:
         """Stop telling the editor, and end the turn that the agent has not answered."""
@@ -119,7 +127,8 @@ class ProxiedSession:
         kind, status, call_id = update.get("sessionUpdate"), update.get("status"), update.get("toolCallId")
         if kind in _OF_A_TURN:
             if self.prompt is None and self.queued:
-                await self.begin_queued()
+                # The agent runs a prompt that it got while another one ran; nothing was handed over with that.
+                await self.begin(self._next_queued(), in_front=False)
             self._has_run = True
         if kind == "usage_update":
             # The model has ended its reply, so the calls in it are complete.
