@@ -345,6 +345,22 @@ async def test_a_steer_that_is_answered_after_its_turn_is_not_handed_over_again(
     assert showings == [(reminder_id, 2, False), (reminder_id, 3, True)]
 
 
+@pytest.mark.requirement("acp:proxy:not-taken-is-put-back")
+@in_time
+async def test_a_steer_that_is_answered_just_before_its_prompt_belongs_to_that_turn(tmp_path: Path) -> None:
+    async with an_open_session(tmp_path) as stage:
+        prompt = await stage.prompt()
+        reminder_id = await stage.remind(RED, mode="interrupt_immediate", ttlTurns=1)
+        steer = await stage.agent.called("_session/steering")
+        stage.agent.send(
+            {"jsonrpc": "2.0", "id": steer["id"], "result": {"outcome": "injected"}},
+            {"jsonrpc": "2.0", "id": prompt["id"], "result": {"stopReason": "end_turn"}},
+        )
+        await stage.editor.answer_to(prompt["id"])
+        assert await fired(stage) == [(reminder_id, 1, False)]
+        assert not await (await stage.session()).pending()
+
+
 @pytest.mark.requirement("acp:proxy:held-while-a-permission-is-open")
 @in_time
 async def test_steers_wait_while_the_agent_asks_for_a_permission(tmp_path: Path) -> None:
