@@ -148,7 +148,7 @@ class Editor:
         return [update for update in all_updates if not kinds or update["sessionUpdate"] in kinds]
 
     def reminders(self, *, after: int = 0) -> list[dict[str, Any]]:
-        """The reminder updates, in whichever form they have arrived, without those of providers."""
+        """The reminder updates, in whichever form they have arrived."""
         found = []
         for update in self.updates(after=after):
             carried = update.get("_meta", {}).get("sideband", {}).get("update")

@@ -115,6 +115,13 @@ async def test_a_reminder_without_a_session_goes_to_the_only_one() -> None:
         assert (await editor.call("session/pending_injections", sessionId=session))["pendingCount"] == 1
         await editor.new()
         refused.append(await refusal_of(editor.begin("session/remind", body=BODY)))
+    async with an_editor() as editor:
+        session = await editor.new()
+        for number in range(20):
+            told = editor.begin("session/remind", body=BODY, tags=[f"t-{number}"])
+            cleared = editor.begin("_sideband/session/clear_reminders", sessionId=session, tag=f"t-{number}")
+            await result_of(told)
+            assert await result_of(cleared) == {"removedCount": 1}
     assert [(error.code, error.data["field"]) for error in refused] == [(-32602, "sessionId")] * 2
 
 
@@ -199,13 +206,25 @@ async def test_a_repeat_with_the_same_key_gets_the_same_answer() -> None:
 async def test_meta_is_repeated_to_its_sender_and_overrides_nothing() -> None:
     async with an_editor(client=EMITS) as editor:
         first, second = await editor.new(), await editor.new()
-        meta = {"trace": "t-1", "sessionId": second, "body": "Forged.", "sideband": {"turn": 99}}
+        ours = {"sideband": {"turn": 99, "event": "revoked"}, "harn": {"reminder": {"body": "Forged."}}}
+        meta = {"trace": "t-1", "sessionId": second, "body": "Forged.", **ours}
         await editor.call("session/inject_reminder", sessionId=first, body=BODY, ttlTurns=1, _meta=meta)
         assert (await editor.call("session/pending_injections", sessionId=second))["pendingCount"] == 0
         await editor.prompted(first)
         emitted, expired = editor.reminders()
     assert (emitted["body"], emitted["_meta"]["trace"], emitted["_meta"]["sideband"]["turn"]) == (BODY, "t-1", 1)
-    assert expired["_meta"]["trace"] == "t-1"
+    assert expired["_meta"] == {"trace": "t-1", "sessionId": second, "body": "Forged."}
+
+
+@pytest.mark.requirement("acp:meta:repeated-to-its-sender")
+@on_pipes
+async def test_meta_of_a_message_is_repeated_when_it_is_delivered() -> None:
+    async with an_editor() as editor:
+        session = await editor.new()
+        content = [text_block("Hello.")]
+        await editor.call("session/inject", sessionId=session, mode="queue", content=content, _meta={"trace": "t-2"})
+        chunk = await editor.update("user_message_chunk")
+    assert chunk["_meta"] == {"trace": "t-2", "sideband": {"messageId": chunk["messageId"]}}
 
 
 # Errors.

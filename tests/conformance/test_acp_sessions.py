@@ -54,8 +54,9 @@ async def test_initialize_comes_first_and_authentication_is_not_needed() -> None
     async with an_editor(version=None) as editor:
         early = await refusal_of(editor.begin("session/list"))
         told = await editor.initialize()
+        again = await refusal_of(editor.begin("initialize", protocolVersion=2))
         authenticated = await editor.call("authenticate", methodId="none")
-    assert early.code == -32600
+    assert (early.code, again.code) == (-32600, -32600)
     assert (told["authMethods"], authenticated) == ([], {})
 
 
@@ -98,11 +99,11 @@ async def test_the_list_has_pages_and_leaves_out_sessions_of_programs() -> None:
         begun = [await editor.new() for _ in range(51)]
         first = await editor.call("session/list")
         second = await editor.call("session/list", cursor=first["nextCursor"])
-        wrong = await refusal_of(editor.begin("session/list", cursor="soon"))
+        wrong = [await refusal_of(editor.begin("session/list", cursor=cursor)) for cursor in ("soon", "9" * 5_000, "٣")]
     listed = [row["sessionId"] for page in (first, second) for row in page["sessions"]]
     assert listed == begun[::-1]
     assert "nextCursor" not in second
-    assert wrong.data["field"] == "cursor"
+    assert {error.data["field"] for error in wrong} == {"cursor"}
 
 
 @pytest.mark.requirement("acp:new:folder", "acp:mcp:refused")
@@ -112,6 +113,9 @@ async def test_the_list_has_pages_and_leaves_out_sessions_of_programs() -> None:
         ({"cwd": "relative"}, "cwd"),
         ({"cwd": "/does/not/exist"}, "cwd"),
         ({"cwd": 7}, "cwd"),
+        ({"cwd": "/" + "x" * 5_000}, "cwd"),
+        ({"cwd": "/", "_meta": {"sideband": {"role": "king"}}}, "_meta.sideband.role"),
+        ({"cwd": "/", "_meta": {"sideband": {"role": "observer"}}}, "_meta.sideband.role"),
         ({"cwd": "/", "mcpServers": [{"name": "x", "command": "x", "args": [], "env": []}]}, "mcpServers"),
     ],
 )
@@ -121,6 +125,26 @@ async def test_a_session_that_cannot_be_set_up_is_refused_and_not_begun(params: 
         refused = await refusal_of(editor.begin("session/new", **params))
         listed = await editor.call("session/list")
     assert (refused.code, refused.data["field"], listed["sessions"]) == (-32602, field, [])
+
+
+@pytest.mark.requirement("acp:session:unknown")
+@on_pipes
+async def test_a_deleted_session_is_unknown_and_a_closed_one_can_be_read() -> None:
+    async with an_agent("Done.") as agent, connected(agent) as editor:
+        closed, deleted = await editor.new(), await editor.new()
+        await editor.prompted(closed)
+        session = await agent.store.find(closed)
+        assert session is not None
+        await session.close()
+        await agent.store.delete(deleted)
+        gone = await refusal_of(editor.begin("session/pending_injections", sessionId=deleted))
+        over = await refusal_of(editor.prompt(closed, "Go on."))
+        before = len(editor.frames)
+        await editor.call("session/load", sessionId=closed, cwd="/", mcpServers=[])
+        listed = [row["sessionId"] for row in (await editor.call("session/list"))["sessions"]]
+        replayed = kinds(editor.updates(after=before))
+    assert [(error.code, error.data["reason"]) for error in (gone, over)] == [(-32002, "unknown_session")] * 2
+    assert (listed, replayed) == ([closed], ["user_message_chunk", "agent_message_chunk"])
 
 
 @pytest.mark.requirement("acp:session:unknown")

@@ -704,8 +704,10 @@ export interface ErrorData {
     | "wrong_event_loop"
     | "model_failed"
     | "no_model"
+    | "no_folder"
     | "turn_lost"
-    | "frame_too_large";
+    | "frame_too_large"
+    | "repeated_key";
   /** The code of the diagnostic. */
   code?: string;
   /** The parameter that is wrong. */

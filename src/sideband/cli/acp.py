@@ -40,7 +40,7 @@ def acp(
     workspace
         The folder that all sessions work in. Without it, each works in the folder that the editor names.
     principal
-        The name by which what the editor sends is recorded.
+        The sender that is recorded with what the editor sends.
     mcp_config
         A file with MCP servers. This version cannot connect any.
     """
@@ -50,10 +50,23 @@ def acp(
         if workspace is not None and not os.path.isdir(workspace):  # noqa: PTH112 - pathlib is not needed to start
             raise CommandError(f"--workspace must be a folder that exists, not {workspace!r}")
         url = store_of(store, must_exist=False)
-        asyncio.run(_serve(model or os.environ.get(MODEL_VARIABLE) or None, url, workspace, principal))
+        model = _checked(model or os.environ.get(MODEL_VARIABLE) or None)
+        asyncio.run(_serve(model, url, workspace, principal))
     except REFUSALS as error:
         return refuse(error)
     return OK
+
+
+def _checked(model: str | None) -> str | None:
+    """The name of a model, which may be None; `CommandError` if it has no known form."""
+    from sideband.runtime.models import TRANSPORTS  # noqa: PLC0415 - the help does not need it
+
+    if model is not None and model.partition(":")[0] not in TRANSPORTS:
+        raise CommandError(
+            f"--model and ${MODEL_VARIABLE} name a model in one of these forms: {', '.join(TRANSPORTS.values())}; "
+            f"not {model!r}"
+        )
+    return model
 
 
 async def _serve(model: str | None, store_url: str, workspace: str | None, principal: str) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
 # More bytes than this wait for a slow reader; `Transport.is_congested` says so.
 CONGESTED_BYTES: Final = 1024 * 1024
-# So long a peer that has stopped reading can delay the end of the connection.
+# The longest time for which a peer that has stopped reading can delay the end of the connection.
 CLOSE_SECONDS: Final = 5.0
 
 # As much as a pipe holds.

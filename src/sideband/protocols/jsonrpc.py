@@ -15,10 +15,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from sideband.core.errors import InvalidReminder
+from sideband.core.errors import InvalidReminder, shown
 from sideband.core.parse import refuse_repeated_keys
-from sideband.protocols.frames import ConnectionLost, Frame, Oversized, Transport
-from sideband.protocols.refusals import error_data
+from sideband.protocols.frames import CLOSE_SECONDS, ConnectionLost, Frame, Oversized, Transport
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -29,7 +28,7 @@ REQUEST_CANCELLED: Final = -32800
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 
-# So many calls wait for their turn; then no more frames are read until some are done. A batch has at most so many members.
+# The largest number of calls that wait for their turn; then no frames are read until some are done. A batch has at most so many members.
 MAX_WAITING_CALLS: Final = 1_024
 _LOG: Final = logging.getLogger("sideband")
 
@@ -133,6 +132,9 @@ class Peer:
         self._requests: dict[object, asyncio.Future[Any]] = {}
         self._next_id = 0
         self._lanes: dict[str, deque[Call]] = {}
+        # The call that each lane is handling, and those of them that the peer has cancelled.
+        self._handled: dict[str, Call] = {}
+        self._cancelled: list[Call] = []
         self._workers: set[asyncio.Task[None]] = set()
         # The answers that are still to come, and the calls that they belong to.
         self._answers: dict[asyncio.Future[Any], Call] = {}
@@ -171,8 +173,10 @@ class Peer:
     # Frames of the peer.
 
     async def serve(self) -> None:
-        """Handle what arrives until the end of the stream. Calls that have arrived before are handled; answers that are
-        still to come are cancelled.
+        """Handle what arrives until the end of the stream.
+
+        Calls that have arrived before are handled, if that takes no longer than `CLOSE_SECONDS`. Answers that are still
+        to come are cancelled.
         """
         try:
             while frames := await self.transport.receive():
@@ -185,8 +189,9 @@ class Peer:
                 await self._has_room.wait()
             # Before the calls that have arrived are handled: one of them may be waiting for an answer of the peer.
             self._lose_requests()
-            while self._workers:
-                await asyncio.wait(self._workers)
+            if self._workers:
+                # A call may wait for a peer that has stopped reading.
+                await asyncio.wait(self._workers, timeout=CLOSE_SECONDS)
         finally:
             self._lose_requests()
             await self._end()
@@ -295,13 +300,15 @@ class Peer:
         waiting = self._lanes[lane]
         try:
             while waiting:
-                call = waiting.popleft()
+                self._handled[lane] = call = waiting.popleft()
                 try:
                     await self._perform(call)
                 finally:
+                    if call in self._cancelled:
+                        self._cancelled.remove(call)
                     self._leave()
         finally:
-            del self._lanes[lane]
+            del self._lanes[lane], self._handled[lane]
 
     def _leave(self) -> None:
         """One call fewer waits for its turn."""
@@ -316,6 +323,8 @@ class Peer:
                 answer = asyncio.ensure_future(result.answer)
                 self._answers[answer] = call
                 answer.add_done_callback(self._answer)
+                if call in self._cancelled:
+                    answer.cancel()
                 return
             frame = _result(call, result)
         except asyncio.CancelledError:
@@ -354,6 +363,8 @@ class Peer:
                     self._leave()
                     call.reply(_failure(call, _CANCELLED))
                     return
+        # What has begun to take effect cannot be stopped, but an answer that would come later can.
+        self._cancelled.extend(call for call in self._handled.values() if _has_id(call, wanted))
 
 
 _CANCELLED: Final = RpcError(REQUEST_CANCELLED, "Request cancelled")
@@ -408,7 +419,10 @@ def _read_call(frame: bytes, message: _Envelope, request_id: Raw | None, reply: 
         refuse_repeated_keys(frame)
         params = {} if message.params is UNSET else _decode(message.params)
     except InvalidReminder as error:
-        raise RpcError(INVALID_REQUEST, str(error), error_data(error)) from None
+        text = str(error).removeprefix(f"{error.code}: ")
+        raise RpcError(
+            INVALID_REQUEST, f"Invalid request: {text}", {"reason": "repeated_key", "field": error.field}
+        ) from None
     except (ValueError, RecursionError, msgspec.DecodeError):
         raise RpcError(PARSE_ERROR, "Parse error") from None
     if params is None:
@@ -440,7 +454,8 @@ def _result(call: Call, result: object) -> bytes:
 def _failure(call: Call, error: Exception) -> bytes:
     told = error if isinstance(error, RpcError) else RpcError(INTERNAL_ERROR, "Internal error")
     if told is not error:
-        _LOG.error("%s failed", call.method, exc_info=error)
+        _LOG.error("%s failed", shown(call.method), exc_info=error)
     elif call.request_id is None:
-        _LOG.warning("notification %s was refused: %s", call.method, told.message)
+        detail = told.data.get("detail", told.message) if isinstance(told.data, dict) else told.message
+        _LOG.warning("notification %s was refused: %s", shown(call.method), detail)
     return b"" if call.request_id is None else error_frame(call.request_id, told)

@@ -171,6 +171,11 @@ class Runner:
         if not self._task.cancelled():
             self._task.result()
 
+    @property
+    def has_work(self) -> bool:
+        """Whether this runner runs a turn, or will run one for what is queued."""
+        return self.run is not None or self._is_beginning or self._choose(self._talk.state) is not None
+
     # Serving.
 
     async def _serve(self) -> None:

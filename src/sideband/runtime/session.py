@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, Unpack, cast
 
 from sideband.core import accept, drain, turn
@@ -198,6 +199,11 @@ class Session:
             trust=_read_level(trust), principal=principal, field=cast("GrantField", field), value=value, until=until
         )
         await self.talk.write(lambda state: accept.issue_grant(state, grant, IN_PROCESS))
+
+    async def records(self) -> dict[str, Any]:
+        """The named records as they are now, in whichever process they were set."""
+        self.talk.home.check()
+        return (await self.talk.journal.read(self.id, lambda state: deepcopy(state.records))).value
 
     async def record(self, records: Mapping[str, Any]) -> None:
         """Set named records of the session; None removes one.

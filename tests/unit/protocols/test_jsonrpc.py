@@ -166,9 +166,8 @@ PONG = a_result("ping", {})
             an_error(
                 1,
                 INVALID_REQUEST,
-                "HARN-RMD-002: key 'a' occurs twice in one object",
-                reason="invalid_reminder",
-                code="HARN-RMD-002",
+                "Invalid request: key 'a' occurs twice in one object",
+                reason="repeated_key",
                 field="a",
             ),
             id="a-repeated-key",
@@ -211,9 +210,9 @@ async def test_a_notification_gets_no_answer_whatever_it_is(caplog: pytest.LogCa
         far.send(PING)
         assert await far.receive() == PONG
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "notification other was refused: Method not found",
-        "broken failed",
-        "notification later was refused: Method not found",
+        "notification 'other' was refused: Method not found",
+        "'broken' failed",
+        "notification 'later' was refused: Method not found",
     ]
 
 
@@ -613,7 +612,7 @@ async def test_an_unexpected_exception_is_logged_and_its_text_is_told_to_nobody(
             [an_error(1, INTERNAL_ERROR, "Internal error"), PONG], key=str
         )
     [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert record.getMessage() == f"{method} failed"
+    assert record.getMessage() == f"{method!r} failed"
     assert record.exc_info is not None
 
 

@@ -1,11 +1,13 @@
 """The ACP agent: the methods of a connection, over the sessions of a store.
 
 Frames of one session take effect in the order of arrival. A prompt takes effect when it is accepted; its answer follows
-when its turn is over. Every other change goes through the door in `methods`.
+when its turn is over. The reminder and inject methods are in `methods`.
 """
 
 import asyncio
 import logging
+import os
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -58,9 +60,8 @@ NO_MODEL: Final = (
     "No model is configured: start the agent with `sideband acp --model anthropic:NAME` (or openai:NAME, google:NAME, "
     "openai-compatible:NAME, local:), or set SIDEBAND_MODEL to such a name."
 )
-# The title of a session before its first prompt, followed by the name of its folder.
-UNNAMED: Final = "New session in "
 _TITLE_CHARACTERS: Final = 80
+_CURSOR: Final = re.compile(r"[1-9][0-9]{0,17}")
 _LOG: Final = logging.getLogger("sideband")
 
 
@@ -68,7 +69,7 @@ class AcpAgent:
     """Serves the sessions of a store to any number of connections; use it with `async with`.
 
     `model` is that of every session (None: prompts are refused and say what to set). Sessions work in the folder that the
-    client names, or in `workspace` if it is given. `principal` is the name by which what clients send is recorded.
+    client names, or in `workspace` if it is given. `principal` is the recorded sender of what clients send.
     `tools_of` makes the tools for a folder. `options` are further options of the runs.
     """
 
@@ -90,6 +91,8 @@ class AcpAgent:
         if model is not None:
             self._options = {"model": model} if options is None else {**options, "model": model}
         self._hosted: dict[str, HostedSession] = {}
+        # The tools that users have allowed, by session.
+        self._allowed: dict[str, set[str]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -97,9 +100,9 @@ class AcpAgent:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for hosted in self._hosted.values():
+        while self._hosted:
+            _, hosted = self._hosted.popitem()
             await hosted.close()
-        self._hosted.clear()
 
     @property
     def offered(self) -> frozenset[str]:
@@ -113,7 +116,7 @@ class AcpAgent:
     async def find(self, session_id: str) -> Session:
         """The session with this id; `UnknownSession` if there is none. This creates nothing."""
         session = await self.store.find(session_id)
-        if session is None or session.talk.state.closed:
+        if session is None:
             raise UnknownSession(
                 f"there is no session {shown(session_id)}; session/list lists the sessions",
                 field="sessionId",
@@ -127,16 +130,13 @@ class AcpAgent:
         if hosted is None:
             for other in tuple(self._hosted.values()):
                 await self.release(other)
-            view = (await session.view()).view.session
-            records = {} if view is None else view.records
-            mode = str(records.get("mode"))
+            cwd = self.workspace or (await session.records()).get("cwd")
             hosted = self._hosted.setdefault(
                 session.id,
                 HostedSession(
                     session,
-                    cwd=self.workspace or str(records.get("cwd", "")) or str(Path.cwd()),
-                    mode=mode if mode in modes.MODES else modes.ASK,
-                    title=str(records.get("title", "")),
+                    cwd=cwd if isinstance(cwd, str) else str(Path.cwd()),
+                    allowed=self._allowed.setdefault(session.id, set()),
                     tools_of=self._tools_of,
                     options=self._options,
                 ),
@@ -144,9 +144,10 @@ class AcpAgent:
         return hosted
 
     async def release(self, hosted: HostedSession) -> None:
-        """Stop to offer a session that no client is attached to, unless it runs or has prompts to run."""
-        if not hosted.attachments and not await hosted.has_work() and not hosted.attachments:
-            self._hosted.pop(hosted.session.id, None)
+        """Stop offering a session that no client is attached to, unless it runs or has prompts to run."""
+        is_offered = self._hosted.get(hosted.session.id) is hosted
+        if is_offered and not hosted.attachments and not hosted.has_work:
+            del self._hosted[hosted.session.id]
             await hosted.close()
 
 
@@ -165,7 +166,7 @@ class AgentConnection:
 
     def __init__(self, agent: AcpAgent, transport: Transport) -> None:
         self._agent = agent
-        self.peer = Peer(transport, self._handle, lane=_lane)
+        self.peer = Peer(transport, self._handle, lane=self._lane)
         self._abilities: Abilities | None = None
         self._attached: dict[str, Attachment] = {}
         provenance = Provenance(trust=LEVELS[Channel.SESSION_CLIENT], principal=agent.principal, via=Via.ACP)
@@ -178,7 +179,10 @@ class AgentConnection:
             await self.peer.serve()
         finally:
             for attachment in tuple(self._attached.values()):
-                await self._detach(attachment)
+                try:
+                    await self._detach(attachment)
+                except Exception:  # noqa: BLE001 - the others must be detached all the same
+                    _LOG.exception("session %s: a client was not detached", attachment.hosted.session.id)
 
     async def _handle(self, call: Call) -> Any:  # noqa: ANN401 - the result of any method
         if self._abilities is None and call.method != "initialize":
@@ -191,11 +195,13 @@ class AgentConnection:
         try:
             return await method.handler(self, call)
         except ReminderError as error:
-            raise methods.rpc_error(error) from None
+            raise methods.rpc_error(error, content_name="prompt") from None
 
     # The connection.
 
     async def initialize(self, call: Call) -> dict[str, Any]:
+        if self._abilities is not None:
+            raise RpcError(INVALID_REQUEST, "Invalid request: this connection is initialised already")
         asked = call.params.get("protocolVersion")
         if not isinstance(asked, int) or isinstance(asked, bool):
             raise InvalidOption(
@@ -215,12 +221,18 @@ class AgentConnection:
     # Sessions.
 
     async def new_session(self, call: Call) -> dict[str, Any]:
+        if call.request_id is None:
+            raise RpcError(INVALID_REQUEST, "Invalid request: session/new must be a request")
         cwd = _read_cwd(call.params)
         _refuse_servers(call.params)
-        attributes = {KIND: ACP, "cwd": cwd, "title": f"{UNNAMED}{Path(cwd).name or cwd}", "mode": modes.ASK}
+        if _reads_only(call.params):
+            raise InvalidOption(
+                "a new session needs a controller; leave the role 'observer' out", field="_meta.sideband.role"
+            )
+        attributes = {KIND: ACP, "cwd": cwd, "title": _unnamed(cwd), "mode": modes.ASK}
         session = await self._agent.store.begin(attributes=attributes)
         await self._attach(session, call.params, replay=False, is_new=True)
-        return {"sessionId": session.id, **self._mode_fields(session.id)}
+        return {"sessionId": session.id, **self._mode_fields(modes.ASK)}
 
     async def load_session(self, call: Call) -> dict[str, Any]:
         return await self._open(call, replay=True)
@@ -231,37 +243,33 @@ class AgentConnection:
     async def _open(self, call: Call, *, replay: bool) -> dict[str, Any]:
         _refuse_servers(call.params)
         session = await self._agent.find(text_param(call.params, "sessionId"))
-        await self._attach(session, call.params, replay=replay)
-        return self._mode_fields(session.id)
+        attachment = await self._attach(session, call.params, replay=replay)
+        return self._mode_fields(await attachment.hosted.permission.mode())
 
     async def _attach(self, session: Session, params: _Attach, *, replay: bool, is_new: bool = False) -> Attachment:
         """Attach this client to a session, again if it is attached already."""
-        role = member(params.get("_meta"), "sideband", "role")
-        if role not in (None, "controller", "observer"):
-            raise InvalidOption(
-                f"_meta.sideband.role must be 'controller' or 'observer', not {shown(role)}",
-                field="_meta.sideband.role",
-                value=role,
-            )
-        if (earlier := self._attached.get(session.id)) is not None:
-            await self._detach(earlier)
+        is_observer = _reads_only(params)
         hosted = await self._agent.host(session)
-        attachment = Attachment(self.peer, hosted, self._viewer, self._told_abilities, is_observer=role == "observer")
-        hosted.attachments.append(attachment)
+        earlier = self._attached.get(session.id)
+        attachment = Attachment(self.peer, hosted, self._viewer, self._told_abilities, is_observer=is_observer)
+        hosted.attach(attachment)
         self._attached[session.id] = attachment
         try:
+            if earlier is not None:
+                earlier.hosted.detach(earlier)
+                await earlier.detach(successor=attachment)
             await attachment.attach(replay=replay, is_new=is_new)
         except BaseException:
             await self._detach(attachment)
             raise
-        if not attachment.is_observer:
+        if not is_observer:
             _start(hosted)
         return attachment
 
     async def _detach(self, attachment: Attachment) -> None:
-        self._attached.pop(attachment.hosted.session.id, None)
-        if attachment in attachment.hosted.attachments:
-            attachment.hosted.attachments.remove(attachment)
+        if self._attached.get(attachment.hosted.session.id) is attachment:
+            del self._attached[attachment.hosted.session.id]
+        attachment.hosted.detach(attachment)
         await attachment.detach()
         await self._agent.release(attachment.hosted)
 
@@ -308,9 +316,7 @@ class AgentConnection:
                 field=field,
                 value=mode,
             )
-        session = await self._writable(session_id)
-        await session.record({"mode": mode})
-        (await self._agent.host(session)).mode = mode
+        await (await self._writable(session_id)).record({"mode": mode})
 
     # Prompts.
 
@@ -364,7 +370,14 @@ class AgentConnection:
         await session.cancel(or_next=True)
         return {}
 
-    # The door.
+    # Producers.
+
+    def _lane(self, call: Call) -> str:
+        """Calls about one session are handled in their order, also if one of them does not name it."""
+        session_id = call.params.get("sessionId")
+        if session_id is None and call.method in methods.WITHOUT_SESSION and len(self._attached) == 1:
+            return next(iter(self._attached))
+        return session_id if isinstance(session_id, str) else ""
 
     async def _producer_of(
         self, session_id: str | None, *, surface: Surface, writes: bool = True, starts: bool = False
@@ -395,7 +408,7 @@ class AgentConnection:
 
     async def _session(self, session_id: str) -> Session:
         attachment = self._attached.get(session_id)
-        if attachment is not None and not attachment.hosted.session.talk.state.closed:
+        if attachment is not None and attachment.hosted.session.talk.state.exists:
             # Without a look into the store's list.
             return attachment.hosted.session
         return await self._agent.find(session_id)
@@ -406,8 +419,7 @@ class AgentConnection:
     def _told_abilities(self) -> Abilities:
         return self._abilities or Abilities()
 
-    def _mode_fields(self, session_id: str) -> dict[str, Any]:
-        mode = self._attached[session_id].hosted.mode
+    def _mode_fields(self, mode: str) -> dict[str, Any]:
         if self._told_abilities.version == 1:
             return {"modes": modes.mode_state(mode)}
         return {"configOptions": modes.config_options(mode)}
@@ -432,20 +444,20 @@ _TABLE: Final[Mapping[str, _Method]] = MappingProxyType(
 )
 
 
-def _lane(call: Call) -> str:
-    """Calls about one session are handled in their order."""
-    session_id = call.params.get("sessionId")
-    return session_id if isinstance(session_id, str) else ""
-
-
 def _start(hosted: HostedSession, *, must: bool = False) -> None:
-    """Run what is queued. If it `must` be possible, refuse the request when no model can be had."""
+    """Run what is queued. If this `must` be possible, the request is refused when there is no model or no folder."""
     try:
         hosted.start()
+    except OSError as error:
+        text = f"The folder of this session, {hosted.cwd}, cannot be used: {error.strerror or error}"
+        if must:
+            raise RpcError(INTERNAL_ERROR, text, {"reason": "no_folder"}) from None
+        _LOG.warning("%s", text)
     except (ModelError, InvalidOption) as error:
         if must:
             raise RpcError(INTERNAL_ERROR, f"The model cannot be used: {error}", {"reason": "no_model"}) from None
         _LOG.warning("the model cannot be used: %s", mask_text(str(error)))
+        return
     if must and hosted.runner is None:
         raise RpcError(INTERNAL_ERROR, NO_MODEL, {"reason": "no_model"})
 
@@ -463,19 +475,39 @@ async def _model_failed(hosted: HostedSession, message_id: str) -> RpcError:
 
 async def _name(hosted: HostedSession, content: object) -> None:
     """Name a new session after its first prompt."""
-    if not hosted.title.startswith(UNNAMED):
+    if hosted.is_named:
+        return
+    hosted.is_named = True
+    records = await hosted.session.records()
+    if records.get("title") != _unnamed(str(records.get("cwd"))):
         return
     texts = [block.get("text") for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     line = next((" ".join(text.split()) for text in texts if isinstance(text, str) and text.strip()), "")
     if line:
         short = line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 3]}..."
-        hosted.title = short
         await hosted.session.record({"title": short})
+
+
+def _unnamed(cwd: str) -> str:
+    """The title of a session before its first prompt."""
+    return f"New session in {Path(cwd).name or cwd}"
+
+
+def _reads_only(params: Mapping[str, Any]) -> bool:
+    """Whether a client wants to be an observer."""
+    role = member(params.get("_meta"), "sideband", "role")
+    if role not in (None, "controller", "observer"):
+        raise InvalidOption(
+            f"_meta.sideband.role must be 'controller' or 'observer', not {shown(role)}",
+            field="_meta.sideband.role",
+            value=role,
+        )
+    return role == "observer"
 
 
 def _read_cwd(params: Mapping[str, Any]) -> str:
     cwd = text_param(params, "cwd")
-    if not Path(cwd).is_absolute() or not Path(cwd).is_dir():
+    if not os.path.isabs(cwd) or not os.path.isdir(cwd):  # noqa: PTH112, PTH117 - pathlib raises for odd names
         raise InvalidOption(
             f"cwd must be the absolute path of a folder that exists, not {shown(cwd)}", field="cwd", value=cwd
         )
@@ -494,7 +526,7 @@ def _read_cursor(params: Mapping[str, Any]) -> int | None:
     cursor = params.get("cursor")
     if cursor is None:
         return None
-    if not isinstance(cursor, str) or not cursor.isdecimal() or not int(cursor):
+    if not isinstance(cursor, str) or _CURSOR.fullmatch(cursor) is None:
         raise InvalidOption(
             f"cursor must be a nextCursor of session/list, not {shown(cursor)}", field="cursor", value=cursor
         )

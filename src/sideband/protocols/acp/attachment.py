@@ -70,28 +70,28 @@ class Attachment:
     async def attach(self, *, replay: bool, is_new: bool = False) -> None:
         """Send the past if wanted, and then the updates that follow it; return when the past was sent.
 
-        A client is told nothing about a new session before it knows the id, and that it is idle goes without saying.
+        A client is told nothing about a new session before it knows the id.
         """
         session = self.hosted.session
         sync = await session.view(self._viewer)
-        cursor = sync.cursor
         if replay:
             try:
                 async with aclosing(session.updates(self._viewer, follow=False)) as past:
                     async for update in past:
+                        if update.cursor > sync.cursor:
+                            # It was committed after the view, from which the live updates continue.
+                            break
                         self._tell(update, live=False)
-                        cursor = max(cursor, update.cursor)
                         await self.peer.transport.drain()
             except CursorExpired:
                 # The oldest events were pruned. What is left of the conversation is in the view.
                 self._tell_view(sync.view)
-                cursor = sync.cursor
         if not is_new:
             self._continue(sync.view)
-        self._task = asyncio.ensure_future(self._follow(cursor))
+        self._task = asyncio.ensure_future(self._follow(sync.cursor))
 
     def _continue(self, view: View) -> None:
-        """Take the state over that the next updates continue."""
+        """Start from the state that the live updates continue."""
         if view.session is None:
             return
         self._running = self._running or ("" if view.session.running else None)
@@ -105,13 +105,16 @@ class Attachment:
             waits = "requires_action" if view.session.permissions else "running"
             self._send([running_state(waits) if view.session.running else idle_state(None)])
 
-    async def detach(self) -> None:
-        """Tell this client nothing more; its prompts stay in the session."""
+    async def detach(self, successor: "Attachment | None" = None) -> None:
+        """Tell this client nothing more. Its prompts stay in the session; a `successor` waits for their ends."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
-        for waiting in self._prompts.values():
-            waiting.cancel()
+        for message_id, waiting in self._prompts.items():
+            if successor is None:
+                waiting.cancel()
+            else:
+                successor.expect(message_id, waiting)
 
     async def _follow(self, after: int) -> None:
         session = self.hosted.session
@@ -142,14 +145,16 @@ class Attachment:
         self._goes_on.clear()
         try:
             message_id = await prompting
-            return message_id, self._expect(message_id)
+            ended: asyncio.Future[TurnStatus] = asyncio.get_running_loop().create_future()
+            self.expect(message_id, ended)
+            return message_id, ended
         finally:
             self._goes_on.set()
 
-    def _expect(self, message_id: str) -> asyncio.Future[TurnStatus]:
-        self._prompts[message_id] = waiting = asyncio.get_running_loop().create_future()
-        waiting.add_done_callback(lambda _done: self._prompts.pop(message_id, None))
-        return waiting
+    def expect(self, message_id: str, ended: asyncio.Future[TurnStatus]) -> None:
+        """Tell this future how the turn of a message ends."""
+        self._prompts[message_id] = ended
+        ended.add_done_callback(lambda _done: self._prompts.pop(message_id, None))
 
     def awaits(self, message_id: str | None) -> bool:
         """Whether this client has sent the prompt and waits for its answer."""
@@ -178,6 +183,12 @@ class Attachment:
             self.peer.notify("session/update", {"sessionId": session_id, "update": update})
 
     def _tell(self, update: Update, *, live: bool) -> None:
+        try:
+            self._tell_one(update, live=live)
+        except Exception:  # noqa: BLE001 - one update that cannot be told must not keep the others from the client
+            _LOG.exception("session %s: a client was not told of %s", self.hosted.session.id, update.kind)
+
+    def _tell_one(self, update: Update, *, live: bool) -> None:
         match update:
             case TurnUpdate():
                 self._tell_turn(update, live=live)

@@ -1,24 +1,22 @@
-"""A session that this process offers to clients: its runner, its tools, its permissions, and who is attached."""
+"""A session that this process offers to clients: its runner, its tools, its permissions, and the attached clients."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, Unpack
 
 import msgspec
 
-from sideband.core.messages import ToolCall
+from sideband.core.messages import ToolCall, storable
 from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance
 from sideband.ports import Tool, ToolContext, ToolOutput
-from sideband.protocols.acp import modes, tool_calls
+from sideband.protocols.acp import tool_calls
 from sideband.protocols.acp.attachment import Attachment
 from sideband.protocols.acp.client_tools import ClientEditor, editor_of_clients
+from sideband.protocols.acp.permissions import SessionPermission
 from sideband.protocols.acp.tool_calls import Change
-from sideband.protocols.frames import ConnectionLost
-from sideband.protocols.jsonrpc import RpcError
 from sideband.providers.context import WorkspaceAnchor
 from sideband.runtime.options import AgentOptions
 from sideband.runtime.producer import Producer
@@ -39,13 +37,6 @@ SYSTEM: Final = (
 
 # More messages than a session accepts at a time.
 MAX_ACCEPTED: Final = 1_024
-
-_OPTIONS: Final = (
-    {"optionId": "allow_once", "name": "Allow", "kind": "allow_once"},
-    {"optionId": "allow_always", "name": "Allow for this session", "kind": "allow_always"},
-    {"optionId": "reject_once", "name": "Reject", "kind": "reject_once"},
-)
-_NO_CLIENT: Final = "no client is attached that could allow it"
 
 
 class ReplyStream(msgspec.Struct):
@@ -93,17 +84,18 @@ class HostedProducer(Producer):
 class HostedSession:
     """A session with the clients of this process that are attached to it.
 
-    `options` are those of its runs (None: no model is configured). `mode` is one of `modes.MODES`.
+    `options` are those of its runs (None: no model is configured). `allowed` are the tools that need no permission.
     """
 
     def __init__(
-        self, session: Session, *, cwd: str, mode: str, title: str, tools_of: ToolsOf, options: AgentOptions | None
+        self, session: Session, *, cwd: str, allowed: set[str], tools_of: ToolsOf, options: AgentOptions | None
     ) -> None:
         self.session = session
         self.cwd = cwd
-        self.mode = mode
-        self.title = title
+        self.permission = SessionPermission(session, cwd, allowed=allowed, change_of=self._note_change)
         self.runner: Runner | None = None
+        # Whether the session is known to have another title than a new one.
+        self.is_named = False
         self.attachments: list[Attachment] = []
         self.stream = ReplyStream()
         # The calls that have begun, and what they change, until their results are told.
@@ -113,9 +105,20 @@ class HostedSession:
         # run here, with the tools and permissions of this process.
         self._accepted: dict[str, None] = {}
         self._accepting = 0
-        self._always: set[str] = set()
         self._tools_of = tools_of
         self._options = options
+
+    # Clients.
+
+    def attach(self, client: Attachment) -> None:
+        self.attachments.append(client)
+        if not client.is_observer:
+            self.permission.attach(client)
+
+    def detach(self, client: Attachment) -> None:
+        if client in self.attachments:
+            self.attachments.remove(client)
+        self.permission.detach(client)
 
     # Running.
 
@@ -133,7 +136,7 @@ class HostedSession:
             **self._options,
             "tools": [ObservedTool(tool, self) for tool in tools],
             "watcher": watcher_of(given, tools),
-            "permission": self,
+            "permission": self.permission,
             "on_restart": self._restarted,
         }
         self.runner = self._runner(**options)
@@ -157,11 +160,10 @@ class HostedSession:
     def _is_own(self, message_id: str) -> bool:
         return self._accepting > 0 or message_id in self._accepted
 
-    async def has_work(self) -> bool:
-        """Whether a turn runs in this process, or a message waits for one."""
-        if self.runner is None or self.session.talk.state.closed:
-            return False
-        return self.session.busy or any(waiting.kind == "user" for waiting in await self.session.waiting())
+    @property
+    def has_work(self) -> bool:
+        """Whether a turn runs in this process, or something is or will be queued for one."""
+        return self._accepting > 0 or (self.runner is not None and self.runner.has_work)
 
     async def close(self) -> None:
         """Stop running; a turn that runs is cancelled."""
@@ -174,7 +176,8 @@ class HostedSession:
     def _replied(self, reply_id: str, text: str) -> None:
         if self.stream.reply_id != reply_id:
             self.stream = ReplyStream(reply_id)
-        self.stream.pieces.append((self.stream.attempt, text))
+        # The journal replaces what cannot be encoded, too.
+        self.stream.pieces.append((self.stream.attempt, storable(text)))
         for attachment in self.attachments:
             attachment.pass_text(reply_id)
 
@@ -206,65 +209,3 @@ class HostedSession:
         run = None if self.runner is None else self.runner.run
         prompt_id = None if run is None else run.prompt_id
         return editor_of_clients(self.attachments, self.session.id, self.cwd, prompt_id)
-
-    # Permission.
-
-    def needs(self, call: ToolCall) -> bool:
-        """Whether a call needs permission in the mode of the session."""
-        return not modes.is_free(self.mode, call.name) and call.name not in self._always
-
-    async def ask(self, call: ToolCall) -> str | None:
-        """Ask the attached controllers; the first answer counts. Return None, or the reason for a refusal."""
-        if not modes.MODES[self.mode].asks:
-            return f"the session is in the mode {self.mode!r}, in which no file is changed and no command is run"
-        change = await self._note_change(call)
-        asked = {
-            asyncio.ensure_future(self._ask_one(attachment, call, change))
-            for attachment in self.attachments
-            if not attachment.is_observer
-        }
-        try:
-            while asked:
-                done, asked = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-                for answered in done:
-                    chosen = answered.result()
-                    if chosen is not None:
-                        return self._read_choice(chosen, call)
-        finally:
-            for unanswered in asked:
-                unanswered.cancel()
-        return _NO_CLIENT
-
-    async def _ask_one(self, attachment: Attachment, call: ToolCall, change: Change | None) -> str | None:
-        """The option that the user of this client chose; None if the client cannot ask."""
-        version = attachment.abilities.version
-        about = tool_calls.announced(call, self.cwd) | {"status": "pending"}
-        diff = None if change is None else tool_calls.diff_content(change, version=version)
-        if diff is not None:
-            about["content"] = [diff]
-        params: dict[str, Any] = {"sessionId": self.session.id, "options": _OPTIONS}
-        if version == 1:
-            params["toolCall"] = about
-        else:
-            params |= {"title": about["title"], "subject": {"type": "tool_call", "toolCall": about}}
-        await attachment.until_announced(call.id)
-        try:
-            answer = await attachment.peer.request("session/request_permission", params)
-        except (RpcError, ConnectionLost):
-            return None
-        outcome = answer.get("outcome") if isinstance(answer, dict) else None
-        if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
-            return "cancelled"
-        return str(outcome.get("optionId"))
-
-    def _read_choice(self, chosen: str, call: ToolCall) -> str | None:
-        match chosen:
-            case "allow_once":
-                return None
-            case "allow_always":
-                self._always.add(call.name)
-                return None
-            case "cancelled":
-                return "the user closed the question without an answer"
-            case _:
-                return "the user has rejected it"

@@ -309,7 +309,7 @@ class SessionSteeringResponse(wire.Outbound, frozen=True, kw_only=True):
 
 
 # The reasons of errors that are not refusals of the session: faults of the model, the agent's set-up, or a frame.
-FAULTS: Final = ("model_failed", "no_model", "turn_lost", "frame_too_large")
+FAULTS: Final = ("model_failed", "no_model", "no_folder", "turn_lost", "frame_too_large", "repeated_key")
 
 
 class ErrorData(wire.Outbound, frozen=True, kw_only=True):

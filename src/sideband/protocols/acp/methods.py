@@ -4,6 +4,7 @@ The agent and the proxy serve the same table. All spellings of a method have one
 parameter.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
@@ -27,6 +28,7 @@ from sideband.protocols.wire import outward
 from sideband.runtime.producer import Accepted, Producer
 
 PREFIX: Final = "_sideband/"
+_LOG: Final = logging.getLogger("sideband")
 
 # The messages that the proposals give these codes; `data.detail` says what was wrong.
 _MESSAGES: Final[Mapping[int, str]] = MappingProxyType(
@@ -48,16 +50,22 @@ class ProducerOf(Protocol):
         """
 
 
-def rpc_error(error: ReminderError, *, id_name: str = "id") -> RpcError:
-    """The error of a refused request as ACP reports it."""
-    code = refusal(error).acp
+def rpc_error(error: ReminderError, *, id_name: str = "id", content_name: str = "content") -> RpcError:
+    """The error of a refused request as ACP reports it.
+
+    `content_name` is the parameter with the content of a message in the method that is answered.
+    """
+    code, text = refusal(error).acp, str(error)
     data = error_data(error, id_name=id_name)
     if isinstance(error, UnknownSession):
         # Protocol version 2 defines this member.
         data["sessionId"] = error.value
+    if content_name != "content" and (data.get("field") or "").partition("[")[0] == "content":
+        data["field"] = content_name + data["field"].removeprefix("content")
+        text = text.replace("content", content_name, 1)
     if code in _MESSAGES:
-        data["detail"] = str(error)
-    return RpcError(code, _MESSAGES.get(code, str(error)), data)
+        data["detail"] = text
+    return RpcError(code, _MESSAGES.get(code, text), data)
 
 
 def text_param(params: Mapping[str, Any], name: str) -> str:
@@ -90,7 +98,7 @@ async def answer(producer_of: ProducerOf, call: Call) -> dict[str, Any]:
     try:
         return await method.handler(producer_of, call)
     except ReminderError as error:
-        raise rpc_error(error, id_name=method.id_name) from None
+        raise rpc_error(error, id_name=method.id_name, content_name=method.content_name) from None
 
 
 async def _producer(producer_of: ProducerOf, call: Call, *, starts: bool = False) -> Producer:
@@ -133,6 +141,8 @@ async def _clear_reminders(producer_of: ProducerOf, call: Call) -> dict[str, Any
         for option, name in (("id", "id"), ("tag", "tag"), ("dedupe_key", "dedupeKey"))
         if call.params.get(name) is not None
     }
+    if not selectors:
+        raise InvalidOption("give an id, a tag or a dedupeKey, to say which reminders to end", field="id")
     return {"removedCount": await producer.clear(**selectors)}
 
 
@@ -187,10 +197,11 @@ async def _steering(producer_of: ProducerOf, call: Call) -> dict[str, Any]:
 
 
 class _Method(NamedTuple):
-    """A handler, and the parameter with the id that its errors are about."""
+    """A handler, and the parameters that its errors are about: the one with the id, and the one with the content."""
 
     handler: Callable[[ProducerOf, Call], Awaitable[dict[str, Any]]]
     id_name: str = "id"
+    content_name: str = "content"
 
 
 _PROPOSED: Final[Mapping[str, _Method]] = {
@@ -210,16 +221,20 @@ METHODS: Final[Mapping[str, _Method]] = MappingProxyType(
     {
         **_PROPOSED,
         **{f"{PREFIX}{name}": method for name, method in {**_PROPOSED, **_OURS}.items()},
-        "_session/steering": _Method(_steering),
+        "_session/steering": _Method(_steering, content_name="prompt"),
     }
 )
 """Every spelling of every method. ACP reserves names without a leading underscore, so each proposed one has a twin."""
+
+WITHOUT_SESSION: Final = frozenset({"session/remind", f"{PREFIX}session/remind"})
+"""The methods that need no `sessionId` if the connection has only one session."""
 
 
 async def _tell(producer: Producer, payload: dict[str, Any], call: Call, surface: Surface) -> dict[str, Any]:
     if call.request_id is None:
         # The sender of a notification reads no refusal, so it is counted and recorded.
-        await producer.notify(payload)
+        if await producer.notify(payload) is None:
+            _LOG.warning("a reminder in the notification %s was refused", shown(call.method))
         return {}
     return _accepted(await producer.remind(payload), surface)
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from sideband.core.surfaces import Case, spelled
+from sideband.core.trust import Provenance
 from sideband.core.updates import Phase, ReminderUpdate, UpdateKind
 from sideband.protocols.acp.messages import EndPhase
 from sideband.protocols.wire import outward, to_snake
@@ -90,12 +91,20 @@ def _with_meta(
     told: dict[str, Any], update: ReminderUpdate, note: dict[str, Any], harn: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Add `_meta`: that of the sender's request, which only the sender gets, and ours."""
-    meta: dict[str, Any] = {} if update.provenance is None else dict(update.provenance.meta)
+    meta = {} if update.provenance is None else repeated_meta(update.provenance)
     if note:
-        theirs = meta.get("sideband")
-        meta["sideband"] = {**theirs, **note} if isinstance(theirs, dict) else note
+        meta["sideband"] = {**meta.get("sideband", {}), **note}
     if harn is not None:
         meta["harn"] = harn
     if meta:
         told["_meta"] = meta
     return told
+
+
+def repeated_meta(provenance: Provenance) -> dict[str, Any]:
+    """The `_meta` of the sender's request as updates repeat it: without the fields that are ours to set."""
+    meta = {name: value for name, value in provenance.meta.items() if name not in ("sideband", "harn")}
+    theirs = provenance.meta.get("sideband")
+    if isinstance(theirs, dict) and "idempotencyKey" in theirs:
+        meta["sideband"] = {"idempotencyKey": theirs["idempotencyKey"]}
+    return meta

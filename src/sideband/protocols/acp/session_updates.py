@@ -22,7 +22,7 @@ from sideband.core.updates import (
 )
 from sideband.protocols.acp import tool_calls
 from sideband.protocols.acp.modes import config_options
-from sideband.protocols.acp.reminder_updates import carried_update, reminder_update
+from sideband.protocols.acp.reminder_updates import carried_update, reminder_update, repeated_meta
 from sideband.protocols.acp.tool_calls import Change
 from sideband.runtime.runner import TurnStatus
 from sideband.runtime.system import moment
@@ -38,6 +38,9 @@ STOP_REASONS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """How a turn ended, in the words of the protocol. The other statuses are failures."""
+
+
+NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,17 +66,22 @@ class Translator:
 
     # Messages.
 
-    def user_message(self, message_id: str, content: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """A message of the user that was delivered."""
+    def user_message(
+        self, message_id: str, content: Sequence[Mapping[str, Any]], meta: Mapping[str, Any] = NO_META
+    ) -> Iterator[dict[str, Any]]:
+        """A message of the user that was delivered; `meta` is what is repeated of the sender's `_meta`."""
         if self.abilities.version > 1:
-            yield {"sessionUpdate": "user_message", "messageId": message_id, "content": [dict(one) for one in content]}
+            told: dict[str, Any] = {"sessionUpdate": "user_message", "messageId": message_id}
+            told["content"] = [dict(one) for one in content]
+            yield told | ({"_meta": dict(meta)} if meta else {})
             return
+        note = {**meta.get("sideband", {}), "messageId": message_id}
         for block in content:
             yield {
                 "sessionUpdate": "user_message_chunk",
                 "content": dict(block),
                 "messageId": message_id,
-                "_meta": {"sideband": {"messageId": message_id}},
+                "_meta": {**meta, "sideband": note},
             }
 
     def reply_text(self, reply_id: str, text: str) -> dict[str, Any]:
@@ -198,7 +206,8 @@ class Translator:
             case ReminderUpdate():
                 yield from self.reminder(update)
             case MessageUpdate(kind=UpdateKind.MESSAGE_DELIVERED, audit_only=False, content=content):
-                yield from self.user_message(update.message_id, content or ())
+                meta = NO_META if update.provenance is None else repeated_meta(update.provenance)
+                yield from self.user_message(update.message_id, content or (), meta)
             case CompactionUpdate():
                 yield from self.compacted(update)
             case SessionUpdate(kind=UpdateKind.SESSION_RECORDED):

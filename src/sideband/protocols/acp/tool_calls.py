@@ -75,10 +75,12 @@ def announced(call: ToolCall, cwd: str) -> dict[str, Any]:
 
 def title_of(call: ToolCall) -> str:
     """One line that says what the call does."""
-    values = {"path": ".", "pattern": "", "command": "", **call.args}
-    if isinstance(values["command"], list):
-        values["command"] = " ".join(map(str, values["command"]))
-    title = _TITLES.get(call.name, call.name).format_map({name: str(value) for name, value in values.items()})
+    title = call.name
+    if call.name in _TITLES:
+        values = {"path": ".", "pattern": "", "command": "", **call.args}
+        if isinstance(values["command"], list):
+            values["command"] = " ".join(map(str, values["command"]))
+        title = _TITLES[call.name].format_map({name: str(value) for name, value in values.items()})
     title = " ".join(title.split())
     return title if len(title) <= _TITLE_CHARACTERS else f"{title[: _TITLE_CHARACTERS - 3]}..."
 
