@@ -77,7 +77,7 @@ class Side(FarEnd):
         found = (frame["params"]["update"] for frame in self.seen if frame.get("method") == "session/update")
         return [update for update in found if update["sessionUpdate"] == kind]
 
-    def says(self, session_id: str, kind: str, **update: object) -> None:
+    def says(self, session_id: str, kind: str, /, **update: object) -> None:
         """Send an update of the agent."""
         self.call("session/update", {"sessionId": session_id, "update": {"sessionUpdate": kind, **update}})
 

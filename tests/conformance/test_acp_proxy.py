@@ -14,6 +14,7 @@ from sideband.core.topic import Correlation, publish
 from sideband.core.trust import Provenance, Trust
 from sideband.core.updates import Phase
 from sideband.protocols.acp.methods import METHODS
+from sideband.protocols.acp.proxy_session import SETTLED_SECONDS
 from sideband.runtime.producer import Producer
 from sideband.runtime.store import open_store
 from tests.acp_agents import in_time
@@ -30,6 +31,7 @@ from tests.proxied import (
     text_block,
     texts,
 )
+from tests.waiting import let_pass
 
 RED: Final = "The build is red."
 
@@ -140,18 +142,30 @@ async def test_a_command_of_the_agent_gets_nothing_in_front(tmp_path: Path) -> N
     assert got[1:] == ["/usr/bin is empty"]
 
 
+COMPACT: Final = {"toolCallId": "c", "kind": "think", "title": "Compact conversation"}
+
+
 @pytest.mark.requirement("acp:proxy:preserved-again-after-compaction")
+@pytest.mark.parametrize(
+    ("kinds", "fields"),
+    [
+        pytest.param(("compaction_update", "compaction_update"), {"compactionId": "c"}, id="a-compaction-update"),
+        pytest.param(("tool_call", "tool_call_update"), COMPACT, id="a-tool-call-of-claude-or-codex"),
+    ],
+)
 @in_time
 async def test_after_a_compaction_of_the_agent_only_preserved_reminders_stay_and_are_handed_over_again(
-    tmp_path: Path,
+    tmp_path: Path, kinds: tuple[str, str], fields: Frame
 ) -> None:
     async with an_open_session(tmp_path) as stage:
         kept = await stage.remind("Kept.", preserveOnCompact=True)
         lost = await stage.remind("Lost.")
         prompt = await stage.prompt()
-        stage.agent.says("s1", "compaction_update", compactionId="c", status="in_progress")
-        stage.agent.says("s1", "compaction_update", compactionId="c", status="completed")
-        await stage.editor.update("compaction_update")
+        stage.agent.says("s1", kinds[0], status="in_progress", **fields)
+        await stage.editor.update(kinds[0])
+        let_pass(SETTLED_SECONDS)
+        stage.agent.says("s1", kinds[1], status="completed", **{name: fields[name] for name in [*fields][:1]})
+        await stage.editor.update(kinds[1])
         unseen = await stage.remind("Not handed over yet.")
         await stage.end(prompt)
         ended = [(update["reminderId"], update["phase"]) for update in stage.editor.updates("reminder_expired")]

@@ -315,9 +315,7 @@ class Proxy:
         kind = update.get("sessionUpdate")
         try:
             await session.observe(update)
-            if kind == "compaction_update" and update.get("status") == "completed":
-                await session.compacted()
-            elif kind == "session_info_update" and isinstance(update.get("title"), str):
+            if kind == "session_info_update" and isinstance(update.get("title"), str):
                 await session.session.record({"title": update["title"]})
         except (StoreError, ReminderError) as error:
             _LOG.warning("%s of session %s was not recorded: %s", kind, session.session.id, error)

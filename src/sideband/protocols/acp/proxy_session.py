@@ -24,6 +24,8 @@ _OVER: Final = frozenset({"completed", "failed", "cancelled"})
 _STATUSES: Final[Mapping[str, str]] = MappingProxyType(
     {"cancelled": "cancelled", "max_tokens": "max_tokens", "max_turn_requests": "max_turns"}
 )
+# To an editor that does not know `compaction_update`, Claude and Codex report a compaction as such a tool call.
+_COMPACTION: Final[Mapping[str, str]] = MappingProxyType({"title": "Compact conversation", "kind": "think"})
 # Updates that the agent sends only while it runs a prompt.
 _OF_A_TURN: Final = frozenset(
     {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "plan_update"}
@@ -54,6 +56,7 @@ class ProxiedSession:
         self._has_run = False
         self._tools: set[str] = set()
         self._announced: set[str] = set()
+        self._compactions: set[object] = set()
         self._settled_at = 0.0
         self._permissions: set[object] = set()
         self._changed = asyncio.Event()
@@ -123,8 +126,12 @@ class ProxiedSession:
     # What the agent does.
 
     async def observe(self, update: Mapping[str, Any]) -> None:
-        """An update of the agent: it runs the prompt, and announces, runs and ends tool calls."""
+        """An update of the agent: it runs the prompt, compacts, or announces, runs and ends tool calls."""
         kind, status, call_id = update.get("sessionUpdate"), update.get("status"), update.get("toolCallId")
+        if self._is_compaction(update):
+            if status == "completed":
+                await self._handover.compacted()
+            return
         if kind in _OF_A_TURN:
             if self.prompt is None and self.queued:
                 # The agent runs a prompt that it got while another one ran; nothing was handed over with that.
@@ -142,6 +149,13 @@ class ProxiedSession:
             self._run(call_id)
         elif kind == "tool_call" and self.prompt is not None:
             self._announced.add(call_id)
+
+    def _is_compaction(self, update: Mapping[str, Any]) -> bool:
+        """Whether an update tells of a compaction of the conversation, as itself or as a tool call."""
+        call_id = update.get("toolCallId")
+        if isinstance(call_id, str) and _COMPACTION.items() <= update.items():
+            self._compactions.add(call_id)
+        return update.get("sessionUpdate") == "compaction_update" or call_id in self._compactions
 
     def _run(self, *call_ids: str) -> None:
         """These calls run. Nothing tells when the model has ended its reply, so it is given a moment for that."""
@@ -169,10 +183,6 @@ class ProxiedSession:
         """The permission is answered."""
         self._permissions.discard(request)
         self._changed.set()
-
-    async def compacted(self) -> None:
-        """The agent has compacted its conversation."""
-        await self._handover.compacted()
 
     # While the turn runs.
 
