@@ -295,8 +295,10 @@ class SpeaksAfterItsEnd(Session):
 class EmptiesTheInboxOnCancel(Session):
     """Delivers what waits when the turn is cancelled."""
 
-    async def cancel(self, message_id: str | None = None, *, hold_queue: bool | None = None) -> bool:
-        cancelled = await super().cancel(message_id, hold_queue=hold_queue)
+    async def cancel(
+        self, message_id: str | None = None, *, hold_queue: bool | None = None, or_next: bool = False
+    ) -> bool:
+        cancelled = await super().cancel(message_id, hold_queue=hold_queue, or_next=or_next)
         await self.talk.commit(lambda state: drain(state, Seam.ITERATION_END))
         return cancelled
 
@@ -307,7 +309,13 @@ class CancelsInPart(Session):
     def ended(self, state: SessionState) -> Iterable[Event]:  # noqa: ARG002 - a subclass reads it
         return ()
 
-    async def cancel(self, message_id: str | None = None, *, hold_queue: bool | None = None) -> bool:  # noqa: ARG002 - the signature of the real one
+    async def cancel(
+        self,
+        message_id: str | None = None,  # noqa: ARG002 - the signature of the real one
+        *,
+        hold_queue: bool | None = None,  # noqa: ARG002 - the same
+        or_next: bool = False,  # noqa: ARG002 - the same
+    ) -> bool:
         await self.talk.commit(deciding(lambda state: (*self.ended(state), Cancelled()) if state.running else ()))
         if self.run is not None:
             self.run.cancel()
