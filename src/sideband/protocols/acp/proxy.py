@@ -99,8 +99,8 @@ _FROM_AGENT: Final = re.compile(
 ).search
 _PERMISSION: Final = b"request_permission"
 _HAS_METHOD: Final = b'"method"'
-# Most frames of an agent have this word, and no frame of interest has; inside a text its quotes would be escaped.
-_STREAMED: Final = b'"agent_message_chunk"'
+# Most frames of an agent contain this, and no frame of interest does; inside a text the quotes would be escaped.
+_STREAMED: Final = b'"sessionUpdate":"agent_message_chunk"'
 
 
 def _is_from_editor(frame: bytes) -> bool:
