@@ -158,7 +158,8 @@ def test_every_locked_requirement_has_an_exact_version_and_hashes() -> None:
     loose = [
         line
         for line, entry in locked().items()
-        if not re.match(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==\S+", line) or not re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry)
+        if not re.match(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==\S+", line)
+        or not re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry)
     ]
     assert loose == []
     assert locked()
