@@ -69,7 +69,7 @@ def capabilities_of(agent: Mapping[str, Any], **reply: Any) -> PeerCapabilities:
 # What an agent can do.
 
 
-@pytest.mark.requirement("acp:client:capability-places")
+@pytest.mark.requirement("acp:client:capability-places", "wire:capability:places-in-order")
 def test_the_first_place_of_a_capability_counts() -> None:
     none, one = {"inject": False}, {"inject": True}
     places: list[tuple[CapabilityPlace, dict[str, Any]]] = [
@@ -99,7 +99,9 @@ def test_the_first_place_of_a_capability_counts() -> None:
     assert not refusing.reminders.inject
 
 
-@pytest.mark.requirement("acp:client:capability-defaults")
+@pytest.mark.requirement(
+    "acp:client:capability-defaults", "wire:capability:absent-propagate", "wire:capability:absent-role-hints"
+)
 def test_absent_values_are_session_and_system() -> None:
     silent = capabilities_of({"reminders": {"inject": True}}).reminders
     assert silent is not None
@@ -197,7 +199,7 @@ async def test_the_place_of_the_capability_decides_the_name(
     ]
 
 
-@pytest.mark.requirement("acp:client:hints-are-lowered")
+@pytest.mark.requirement("acp:client:hints-are-lowered", "wire:capability:hints-are-lowered-to-fit")
 @pytest.mark.parametrize(
     ("supported", "wanted", "sent"),
     [

@@ -125,7 +125,11 @@ async def test_a_reminder_without_a_session_goes_to_the_only_one() -> None:
     assert [(error.code, error.data["field"]) for error in refused] == [(-32602, "sessionId")] * 2
 
 
-@pytest.mark.requirement("acp:remind:request-or-notification", "acp:remind:notification-is-not-answered")
+@pytest.mark.requirement(
+    "acp:remind:request-or-notification",
+    "acp:remind:notification-is-not-answered",
+    "wire:notification:invalid-has-no-reply",
+)
 @on_pipes
 async def test_a_notification_is_accepted_without_an_answer_and_a_refused_one_is_recorded() -> None:
     async with an_agent() as agent, connected(agent) as editor:
@@ -315,7 +319,7 @@ async def test_a_refused_request_names_its_reason_and_changes_nothing(name: str)
     assert pending["pendingCount"] == 0
 
 
-@pytest.mark.requirement("acp:frames:large-body")
+@pytest.mark.requirement("acp:frames:large-body", "trust:rate:excess-is-refused")
 @on_pipes
 async def test_limits_of_size_number_and_rate_are_explicit_errors() -> None:
     limits = Limits(

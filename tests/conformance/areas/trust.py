@@ -86,10 +86,16 @@ NAMESPACES: Final[Rules] = rules(
     },
 )
 
+RATE: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "trust:rate:excess-is-refused": "An item over its source's rate is refused as `rate_limited` with `retryAfterMs`.",
+    },
+)
+
 IN_THE_BRIDGES: Final[Rules] = rules(
     Source.OURS,
     {
         "trust:clamp:reply-has-both-values": "The reply to a clamped item holds the requested and the effective values in `_meta.sideband`.",
-        "trust:rate:excess-is-refused": "An item over its source's rate is refused as `rate_limited` with `retryAfterMs`.",
     },
 )

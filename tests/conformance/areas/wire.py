@@ -141,7 +141,7 @@ SHAPES: Final[Rules] = (
     ),
 )
 
-BRIDGES: Final[Rules] = (
+PEERS: Final[Rules] = (
     *rules(
         Source.ACP_CAPABILITY,
         {
@@ -153,11 +153,17 @@ BRIDGES: Final[Rules] = (
         Source.OURS,
         {
             "wire:capability:hints-are-lowered-to-fit": "The values in a reminder for a peer are lowered to what the peer's capability allows.",
-            "wire:error:foreign-session-is-not-found": "A session or task of another principal is refused with the same codes and the same data as one that does not exist.",
             "wire:capability:places-in-order": "A peer's capability is looked for at the standard place, then under its extension or `experimental`, then where the proposal puts it, then at `_meta.harn.reminders`.",
-            "wire:limit:frame": "A frame over 8 MiB on ACP, or in what an MCP host reads, and a frame or body over 1 MiB elsewhere is refused.",
-            "wire:meta:namespace": "Sideband's own entries in any `_meta` are under the key `sideband`.",
             "wire:notification:invalid-has-no-reply": "A request sent as a notification that turns out invalid gets no reply, changes nothing and leaves a log record.",
         },
     ),
+)
+
+BRIDGES: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "wire:error:foreign-session-is-not-found": "A session or task of another principal is refused with the same codes and the same data as one that does not exist.",
+        "wire:limit:frame": "A frame over 8 MiB on ACP, or in what an MCP host reads, and a frame or body over 1 MiB elsewhere is refused.",
+        "wire:meta:namespace": "Sideband's own entries in any `_meta` are under the key `sideband`.",
+    },
 )
