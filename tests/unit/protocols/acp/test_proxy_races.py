@@ -24,6 +24,7 @@ class MoodyAgent:
         self._stage = stage
         self._dice = dice
         self._tasks: set[asyncio.Task[None]] = set()
+        self._runs = False
         self.took: Counter[str] = Counter()
 
     async def live(self) -> None:
@@ -40,7 +41,7 @@ class MoodyAgent:
         agent = self._stage.agent
         await self.pause()
         if frame["method"] == "_session/steering":
-            outcome = self._dice.choice(OUTCOMES)
+            outcome = self._dice.choice(OUTCOMES) if self._runs else "promptRequired"
             if outcome == "injected":
                 self.took.update(texts(frame))
             agent.answers(frame, {"outcome": outcome})
@@ -52,6 +53,7 @@ class MoodyAgent:
 
     async def _run(self, prompt: Frame) -> None:
         agent = self._stage.agent
+        self._runs = True
         agent.says("s1", "agent_message_chunk", content=text_block("I will look."))
         for number in range(self._dice.randint(0, 3)):
             call_id = f"{prompt['id']}-{number}"
@@ -60,6 +62,7 @@ class MoodyAgent:
             await self.pause()
             agent.says("s1", "tool_call_update", toolCallId=call_id, status="completed")
             await self.pause()
+        self._runs = False
         agent.answers(prompt, {"stopReason": "end_turn"})
 
 
