@@ -16,7 +16,7 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Final, NamedTuple
 
@@ -52,7 +52,8 @@ from sideband.protocols.acp.proxy_blocks import (
     without_blocks,
 )
 from sideband.protocols.acp.proxy_session import ProxiedSession
-from sideband.protocols.acp.reminder_updates import carried_update, reminder_update
+from sideband.protocols.acp.reminder_updates import repeated_meta
+from sideband.protocols.acp.session_updates import NO_META, Abilities, Translator
 from sideband.protocols.frames import MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized, Transport
 from sideband.protocols.jsonrpc import (
     INTERNAL_ERROR,
@@ -163,7 +164,7 @@ class Proxy:
         self._steered: dict[str, asyncio.Future[bool]] = {}
         self._steers = False
         self._kinds: frozenset[str] = EVERY_KIND
-        self._sends_updates = False
+        self._translator = Translator(Abilities(), cwd="")
         self._client: Mapping[str, Any] = {}
 
     # The two directions.
@@ -356,7 +357,8 @@ class Proxy:
         if is_v1:
             self._kinds = frozenset(kind for kind in EVERY_KIND if member(able, kind) is True)
         wants = member(self._client, "clientCapabilities", "_meta", "sideband", "reminders", "emit")
-        self._sends_updates = not is_v1 or wants is True
+        abilities = Abilities(version=1 if is_v1 else 2, reads_reminders=not is_v1 or wants not in (None, False))
+        self._translator = Translator(abilities, cwd="")
         with_ours = _with_capabilities(result, is_v1=is_v1, steers=self._steers)
         members = _decode_object(frame)
         members["result"] = Raw(encode(with_ours))
@@ -527,23 +529,14 @@ class Proxy:
                 _LOG.warning("the editor is told nothing more of session %s: %s", session.session.id, error)
                 return
 
-    def _told(self, update: Update) -> list[dict[str, Any]]:
-        if isinstance(update, MessageUpdate):
-            is_delivered = update.kind is UpdateKind.MESSAGE_DELIVERED and not update.audit_only
-            return [_chunk(update.message_id, block) for block in update.content or ()] if is_delivered else []
-        told = reminder_update(update) if isinstance(update, ReminderUpdate) else None
-        if told is None:
-            return []
-        return [told if self._sends_updates else carried_update(told)]
-
-
-def _chunk(message_id: str, block: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "sessionUpdate": "user_message_chunk",
-        "content": block,
-        "messageId": message_id,
-        "_meta": {"sideband": {"messageId": message_id}},
-    }
+    def _told(self, update: Update) -> Iterator[dict[str, Any]]:
+        if isinstance(update, ReminderUpdate):
+            yield from self._translator.reminder(update)
+        elif (
+            isinstance(update, MessageUpdate) and update.kind is UpdateKind.MESSAGE_DELIVERED and not update.audit_only
+        ):
+            meta = NO_META if update.provenance is None else repeated_meta(update.provenance)
+            yield from self._translator.user_message(update.message_id, update.content or (), meta)
 
 
 def _read(frame: bytes) -> _Message | None:
