@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from sideband.core.events import Event
-from sideband.protocols.acp.proxy import MAX_FORWARDED_BYTES, Proxy
-from sideband.protocols.acp.proxy_session import SETTLED_SECONDS
+from sideband.protocols.acp.proxy.proxy import MAX_FORWARDED_BYTES, Proxy
+from sideband.protocols.acp.proxy.session import SETTLED_SECONDS
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store, open_store
 from tests.piped import FarEnd, piped

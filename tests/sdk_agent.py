@@ -9,7 +9,6 @@ import functools
 import sys
 from typing import Any
 
-import acp
 from acp.agent.router import build_agent_router
 from acp.connection import Connection
 from acp.router import Route
@@ -21,6 +20,8 @@ from acp.schema import (
     ToolCallUpdate,
 )
 from acp.stdio import stdio_streams
+
+import acp
 
 PERMISSIONS = [
     PermissionOption(option_id="yes", name="Yes", kind="allow_once"),

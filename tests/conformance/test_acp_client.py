@@ -36,7 +36,8 @@ from sideband.protocols.acp.client import (
     ReminderRoute,
     connect,
 )
-from sideband.protocols.acp.client_session import MARKER
+from sideband.protocols.acp.client.capabilities import CapabilityPlace, PeerCapabilities, read_capabilities
+from sideband.protocols.acp.client.session import MARKER
 from sideband.protocols.acp.messages import (
     EndPhase,
     PendingMessage,
@@ -45,7 +46,6 @@ from sideband.protocols.acp.messages import (
     ReminderEmitted,
     ReminderExpired,
 )
-from sideband.protocols.acp.peer_capabilities import CapabilityPlace, PeerCapabilities, read_capabilities
 from sideband.protocols.frames import LineTransport
 from sideband.protocols.jsonrpc import RpcError
 from sideband.protocols.wire import SourceWord

@@ -10,8 +10,7 @@ import pytest
 
 from sideband.core.messages import Reply, ToolCall
 from sideband.models.scripted import Line, ScriptedModel
-from sideband.protocols.acp import client_tools
-from sideband.protocols.acp.agent import AcpAgent
+from sideband.protocols.acp.agent import AcpAgent, client_tools
 from tests.acp_desk import FILES, TERMINALS, Desk
 from tests.acp_editor import Editor, an_agent, connected, on_pipes, result_of
 from tests.acp_scenes import Held, calling

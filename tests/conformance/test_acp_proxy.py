@@ -14,7 +14,7 @@ from sideband.core.topic import Correlation, publish
 from sideband.core.trust import Provenance, Trust
 from sideband.core.updates import Phase
 from sideband.protocols.acp.methods import METHODS
-from sideband.protocols.acp.proxy_session import SETTLED_SECONDS
+from sideband.protocols.acp.proxy.session import SETTLED_SECONDS
 from sideband.runtime.producer import Producer
 from sideband.runtime.store import open_store
 from tests.acp_agents import in_time

@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 
 from sideband.core.errors import InvalidOption
 from sideband.models.scripted import Line
-from sideband.protocols.acp.websocket import websocket_app
+from sideband.protocols.acp.agent.websocket import websocket_app
 from sideband.protocols.frames import MAX_FRAME_BYTES
 from sideband.render.view import RequestView
 from tests.acp_editor import an_agent, on_pipes, result_of
@@ -302,7 +302,7 @@ async def test_wrong_options_are_refused_without_the_secret(options: dict[str, A
 
 @pytest.mark.requirement("acp:websocket:same-agent")
 def test_a_missing_package_is_one_sentence_that_names_the_extra() -> None:
-    program = "import sys; sys.modules['starlette'] = None\nimport sideband.protocols.acp.websocket"
+    program = "import sys; sys.modules['starlette'] = None\nimport sideband.protocols.acp.agent.websocket"
     failed = run_python("-c", program)
     *_, last = failed.stderr.splitlines()
     assert last.endswith("needs starlette, which is not installed: pip install 'sideband[serve]'")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, spawn_stdio_transport, text_block
 from acp.client.connection import ClientSideConnection
 from acp.client.router import build_client_router
 from acp.connection import Connection
@@ -21,6 +20,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
+from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, spawn_stdio_transport, text_block
 from tests.loopback import over_sockets
 from tests.peers.clients import Json, environment, scripted, sideband_acp, text
 

@@ -16,7 +16,7 @@ from sideband.cli.app import REFUSALS, refuse
 from sideband.cli.target import StoreOption, store_of
 
 if TYPE_CHECKING:
-    from sideband.protocols.acp.proxy import Proxy
+    from sideband.protocols.acp.proxy.proxy import Proxy
     from sideband.protocols.frames import LineTransport
 
 # At the end, how long an agent may take after its standard input was closed, and then after SIGTERM.
@@ -68,7 +68,7 @@ def acp_proxy(
 
 async def _run(command: Sequence[str], store_url: str, name: str, principal: str) -> int:
     # Imported here, so that the help of the command appears fast.
-    from sideband.protocols.acp.proxy import MAX_FORWARDED_BYTES, Proxy  # noqa: PLC0415 - see above
+    from sideband.protocols.acp.proxy.proxy import MAX_FORWARDED_BYTES, Proxy  # noqa: PLC0415 - see above
     from sideband.protocols.frames import LineTransport, standard_streams  # noqa: PLC0415 - see above
     from sideband.runtime.store import open_store  # noqa: PLC0415 - see above
 

@@ -11,7 +11,6 @@ from sideband.core.seams import InjectMode
 from sideband.core.state import PendingState
 from sideband.inspect.conversation import message_text
 from sideband.inspect.report import CommandError, printable
-from sideband.protocols.acp.agent_process import STDERR_LINES
 from sideband.protocols.acp.client import (
     AgentClient,
     AgentFailed,
@@ -21,8 +20,9 @@ from sideband.protocols.acp.client import (
     RpcError,
     connect,
 )
+from sideband.protocols.acp.client.capabilities import CapabilityPlace
+from sideband.protocols.acp.client.process import STDERR_LINES
 from sideband.protocols.acp.messages import PendingMessage, PendingReminder
-from sideband.protocols.acp.peer_capabilities import CapabilityPlace
 from sideband.runtime.producer import Accepted, RevokeStatus
 
 # So many sessions of the agent are listed if the one that was named does not exist.

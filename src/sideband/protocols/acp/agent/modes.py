@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from sideband.protocols.acp.tool_calls import KINDS
+from sideband.protocols.acp.agent.tool_calls import KINDS
 
 ASK: Final = "ask"
 EDITS: Final = "edits"

@@ -23,13 +23,13 @@ from sideband.core.updates import (
     View,
     Viewer,
 )
-from sideband.protocols.acp.session_updates import Abilities, Translator, calls_of, idle_state, running_state
+from sideband.protocols.acp.agent.session_updates import Abilities, Translator, calls_of, idle_state, running_state
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import Peer
 from sideband.runtime.runner import TurnStatus
 
 if TYPE_CHECKING:
-    from sideband.protocols.acp.hosted import HostedSession
+    from sideband.protocols.acp.agent.hosted import HostedSession
 
 _LOG: Final = logging.getLogger("sideband")
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocket
 
-from sideband.protocols.acp import websocket
-from sideband.protocols.acp.websocket import WebSocketTransport, websocket_app
+from sideband.protocols.acp.agent import websocket
+from sideband.protocols.acp.agent.websocket import WebSocketTransport, websocket_app
 from sideband.protocols.frames import CONGESTED_BYTES, ConnectionLost
 from tests.acp_editor import an_agent, on_pipes
 from tests.waiting import until

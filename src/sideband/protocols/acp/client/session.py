@@ -24,6 +24,9 @@ from sideband.core.reminder import Draft, PropagateWord, RoleHintWord
 from sideband.core.seams import InjectMode, InjectModeWord, Mode, ModeWord
 from sideband.core.surfaces import LIFECYCLE, Case, Surface, spelled
 from sideband.core.trust import REACHES, ROLE_HINTS
+from sideband.protocols.acp.client.capabilities import CapabilityPlace, PeerReminders, fitted
+from sideband.protocols.acp.client.refusals import NotSupportedByAgent
+from sideband.protocols.acp.client.updates import ReminderReader, UpdateStream
 from sideband.protocols.acp.messages import (
     PendingMessage,
     PendingReminder,
@@ -32,14 +35,11 @@ from sideband.protocols.acp.messages import (
     SteeringOutcome,
 )
 from sideband.protocols.acp.methods import PREFIX, member
-from sideband.protocols.acp.peer_capabilities import CapabilityPlace, PeerReminders, fitted
-from sideband.protocols.acp.peer_refusals import NotSupportedByAgent
-from sideband.protocols.acp.peer_updates import ReminderReader, UpdateStream
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, RpcError
 from sideband.runtime.producer import RevokeStatus
 
 if TYPE_CHECKING:
-    from sideband.protocols.acp.client import AgentClient
+    from sideband.protocols.acp.client.client import AgentClient
 
 # What stands above a reminder that is sent as a user message, for the model and for a person who reads the transcript.
 MARKER: Final = "[Reminder from the host application. The user did not write this.]"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sideband.core.seams import Mode
-from sideband.protocols.acp import proxy_session
+from sideband.protocols.acp.proxy import session as proxy_session
 from tests.acp_agents import in_time
 from tests.proxied import Frame, Stage, an_open_session, text_block, texts
 

@@ -1,4 +1,4 @@
-"""The ACP agent: the methods of a connection, over the sessions of a store.
+"""One connection of the ACP agent: its methods, and the sessions that its client is attached to.
 
 Frames of one session take effect in the order of arrival. A prompt takes effect when it is accepted; its answer follows
 when its turn is over. The reminder and inject methods are in `methods`.
@@ -10,11 +10,11 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sideband import __version__
-from sideband.core.errors import InvalidOption, NotPermitted, ReminderError, UnknownSession, shown
+from sideband.core.errors import InvalidOption, NotPermitted, ReminderError, shown
 from sideband.core.masking import mask_text
 from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode
@@ -22,12 +22,13 @@ from sideband.core.surfaces import Surface
 from sideband.core.trust import LEVELS, Channel, Provenance
 from sideband.core.updates import Viewer
 from sideband.loop.turn import DESCRIBES_EXCEPTION
-from sideband.ports import Model, ModelError
-from sideband.protocols.acp import capabilities, methods, modes
-from sideband.protocols.acp.attachment import Attachment
-from sideband.protocols.acp.hosted import HostedProducer, HostedSession, ToolsOf
+from sideband.ports import ModelError
+from sideband.protocols.acp import capabilities, methods
+from sideband.protocols.acp.agent import modes
+from sideband.protocols.acp.agent.attachment import Attachment
+from sideband.protocols.acp.agent.hosted import HostedProducer, HostedSession
+from sideband.protocols.acp.agent.session_updates import STOP_REASONS, Abilities
 from sideband.protocols.acp.methods import member, meta_param, text_param
-from sideband.protocols.acp.session_updates import STOP_REASONS, Abilities
 from sideband.protocols.frames import Transport
 from sideband.protocols.jsonrpc import (
     INTERNAL_ERROR,
@@ -40,13 +41,13 @@ from sideband.protocols.jsonrpc import (
     RpcError,
 )
 from sideband.protocols.wire import Via
-from sideband.runtime.options import AgentOptions
 from sideband.runtime.producer import Producer
 from sideband.runtime.runner import TurnStatus
 from sideband.runtime.session import Session
-from sideband.runtime.store import Store
 from sideband.runtime.system import moment
-from sideband.tools.workspace import workspace_tools
+
+if TYPE_CHECKING:
+    from sideband.protocols.acp.agent.agent import AcpAgent
 
 VERSIONS: Final = (1, 2)
 UNSUPPORTED_VERSION: Final = -32022
@@ -65,92 +66,6 @@ _CURSOR: Final = re.compile(r"[1-9][0-9]{0,17}")
 _LOG: Final = logging.getLogger("sideband")
 
 
-class AcpAgent:
-    """Serves the sessions of a store to any number of connections; use it with `async with`.
-
-    `model` is that of every session (None: prompts are refused and say what to set). Sessions work in the folder that the
-    client names, or in `workspace` if it is given. `principal` is the recorded sender of what clients send.
-    `tools_of` makes the tools for a folder. `options` are further options of the runs.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        model: str | Model | None = None,
-        workspace: str | Path | None = None,
-        principal: str = "client",
-        tools_of: ToolsOf = workspace_tools,
-        options: AgentOptions | None = None,
-    ) -> None:
-        self.store = store
-        self.principal = principal
-        self.workspace = None if workspace is None else str(Path(workspace).resolve())
-        self._tools_of = tools_of
-        self._options: AgentOptions | None = None
-        if model is not None:
-            self._options = {"model": model} if options is None else {**options, "model": model}
-        self._hosted: dict[str, HostedSession] = {}
-        # The tools that users have allowed, by session.
-        self._allowed: dict[str, set[str]] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        while self._hosted:
-            _, hosted = self._hosted.popitem()
-            await hosted.close()
-
-    @property
-    def offered(self) -> frozenset[str]:
-        """The sessions that this process runs, or that clients are attached to."""
-        return frozenset(self._hosted)
-
-    async def serve(self, transport: Transport) -> None:
-        """Serve one connection until its end."""
-        await AgentConnection(self, transport).serve()
-
-    async def find(self, session_id: str) -> Session:
-        """The session with this id; `UnknownSession` if there is none. This creates nothing."""
-        session = await self.store.find(session_id)
-        if session is None:
-            raise UnknownSession(
-                f"there is no session {shown(session_id)}; session/list lists the sessions",
-                field="sessionId",
-                value=session_id,
-            )
-        return session
-
-    async def host(self, session: Session) -> HostedSession:
-        """The session as this process offers it."""
-        hosted = self._hosted.get(session.id)
-        if hosted is None:
-            for other in tuple(self._hosted.values()):
-                await self.release(other)
-            cwd = self.workspace or (await session.records()).get("cwd")
-            hosted = self._hosted.setdefault(
-                session.id,
-                HostedSession(
-                    session,
-                    cwd=cwd if isinstance(cwd, str) else str(Path.cwd()),
-                    allowed=self._allowed.setdefault(session.id, set()),
-                    tools_of=self._tools_of,
-                    options=self._options,
-                ),
-            )
-        return hosted
-
-    async def release(self, hosted: HostedSession) -> None:
-        """Stop offering a session that no client is attached to, unless it runs or has prompts to run."""
-        is_offered = self._hosted.get(hosted.session.id) is hosted
-        if is_offered and not hosted.attachments and not hosted.has_work:
-            del self._hosted[hosted.session.id]
-            await hosted.close()
-
-
 class _Method(NamedTuple):
     """A handler, and the protocol versions that have the method."""
 
@@ -164,7 +79,7 @@ _Attach: TypeAlias = Mapping[str, Any]
 class AgentConnection:
     """One client."""
 
-    def __init__(self, agent: AcpAgent, transport: Transport) -> None:
+    def __init__(self, agent: "AcpAgent", transport: Transport) -> None:
         self._agent = agent
         self.peer = Peer(transport, self._handle, lane=self._lane)
         self._abilities: Abilities | None = None

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.core.trust import REACHES, ROLE_HINTS
-from sideband.protocols.acp.peer_capabilities import fitted, read_capabilities
-from sideband.protocols.acp.peer_updates import ReminderReader
+from sideband.protocols.acp.client.capabilities import fitted, read_capabilities
+from sideband.protocols.acp.client.updates import ReminderReader
 
 # The names that are looked for, so that many of them are found.
 NAMES = st.sampled_from(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sideband.protocols.acp.client_tools import ClientEditor, _code
+from sideband.protocols.acp.agent.client_tools import ClientEditor, _code
 from sideband.tools.tool import Halt, Halted
 from tests.acp_editor import on_pipes
 from tests.waiting import until

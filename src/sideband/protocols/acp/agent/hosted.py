@@ -12,11 +12,11 @@ from sideband.core.seams import InjectMode
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance
 from sideband.ports import Tool, ToolContext, ToolOutput
-from sideband.protocols.acp import tool_calls
-from sideband.protocols.acp.attachment import Attachment
-from sideband.protocols.acp.client_tools import ClientEditor, editor_of_clients
-from sideband.protocols.acp.permissions import SessionPermission
-from sideband.protocols.acp.tool_calls import Change
+from sideband.protocols.acp.agent import tool_calls
+from sideband.protocols.acp.agent.attachment import Attachment
+from sideband.protocols.acp.agent.client_tools import ClientEditor, editor_of_clients
+from sideband.protocols.acp.agent.permissions import SessionPermission
+from sideband.protocols.acp.agent.tool_calls import Change
 from sideband.providers.context import WorkspaceAnchor
 from sideband.runtime.options import AgentOptions
 from sideband.runtime.producer import Producer

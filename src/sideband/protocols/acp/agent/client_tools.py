@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sideband.ports import ToolContext
-from sideband.protocols.acp.attachment import Attachment
-from sideband.protocols.acp.session_updates import Abilities
+from sideband.protocols.acp.agent.attachment import Attachment
+from sideband.protocols.acp.agent.session_updates import Abilities
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import METHOD_NOT_FOUND, RpcError
 from sideband.tools.root import WorkspacePath

@@ -5,7 +5,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from sideband.core.trust import Provenance, Trust
-from sideband.protocols.acp.proxy_blocks import prompt_blocks, without_blocks, without_marks
+from sideband.protocols.acp.proxy.blocks import prompt_blocks, without_blocks, without_marks
 from sideband.runtime.handover import GivenMessage, GivenReminder
 from tests.builders import a_reminder
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from sideband.core.errors import InvalidOption, shown
-from sideband.protocols.acp.agent import AcpAgent
+from sideband.protocols.acp.agent.agent import AcpAgent
 from sideband.protocols.frames import CLOSE_SECONDS, CONGESTED_BYTES, MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized
 
 try:

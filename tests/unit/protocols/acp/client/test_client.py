@@ -15,7 +15,6 @@ from sideband.core.errors import (
     UnsupportedMode,
 )
 from sideband.core.seams import InjectMode
-from sideband.protocols.acp import agent_requests, client_session, peer_updates
 from sideband.protocols.acp.client import (
     AgentClient,
     AgentEnded,
@@ -31,6 +30,9 @@ from sideband.protocols.acp.client import (
     UpdatesLost,
     connect,
 )
+from sideband.protocols.acp.client import requests as agent_requests
+from sideband.protocols.acp.client import session as client_session
+from sideband.protocols.acp.client import updates as peer_updates
 from sideband.protocols.acp.messages import PendingMessage, PendingReminder
 from sideband.protocols.frames import Transport
 from sideband.protocols.jsonrpc import RpcError

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from sideband.core.messages import ToolCall
-from sideband.protocols.acp import modes, tool_calls
-from sideband.protocols.acp.attachment import Attachment
-from sideband.protocols.acp.tool_calls import Change
+from sideband.protocols.acp.agent import modes, tool_calls
+from sideband.protocols.acp.agent.attachment import Attachment
+from sideband.protocols.acp.agent.tool_calls import Change
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import RpcError
 from sideband.runtime.session import Session

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sideband.protocols.acp import agent_process
-from sideband.protocols.acp.agent_process import STDERR_BYTES, AgentEnded, AgentNotStarted
 from sideband.protocols.acp.client import connect
+from sideband.protocols.acp.client import process as agent_process
+from sideband.protocols.acp.client.process import STDERR_BYTES, AgentEnded, AgentNotStarted
 from tests.acp_agents import an_agent, in_time
 
 

@@ -40,10 +40,11 @@ from sideband.core.seams import InjectMode
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.core.updates import MessageUpdate, ReminderUpdate, Update, UpdateKind, Viewer
+from sideband.protocols.acp.agent.session_updates import NO_META, Abilities, Translator
 from sideband.protocols.acp.capabilities import MODES, inject_capability, reminder_capability
 from sideband.protocols.acp.messages import SteeringOutcome
 from sideband.protocols.acp.methods import METHODS, PREFIX, answer, member, rpc_error
-from sideband.protocols.acp.proxy_blocks import (
+from sideband.protocols.acp.proxy.blocks import (
     EVERY_KIND,
     prompt_blocks,
     steering_blocks,
@@ -51,9 +52,8 @@ from sideband.protocols.acp.proxy_blocks import (
     with_blocks,
     without_blocks,
 )
-from sideband.protocols.acp.proxy_session import ProxiedSession
+from sideband.protocols.acp.proxy.session import ProxiedSession
 from sideband.protocols.acp.reminder_updates import repeated_meta
-from sideband.protocols.acp.session_updates import NO_META, Abilities, Translator
 from sideband.protocols.frames import MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized, Transport
 from sideband.protocols.jsonrpc import (
     INTERNAL_ERROR,

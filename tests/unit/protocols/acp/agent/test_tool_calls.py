@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sideband.core.messages import ToolCall
-from sideband.protocols.acp.tool_calls import Change, planned_change
+from sideband.protocols.acp.agent.tool_calls import Change, planned_change
 from sideband.tools.tool import Halt
 
 

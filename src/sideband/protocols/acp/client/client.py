@@ -20,67 +20,28 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from sideband import __version__
 from sideband.core.errors import InvalidOption, ReminderError, shown
-from sideband.protocols.acp.agent_process import (
+from sideband.protocols.acp.client.capabilities import PeerCapabilities, read_capabilities
+from sideband.protocols.acp.client.process import (
     AgentEnded,
     AgentFailed,
-    AgentNotStarted,
     AgentNotUnderstood,
     AgentProcess,
     AgentSilent,
     LoginRequired,
     start_agent,
 )
-from sideband.protocols.acp.agent_requests import AgentRequests, AnswerRequest, AskPermission, PermissionRequest
-from sideband.protocols.acp.client_session import (
+from sideband.protocols.acp.client.refusals import NotSupportedByAgent, refused_by_agent
+from sideband.protocols.acp.client.requests import AgentRequests, AnswerRequest, AskPermission
+from sideband.protocols.acp.client.session import (
     AgentSession,
     Fallback,
-    InjectRoute,
-    MessageReplaced,
-    MessageSent,
-    PromptTurn,
-    Reminded,
-    ReminderRoute,
     ShowReminder,
 )
+from sideband.protocols.acp.client.updates import ReminderReader, UpdateStream
 from sideband.protocols.acp.messages import ReminderUpdate
 from sideband.protocols.acp.methods import member
-from sideband.protocols.acp.peer_capabilities import PeerCapabilities, read_capabilities
-from sideband.protocols.acp.peer_refusals import NotSupportedByAgent, refused_by_agent
-from sideband.protocols.acp.peer_updates import ReminderReader, UpdatesLost, UpdateStream
 from sideband.protocols.frames import ConnectionLost, Transport
 from sideband.protocols.jsonrpc import Call, Later, Peer, RpcError, encode
-
-# Programs import everything about the client from here.
-__all__ = [
-    "ANSWER_SECONDS",
-    "AgentClient",
-    "AgentEnded",
-    "AgentFailed",
-    "AgentNotStarted",
-    "AgentNotUnderstood",
-    "AgentSession",
-    "AgentSilent",
-    "AnswerRequest",
-    "AskPermission",
-    "Fallback",
-    "InjectRoute",
-    "ListedSession",
-    "LoginRequired",
-    "MessageReplaced",
-    "MessageSent",
-    "NotSupportedByAgent",
-    "PeerCapabilities",
-    "PermissionRequest",
-    "PromptTurn",
-    "Reminded",
-    "ReminderRoute",
-    "ReminderUpdate",
-    "RpcError",
-    "ShowReminder",
-    "UpdateStream",
-    "UpdatesLost",
-    "connect",
-]
 
 PROTOCOL_VERSION: Final = 1
 # How long an agent may take to answer; a prompt has no limit.

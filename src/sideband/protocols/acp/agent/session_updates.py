@@ -20,10 +20,10 @@ from sideband.core.updates import (
     Update,
     UpdateKind,
 )
-from sideband.protocols.acp import tool_calls
-from sideband.protocols.acp.modes import config_options
+from sideband.protocols.acp.agent import tool_calls
+from sideband.protocols.acp.agent.modes import config_options
+from sideband.protocols.acp.agent.tool_calls import Change
 from sideband.protocols.acp.reminder_updates import carried_update, reminder_update, repeated_meta
-from sideband.protocols.acp.tool_calls import Change
 from sideband.runtime.runner import TurnStatus
 from sideband.runtime.system import moment
 

@@ -1,0 +1,1 @@
+"""The proxy between an editor and another ACP agent."""
