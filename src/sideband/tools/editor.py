@@ -12,7 +12,7 @@ from sideband.tools.text import HeadTail, decoded, is_binary
 from sideband.tools.tool import Halt, Refused
 
 if TYPE_CHECKING:
-    from sideband.tools.run import Command, CommandEnd
+    from sideband.tools.run import CommandEnd, ShellCommand
 
 # Longer files are read and written on the disk, because an editor takes and gives a whole file in one message.
 MAX_EDITOR_BYTES: Final = 1024 * 1024
@@ -27,7 +27,7 @@ class Editor(Protocol):
     def write(self, place: WorkspacePath, text: str) -> bool:
         """Replace the text of a file; False if the editor cannot do that and has not. Raises `Refused`."""
 
-    async def run(self, command: "Command", output: HeadTail, context: ToolContext) -> "CommandEnd | None":
+    async def run(self, command: "ShellCommand", output: HeadTail, context: ToolContext) -> "CommandEnd | None":
         """Run a command in a terminal of the editor; None if it has none, and the command was not started."""
 
 

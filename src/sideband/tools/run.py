@@ -84,7 +84,7 @@ MAX_REPORTED_BYTES: Final = 200
 MAX_NOTED_BYTES: Final = 2000
 
 
-class Command(NamedTuple):
+class ShellCommand(NamedTuple):
     """What to start, and where.
 
     `line` is the command as a shell line, for reports. `environment` is None for that of this process without secrets.
@@ -168,17 +168,17 @@ def _folder(root: Root, cwd: str, _: Halt) -> Path:
         return root.full_path(place)
 
 
-def _command(arguments: Run, folder: Path, environment: Mapping[str, str] | None) -> Command:
+def _command(arguments: Run, folder: Path, environment: Mapping[str, str] | None) -> ShellCommand:
     if isinstance(arguments.command, str):
         argv, line = ["/bin/sh", "-c", arguments.command], arguments.command
     else:
         argv, line = arguments.command, shlex.join(arguments.command)
     if "\0" in line:
         raise Refused("command contains a NUL character, which cannot be passed to a program")
-    return Command(argv, line, folder, environment, arguments.timeout)
+    return ShellCommand(argv, line, folder, environment, arguments.timeout)
 
 
-async def _run(command: Command, output: HeadTail, context: ToolContext) -> CommandEnd:
+async def _run(command: ShellCommand, output: HeadTail, context: ToolContext) -> CommandEnd:
     pipe = Pipe(output)
     try:
         process = await _started(command, pipe, context)
@@ -192,7 +192,7 @@ async def _run(command: Command, output: HeadTail, context: ToolContext) -> Comm
         pipe.close()
 
 
-async def _started(command: Command, pipe: Pipe, context: ToolContext) -> Process:
+async def _started(command: ShellCommand, pipe: Pipe, context: ToolContext) -> Process:
     start = asyncio.create_subprocess_exec(
         *command.argv,
         cwd=command.folder,

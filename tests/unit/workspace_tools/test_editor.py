@@ -11,7 +11,7 @@ import pytest
 from sideband.ports import ToolContext, ToolOutput
 from sideband.tools.editor import MAX_EDITOR_BYTES, EditorContext
 from sideband.tools.root import WorkspacePath
-from sideband.tools.run import Command, CommandEnd
+from sideband.tools.run import CommandEnd, ShellCommand
 from sideband.tools.seen import SETTLED_NS
 from sideband.tools.text import HeadTail
 from sideband.tools.tool import Halt
@@ -41,7 +41,7 @@ class BufferEditor:
             (self._folder / str(place)).write_bytes(self._save(text).encode("utf-8"))
         return True
 
-    async def run(self, command: Command, output: HeadTail, context: ToolContext) -> CommandEnd | None:
+    async def run(self, command: ShellCommand, output: HeadTail, context: ToolContext) -> CommandEnd | None:
         if self.end is not None:
             output.feed(f"{context.call_id}: {command.line}\n".encode())
         return self.end

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sideband.ports import ToolOutput
-from sideband.tools.run import LINGER_SECONDS, MAX_NOTED_BYTES, Command, Pipe, _kill, _started
+from sideband.tools.run import LINGER_SECONDS, MAX_NOTED_BYTES, Pipe, ShellCommand, _kill, _started
 from sideband.tools.text import Caps, HeadTail
 from sideband.tools.workspace import Workspace, workspace_tools
 from tests.unit.workspace_tools.calling import Notes, acall, call, done, filled, refusal, tool
@@ -314,7 +314,7 @@ def cancelled_start(folder: Path, program: str, *arguments: str) -> list[str]:
 
     async def scenario() -> None:
         pipe = Pipe(HeadTail(100))
-        command = Command([program, *arguments], program, folder, {"PATH": os.environ["PATH"]}, 60)
+        command = ShellCommand([program, *arguments], program, folder, {"PATH": os.environ["PATH"]}, 60)
         task = asyncio.create_task(_started(command, pipe, notes))
         await asyncio.sleep(0)
         task.cancel()

@@ -26,7 +26,7 @@ from sideband.protocols.acp.agent.session_updates import Abilities
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import METHOD_NOT_FOUND, RpcError
 from sideband.tools.root import WorkspacePath
-from sideband.tools.run import MAX_REPORTED_BYTES, UNATTENDED, Command, CommandEnd
+from sideband.tools.run import MAX_REPORTED_BYTES, UNATTENDED, CommandEnd, ShellCommand
 from sideband.tools.text import HeadTail, cut
 from sideband.tools.tool import Halt, Refused, outlast
 
@@ -123,7 +123,7 @@ class ClientEditor:
 
     # Terminals.
 
-    async def run(self, command: Command, output: HeadTail, context: ToolContext) -> CommandEnd | None:
+    async def run(self, command: ShellCommand, output: HeadTail, context: ToolContext) -> CommandEnd | None:
         attachment = next(self._with(lambda abilities: abilities.has_terminals), None)
         if attachment is None:
             return None
@@ -143,7 +143,7 @@ class ClientEditor:
         attachment.show_terminal(context.call_id, terminal_id)
         return await terminal.run(command.seconds)
 
-    async def _create(self, attachment: Attachment, command: Command) -> str | None:
+    async def _create(self, attachment: Attachment, command: ShellCommand) -> str | None:
         environment = UNATTENDED if command.environment is None else command.environment
         program, *arguments = command.argv
         try:

@@ -11,7 +11,7 @@ EDITS: Final = "edits"
 READ_ONLY: Final = "read_only"
 
 
-class Mode(NamedTuple):
+class SessionMode(NamedTuple):
     """A mode as clients list it; calls of the `free` kinds need no permission."""
 
     name: str
@@ -22,13 +22,13 @@ class Mode(NamedTuple):
 
 _READS: Final = frozenset({"read", "search"})
 
-MODES: Final[Mapping[str, Mode]] = MappingProxyType(
+MODES: Final[Mapping[str, SessionMode]] = MappingProxyType(
     {
-        ASK: Mode("Ask", "Asks before it changes a file or runs a command.", _READS),
-        EDITS: Mode(
+        ASK: SessionMode("Ask", "Asks before it changes a file or runs a command.", _READS),
+        EDITS: SessionMode(
             "Edit files", "Changes files without asking, and asks before it runs a command.", _READS | {"edit"}
         ),
-        READ_ONLY: Mode("Read only", "Changes no file and runs no command.", _READS, asks=False),
+        READ_ONLY: SessionMode("Read only", "Changes no file and runs no command.", _READS, asks=False),
     }
 )
 
