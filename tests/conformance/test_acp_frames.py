@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import pty
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -147,6 +150,19 @@ def test_a_wrong_option_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> Non
         assert answer.stderr.startswith("error: ")
         assert "Traceback" not in answer.stderr
         assert answer.stdout == ""
+
+
+@pytest.mark.requirement("acp:process:terminal")
+def test_a_person_who_starts_it_in_a_terminal_is_told_what_it_waits_for(tmp_path: Path) -> None:
+    terminal, side = pty.openpty()
+    command = [sys.executable, "-m", "sideband.cli", "acp", "--store", f"sqlite:///{tmp_path / 'store.db'}"]
+    with subprocess.Popen(command, stdin=side, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        os.close(side)
+        assert process.stderr is not None
+        assert b"waits for ACP messages" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 0
+    os.close(terminal)
 
 
 @pytest.mark.requirement("acp:process:principal")

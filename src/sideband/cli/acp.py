@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from contextlib import suppress
 from typing import Annotated, Final
 
@@ -51,9 +52,14 @@ def acp(
             raise CommandError(f"--workspace must be a folder that exists, not {workspace!r}")
         url = store_of(store, must_exist=False)
         model = _checked(model or os.environ.get(MODEL_VARIABLE) or None)
+        if os.isatty(0):
+            print("An editor starts this command; it waits for ACP messages. Ctrl-C ends it.", file=sys.stderr)
         asyncio.run(_serve(model, url, workspace, principal))
     except REFUSALS as error:
         return refuse(error)
+    except KeyboardInterrupt:
+        # Before the agent was ready to handle it.
+        return OK
     return OK
 
 

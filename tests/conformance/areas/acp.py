@@ -122,6 +122,7 @@ FRAMES: Final[Rules] = rules(
         "acp:frames:no-exception-text": "An unexpected exception is -32603 without its text.",
         "acp:frames:large-body": "A body over the limit is refused as `body_too_large`.",
         "acp:process:signals": "SIGINT and SIGTERM end the agent with 0.",
+        "acp:process:terminal": "A person who starts the agent in a terminal is told on standard error what it waits for.",
         "acp:process:options": "A folder or a store that cannot be used, and a file with MCP servers, are refused in one sentence with the exit code 2.",
         "acp:process:principal": "What a client sends is recorded as that of a controller with the name that `--principal` gives.",
         "acp:stdout:frames-only": "Standard output carries frames only, and the process ends with 0 at the end of its input.",
