@@ -22,6 +22,7 @@ from sideband.core.hookevents import CANONICAL_PROVIDERS, read_hook_event, refus
 from sideband.core.parse import parse, parse_json
 from sideband.core.surfaces import RULES, Surface
 from sideband.lint.check import check_source
+from sideband.protocols.acp.client import AgentFailed
 from sideband.recall.facts import FactCode, FactError
 from tests.programs import ROOT, run_sideband
 
@@ -243,11 +244,15 @@ def error_classes() -> list[type[Exception]]:
     return found
 
 
+# Carries the code that another program has sent.
+FOREIGN: Final = {"RpcError"}
+
 # These never reach a caller of the package: they end a call inside it, or become another error, a reported problem or
 # the output of a command.
 INTERNAL: Final = {
     "CommandError",
     "CommitSeparately",
+    "ConnectionLost",
     "Halted",
     "NotReadable",
     "OutOfTime",
@@ -269,11 +274,11 @@ INTERNAL: Final = {
 
 @pytest.mark.requirement("diagnostics:table:every-error-has-a-code")
 def test_every_error_has_a_code_that_explain_knows() -> None:
-    families = {ReminderError, StoreError, FactError}
+    families = {ReminderError, StoreError, FactError, AgentFailed}
     public = [
         kind
         for kind in error_classes()
-        if kind not in families and not {base.__name__ for base in kind.__mro__} & INTERNAL
+        if kind not in families and not {base.__name__ for base in kind.__mro__} & (INTERNAL | FOREIGN)
     ]
     assert len(public) > 30
     for kind in public:

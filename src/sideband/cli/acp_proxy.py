@@ -14,6 +14,8 @@ from cyclopts import Parameter
 
 from sideband.cli.app import REFUSALS, refuse
 from sideband.cli.target import StoreOption, store_of
+from sideband.core.masking import mask_text
+from sideband.inspect.report import printable
 
 if TYPE_CHECKING:
     from sideband.protocols.acp.proxy.proxy import Proxy
@@ -148,10 +150,17 @@ def _status(agent: Process, *, by_itself: bool) -> int:
     return code if code >= 0 else BY_SIGNAL - code
 
 
+class _MaskedFormatter(logging.Formatter):
+    """Masks secrets in whatever the library writes, and leaves no control characters for the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(printable, mask_text(super().format(record)).splitlines()))
+
+
 def _log_to_stderr() -> None:
     """Write warnings of the library to standard error, beside what the agent writes there."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter(f"{_PREFIX}: %(message)s"))
+    handler.setFormatter(_MaskedFormatter(f"{_PREFIX}: %(message)s"))
     logging.getLogger("sideband").addHandler(handler)
 
 

@@ -499,4 +499,81 @@ _RUNS: Final = (
     ),
 )
 
-RAISED: Final = (*_REQUESTS, *_STORES, *_RUNS)
+# Agents that the ACP client drives.
+_AGENTS: Final = (
+    _raised(
+        "SIDEBAND-501",
+        "AgentNotStarted",
+        title="Agent that could not be started",
+        cause="The command of the agent does not exist or is not executable, or the folder to start it in is missing.",
+        remedy="Run the command in a terminal. Give its full path if the program that starts it has another PATH.",
+        wrong='async with connect("claude-agent-acpp") as agent: ...',
+        right='async with connect("claude-agent-acp") as agent: ...',
+    ),
+    _raised(
+        "SIDEBAND-502",
+        "AgentEnded",
+        title="Agent that ended",
+        cause="The process of the agent ended, closed its output, or no longer reads its input.",
+        remedy="The message has the end of its standard error. Connect again and load the session.",
+        wrong='await session.prompt("Go on.")',
+        right="""
+        async with connect(command) as agent:
+            session = await agent.load_session(session_id)
+            await session.prompt("Go on.")
+        """,
+    ),
+    _raised(
+        "SIDEBAND-503",
+        "AgentSilent",
+        title="Agent that does not answer",
+        cause="The agent did not answer a request within `answer_seconds`, or it is not an ACP agent.",
+        remedy="Check that the command speaks ACP on its standard streams; some agents need an option such as `--acp`. Raise `answer_seconds` for an agent that starts slowly.",
+        wrong='async with connect("gemini") as agent: ...',
+        right='async with connect("gemini --acp", answer_seconds=120) as agent: ...',
+    ),
+    _raised(
+        "SIDEBAND-504",
+        "AgentNotUnderstood",
+        title="Agent whose answer is not understood",
+        cause="The answer of the agent is not ACP, or it speaks only another version of it than the client.",
+        remedy="Update the agent, or use one that speaks version 1 of ACP.",
+        wrong='async with connect("old-agent") as agent: ...',
+        right='async with connect("claude-agent-acp") as agent: ...',
+    ),
+    _raised(
+        "SIDEBAND-505",
+        "LoginRequired",
+        title="Agent that wants a login",
+        cause="The agent opens no session before its user has logged in.",
+        remedy="Log in with the agent's own command, or call `authenticate` with one of `agent.auth_methods`.",
+        wrong="session = await agent.new_session()",
+        right="""
+        await agent.authenticate("gemini-api-key")
+        session = await agent.new_session()
+        """,
+    ),
+    _raised(
+        "SIDEBAND-506",
+        "UpdatesLost",
+        title="Updates of an agent that were not read",
+        cause="A stream keeps a limited number of updates for a slow reader; then it ends.",
+        remedy="Read the stream in a task of its own, or load the session again, which replays it.",
+        wrong="""
+        updates = session.updates()
+        await a_long_time()
+        """,
+        right="reading = asyncio.create_task(read(session.updates()))",
+    ),
+    _raised(
+        "SIDEBAND-507",
+        "NotSupportedByAgent",
+        title="Method that an agent does not support",
+        cause="The agent does not advertise what was asked of it, or does not know the method. Nothing has changed.",
+        remedy="Look at `agent.capabilities` first. Behind `sideband acp-proxy` any agent can be told reminders and messages.",
+        wrong='async with connect("opencode acp") as agent: ...',
+        right='async with connect("sideband acp-proxy -- opencode acp") as agent: ...',
+    ),
+)
+
+RAISED: Final = (*_REQUESTS, *_STORES, *_RUNS, *_AGENTS)

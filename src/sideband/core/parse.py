@@ -5,6 +5,7 @@ the value and a diagnostic code.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
@@ -355,13 +356,9 @@ def _repeated_keys() -> Callable[[str], object]:
     import json  # noqa: PLC0415 - only needed to read JSON text
 
     def check(pairs: list[tuple[str, object]]) -> None:
-        if len(dict(pairs)) == len(pairs):
-            return
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise InvalidReminder(f"key {shown(key)} occurs twice in one object", field=key, value=key)
-            seen.add(key)
+        if len(dict(pairs)) < len(pairs):
+            (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+            raise InvalidReminder(f"key {shown(key)} occurs twice in one object", field=key, value=key)
 
     return json.JSONDecoder(object_pairs_hook=check).decode
 

@@ -6,7 +6,6 @@ reported as an internal error without its text.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sideband.core.errors import InvalidReminder, shown
 from sideband.core.parse import refuse_repeated_keys
 from sideband.protocols.frames import CLOSE_SECONDS, ConnectionLost, Frame, Oversized, Transport
+from sideband.protocols.logs import LOG
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -30,7 +30,6 @@ CANCEL_REQUEST: Final = "$/cancel_request"
 
 # The largest number of calls that wait for their turn; then no frames are read until some are done. A batch has at most so many members.
 MAX_WAITING_CALLS: Final = 1_024
-_LOG: Final = logging.getLogger("sideband")
 
 
 class RpcError(Exception):
@@ -269,7 +268,7 @@ class Peer:
     def _receive_answer(self, message: _Envelope) -> None:
         answer = None if message.id is UNSET else self._requests.get(_decode(message.id))
         if answer is None or answer.done():
-            _LOG.info("the peer answered a request that is not open")
+            LOG.info("the peer answered a request that is not open")
         elif message.error not in (UNSET, None):
             answer.set_exception(_told_error(message.error))
         elif message.result is UNSET:
@@ -454,8 +453,8 @@ def _result(call: Call, result: object) -> bytes:
 def _failure(call: Call, error: Exception) -> bytes:
     told = error if isinstance(error, RpcError) else RpcError(INTERNAL_ERROR, "Internal error")
     if told is not error:
-        _LOG.error("%s failed", shown(call.method), exc_info=error)
+        LOG.error("%s failed", shown(call.method), exc_info=error)
     elif call.request_id is None:
         detail = told.data.get("detail", told.message) if isinstance(told.data, dict) else told.message
-        _LOG.warning("notification %s was refused: %s", shown(call.method), detail)
+        LOG.warning("notification %s was refused: %s", shown(call.method), detail)
     return b"" if call.request_id is None else error_frame(call.request_id, told)

@@ -4,7 +4,6 @@ The agent and the proxy serve the same table. All spellings of a method have one
 parameter.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
@@ -23,12 +22,12 @@ from sideband.core.state import Waiting
 from sideband.core.surfaces import LIFECYCLE, RULES, Surface, spelled
 from sideband.protocols.acp.messages import SteeringOutcome
 from sideband.protocols.jsonrpc import Call, RpcError
+from sideband.protocols.logs import LOG
 from sideband.protocols.refusals import error_data, refusal
 from sideband.protocols.wire import outward
 from sideband.runtime.producer import Accepted, Producer
 
 PREFIX: Final = "_sideband/"
-_LOG: Final = logging.getLogger("sideband")
 
 # The messages that the proposals give these codes; `data.detail` says what was wrong.
 _MESSAGES: Final[Mapping[int, str]] = MappingProxyType(
@@ -234,7 +233,7 @@ async def _tell(producer: Producer, payload: dict[str, Any], call: Call, surface
     if call.request_id is None:
         # The sender of a notification reads no refusal, so it is counted and recorded.
         if await producer.notify(payload) is None:
-            _LOG.warning("a reminder in the notification %s was refused", shown(call.method))
+            LOG.warning("a reminder in the notification %s was refused", shown(call.method))
         return {}
     return _accepted(await producer.remind(payload), surface)
 

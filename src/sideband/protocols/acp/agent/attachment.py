@@ -5,10 +5,9 @@ is writing in this process is sent only after the update that opened its turn, s
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Iterable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from sideband.core.errors import CursorExpired, StoreClosed, UnknownSession
 from sideband.core.messages import ToolCall
@@ -26,12 +25,11 @@ from sideband.core.updates import (
 from sideband.protocols.acp.agent.session_updates import Abilities, Translator, calls_of, idle_state, running_state
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import Peer
+from sideband.protocols.logs import LOG
 from sideband.runtime.runner import TurnStatus
 
 if TYPE_CHECKING:
     from sideband.protocols.acp.agent.hosted import HostedSession
-
-_LOG: Final = logging.getLogger("sideband")
 
 
 class Attachment:
@@ -130,7 +128,7 @@ class Attachment:
                             # Runs when this task waits for the next commit.
                             asyncio.get_running_loop().call_soon(self._open_gate)
             except CursorExpired as expired:
-                _LOG.warning("session %s: a slow client has missed events that were pruned", session.id)
+                LOG.warning("session %s: a slow client has missed events that were pruned", session.id)
                 after = expired.oldest
                 continue
             except (ConnectionLost, StoreClosed, UnknownSession):
@@ -186,7 +184,7 @@ class Attachment:
         try:
             self._tell_one(update, live=live)
         except Exception:  # noqa: BLE001 - one update that cannot be told must not keep the others from the client
-            _LOG.exception("session %s: a client was not told of %s", self.hosted.session.id, update.kind)
+            LOG.exception("session %s: a client was not told of %s", self.hosted.session.id, update.kind)
 
     def _tell_one(self, update: Update, *, live: bool) -> None:
         match update:

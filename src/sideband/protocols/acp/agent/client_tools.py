@@ -13,7 +13,6 @@ happens if a client fails:
 
 import asyncio
 import concurrent.futures
-import logging
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from sideband.protocols.acp.agent.attachment import Attachment
 from sideband.protocols.acp.agent.session_updates import Abilities
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import METHOD_NOT_FOUND, RpcError
+from sideband.protocols.logs import LOG
 from sideband.tools.root import WorkspacePath
 from sideband.tools.run import MAX_REPORTED_BYTES, UNATTENDED, CommandEnd, ShellCommand
 from sideband.tools.text import HeadTail, cut
@@ -37,7 +37,6 @@ STOP_SECONDS: Final = 1.5
 # A terminal keeps so many bytes of output, which always fit into one frame.
 TERMINAL_BYTES: Final = 1024 * 1024
 
-_LOG: Final = logging.getLogger("sideband")
 _T = TypeVar("_T")
 
 
@@ -97,7 +96,7 @@ class ClientEditor:
             except ConnectionLost:
                 continue
             except RpcError as error:
-                _LOG.debug("a client cannot read %s: %s", place, error)
+                LOG.debug("a client cannot read %s: %s", place, error)
                 return None
             except TimeoutError:
                 raise _no_answer(f"read {place}") from None
@@ -228,7 +227,7 @@ class _Terminal:
             await self._try("terminal/kill")
             return CommandEnd(None, timed_out=True)
         except RpcError as error:
-            _LOG.debug("a client cannot wait for a command: %s", error)
+            LOG.debug("a client cannot wait for a command: %s", error)
             await self._try("terminal/kill")
             return CommandEnd(None)
         return CommandEnd(_code(status))
@@ -256,7 +255,7 @@ class _Terminal:
         try:
             await self._ask(method)
         except (RpcError, TimeoutError) as error:
-            _LOG.debug("%s failed: %s", method, error)
+            LOG.debug("%s failed: %s", method, error)
 
 
 def _code(status: dict[str, Any]) -> int | None:

@@ -5,7 +5,6 @@ when its turn is over. The reminder and inject methods are in `methods`.
 """
 
 import asyncio
-import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,6 +39,7 @@ from sideband.protocols.jsonrpc import (
     Peer,
     RpcError,
 )
+from sideband.protocols.logs import LOG
 from sideband.protocols.wire import Via
 from sideband.runtime.producer import Producer
 from sideband.runtime.runner import TurnStatus
@@ -63,7 +63,6 @@ NO_MODEL: Final = (
 )
 _TITLE_CHARACTERS: Final = 80
 _CURSOR: Final = re.compile(r"[1-9][0-9]{0,17}")
-_LOG: Final = logging.getLogger("sideband")
 
 
 class _Method(NamedTuple):
@@ -97,7 +96,7 @@ class AgentConnection:
                 try:
                     await self._detach(attachment)
                 except Exception:  # noqa: BLE001 - the others must be detached all the same
-                    _LOG.exception("session %s: a client was not detached", attachment.hosted.session.id)
+                    LOG.exception("session %s: a client was not detached", attachment.hosted.session.id)
 
     async def _handle(self, call: Call) -> Any:  # noqa: ANN401 - the result of any method
         if self._abilities is None and call.method != "initialize":
@@ -367,11 +366,11 @@ def _start(hosted: HostedSession, *, must: bool = False) -> None:
         text = f"The folder of this session, {hosted.cwd}, cannot be used: {error.strerror or error}"
         if must:
             raise RpcError(INTERNAL_ERROR, text, {"reason": "no_folder"}) from None
-        _LOG.warning("%s", text)
+        LOG.warning("%s", text)
     except (ModelError, InvalidOption) as error:
         if must:
             raise RpcError(INTERNAL_ERROR, f"The model cannot be used: {error}", {"reason": "no_model"}) from None
-        _LOG.warning("the model cannot be used: %s", mask_text(str(error)))
+        LOG.warning("the model cannot be used: %s", error)
         return
     if must and hosted.runner is None:
         raise RpcError(INTERNAL_ERROR, NO_MODEL, {"reason": "no_model"})
@@ -382,7 +381,7 @@ async def _model_failed(hosted: HostedSession, message_id: str) -> RpcError:
     data = {"reason": "model_failed", "code": ModelError.code}
     if result is None or result.error is None:
         return RpcError(INTERNAL_ERROR, "The model failed", data)
-    _LOG.warning("session %s: %s", hosted.session.id, mask_text(result.error))
+    LOG.warning("session %s: %s", hosted.session.id, result.error)
     if result.error.startswith(DESCRIBES_EXCEPTION):
         return RpcError(INTERNAL_ERROR, "The model failed; the log of the agent says why", data)
     return RpcError(INTERNAL_ERROR, f"The model failed: {mask_text(result.error)}", data)

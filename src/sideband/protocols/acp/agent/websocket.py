@@ -7,7 +7,6 @@ program that reaches the address can use the agent; configure one unless only tr
 
 import asyncio
 import hmac
-import logging
 import re
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple
 from sideband.core.errors import InvalidOption, shown
 from sideband.protocols.acp.agent.agent import AcpAgent
 from sideband.protocols.frames import CLOSE_SECONDS, CONGESTED_BYTES, MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized
+from sideband.protocols.logs import LOG
 
 try:
     from starlette.requests import HTTPConnection
@@ -44,7 +44,6 @@ _UNSUPPORTED_DATA: Final = 1003
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 # What a subprotocol may consist of.
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_LOG: Final = logging.getLogger("sideband")
 
 
 def websocket_app(
@@ -156,7 +155,7 @@ def _words(field: str, given: Collection[str]) -> frozenset[str]:
 
 
 async def _refuse(websocket: WebSocket, refusal: _Refusal) -> None:
-    _LOG.info("refused a WebSocket connection: %s", refusal.text)
+    LOG.info("refused a WebSocket connection: %s", refusal.text)
     if "websocket.http.response" not in websocket.scope.get("extensions", {}):
         # The server cannot send another status than 403.
         await websocket.close()

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 from sideband.core.errors import shown
 from sideband.protocols.frames import Frame, LineTransport
@@ -32,6 +32,8 @@ _READ_BYTES: Final = 256 * 1024
 class AgentFailed(Exception):
     """An agent cannot be used; `summary` says why and what to do, `stderr` is the end of its standard error."""
 
+    code: ClassVar[str]
+
     def __init__(self, summary: str, *, stderr: str = "") -> None:
         self.summary = summary
         self.stderr = stderr
@@ -42,21 +44,31 @@ class AgentFailed(Exception):
 class AgentNotStarted(AgentFailed):
     """The command of the agent could not be started."""
 
+    code = "SIDEBAND-501"
+
 
 class AgentEnded(AgentFailed):
     """The agent ended, or closed the connection, before it answered."""
+
+    code = "SIDEBAND-502"
 
 
 class AgentSilent(AgentFailed):
     """The agent did not answer in time."""
 
+    code = "SIDEBAND-503"
+
 
 class AgentNotUnderstood(AgentFailed):
     """The agent answered with something that is not ACP, or in a protocol version that this client does not speak."""
 
+    code = "SIDEBAND-504"
+
 
 class LoginRequired(AgentFailed):
     """The agent wants its user to log in first."""
+
+    code = "SIDEBAND-505"
 
 
 # The process.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from sideband.core.errors import (
     MESSAGE_CHARACTERS,
@@ -33,6 +33,8 @@ _ABOUT_A_SESSION: Final = _LOADING | {
 
 class NotSupportedByAgent(Exception):
     """The agent does not support what was asked of it, and nothing was changed."""
+
+    code: ClassVar[str] = "SIDEBAND-507"
 
     def __init__(self, method: str, remedy: str) -> None:
         super().__init__(f"the agent does not support {method}: {remedy}")

@@ -1,16 +1,16 @@
 """What an agent reports: streams of its updates for readers in this process, and the reminder updates among them."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 import msgspec
 
 from sideband.core.reminder import Source
 from sideband.protocols.acp.messages import ReminderEmitted, ReminderUpdate
 from sideband.protocols.acp.methods import member
+from sideband.protocols.logs import LOG
 from sideband.protocols.wire import OUTWARD, SourceWord
 
 # How much a stream keeps for a reader that is slower than the agent. A reader that stops reading costs no more memory.
@@ -20,11 +20,12 @@ MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
 _REMEMBERED: Final = 1_024
 
 _ItemT = TypeVar("_ItemT")
-_LOG: Final = logging.getLogger("sideband")
 
 
 class UpdatesLost(Exception):
     """A reader was too slow, so its stream ended; updates are missing after those that it has read."""
+
+    code: ClassVar[str] = "SIDEBAND-506"
 
     def __init__(self) -> None:
         super().__init__(
@@ -123,7 +124,7 @@ def _convert(update: dict[str, Any]) -> ReminderUpdate | None:
             problem = error
         else:
             return read
-    _LOG.warning("the agent sent a %s that cannot be read: %s", update.get("sessionUpdate"), problem)
+    LOG.warning("the agent sent a %s that cannot be read: %s", update.get("sessionUpdate"), problem)
     return None
 
 

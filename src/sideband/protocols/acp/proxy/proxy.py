@@ -13,7 +13,6 @@ side are handled one after the other, so that nothing overtakes a prompt that wa
 """
 
 import asyncio
-import logging
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -67,6 +66,7 @@ from sideband.protocols.jsonrpc import (
     request_frame,
     result_frame,
 )
+from sideband.protocols.logs import LOG
 from sideband.runtime.handover import Given
 from sideband.runtime.producer import Producer
 from sideband.runtime.session import Session
@@ -80,7 +80,6 @@ _STEERING: Final = "_session/steering"
 _PROMPT: Final = "session/prompt"
 _UPDATE: Final = "session/update"
 _NOTHING: Final = Raw(b"null")
-_LOG: Final = logging.getLogger("sideband")
 
 # The modes that need an agent that can be steered.
 _STEERED_MODES: Final = frozenset({InjectMode.STEER, InjectMode.FINISH_STEP, InjectMode.INTERRUPT_IMMEDIATE})
@@ -210,18 +209,18 @@ class Proxy:
             if message is None or await self._handle_editor(frame, message):
                 self._agent.send(frame)
         except Exception:  # noqa: BLE001 - a fault of ours must not stop the editor's conversation
-            _LOG.exception("a frame of the editor was forwarded as it was")
+            LOG.exception("a frame of the editor was forwarded as it was")
             self._agent.send(frame)
 
     async def _from_agent(self, frame: Frame) -> None:
         if isinstance(frame, Oversized):
-            _LOG.warning("a frame of the agent had more than %d bytes and was discarded", frame.limit)
+            LOG.warning("a frame of the agent had more than %d bytes and was discarded", frame.limit)
             return
         message = _read(frame)
         try:
             forwarded = frame if message is None else await self._handle_agent(frame, message)
         except Exception:  # noqa: BLE001 - a fault of ours must not stop the agent's conversation
-            _LOG.exception("a frame of the agent was forwarded as it was")
+            LOG.exception("a frame of the agent was forwarded as it was")
             forwarded = frame
         if forwarded is not None:
             self._editor.send(forwarded)
@@ -268,9 +267,9 @@ class Proxy:
             try:
                 opened = await session.begin(key, in_front=takes_blocks(params.get("prompt")))
             except SessionBusy:
-                _LOG.warning("another process runs session %s; this prompt hands nothing over", session.session.id)
+                LOG.warning("another process runs session %s; this prompt hands nothing over", session.session.id)
             except (StoreError, ReminderError) as error:
-                _LOG.warning("this prompt of session %s hands nothing over: %s", session.session.id, error)
+                LOG.warning("this prompt of session %s hands nothing over: %s", session.session.id, error)
             else:
                 # Some agents queue a prompt while another one runs, others join the two: it must not wait for a turn.
                 self._awaited[key] = _Awaited(_PROMPT, {}, session)
@@ -319,7 +318,7 @@ class Proxy:
             if kind == "session_info_update" and isinstance(update.get("title"), str):
                 await session.session.record({"title": update["title"]})
         except (StoreError, ReminderError) as error:
-            _LOG.warning("%s of session %s was not recorded: %s", kind, session.session.id, error)
+            LOG.warning("%s of session %s was not recorded: %s", kind, session.session.id, error)
 
     async def _handle_answer(self, frame: bytes, message: _Message) -> bytes | None:
         key = _key(message)
@@ -348,7 +347,7 @@ class Proxy:
         try:
             await session.end(key, result)
         except (StoreError, ReminderError) as error:
-            _LOG.warning("the end of a turn of session %s was not recorded: %s", session.session.id, error)
+            LOG.warning("the end of a turn of session %s was not recorded: %s", session.session.id, error)
 
     def _initialized(self, frame: bytes, result: dict[str, Any]) -> bytes:
         self._steers = member(result, "_meta", "steering", "supported") is True
@@ -377,7 +376,7 @@ class Proxy:
             try:
                 session, cursor = await self._open(wire_id, awaited.params.get("cwd"))
             except (StoreError, ReminderError) as error:
-                _LOG.warning("session %s of the agent gets no reminders: %s", shown(wire_id), error)
+                LOG.warning("session %s of the agent gets no reminders: %s", shown(wire_id), error)
         self._editor.send(frame)
         if session is not None and cursor is not None:
             session.telling = asyncio.create_task(self._tell(session, cursor), name="sideband-proxy-updates")
@@ -437,7 +436,7 @@ class Proxy:
         except RpcError as error:
             refused = error
         except Exception:  # noqa: BLE001 - the outermost handler of a call
-            _LOG.exception("%s failed", method)
+            LOG.exception("%s failed", method)
             refused = RpcError(INTERNAL_ERROR, "Internal error")
         else:
             if request_id is not None:
@@ -446,7 +445,7 @@ class Proxy:
         if request_id is not None:
             self._editor.send(error_frame(request_id, refused))
         else:
-            _LOG.warning("notification %s was refused: %s", method, refused.message)
+            LOG.warning("notification %s was refused: %s", method, refused.message)
 
     async def _call(self, frame: bytes, message: _Message, method: str, request_id: Raw | None) -> dict[str, Any]:
         try:
@@ -526,7 +525,7 @@ class Proxy:
             except ConnectionLost:
                 return
             except StoreError as error:
-                _LOG.warning("the editor is told nothing more of session %s: %s", session.session.id, error)
+                LOG.warning("the editor is told nothing more of session %s: %s", session.session.id, error)
                 return
 
     def _told(self, update: Update) -> Iterator[dict[str, Any]]:

@@ -1,17 +1,15 @@
 """One session of the proxy: the turn of its prompt, the agent's open tool calls, and what is handed over meanwhile."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from sideband.core.errors import ReminderError, StoreError
+from sideband.protocols.logs import LOG
 from sideband.runtime.handover import Given, HandOver, OpenedPrompt
 from sideband.runtime.session import Session
-
-_LOG: Final = logging.getLogger("sideband")
 
 # Hands an item over to the agent by a steer; the future says whether the agent has taken it.
 Steer: TypeAlias = Callable[["ProxiedSession", Given], "asyncio.Future[bool]"]
@@ -194,7 +192,7 @@ class ProxiedSession:
                 await asyncio.wait((self._recording,))
             await self._hand_over(prompt)
         except (StoreError, ReminderError) as error:
-            _LOG.warning("nothing more is handed over in this turn of %s: %s", self.session.id, error)
+            LOG.warning("nothing more is handed over in this turn of %s: %s", self.session.id, error)
 
     async def _hand_over(self, prompt: object) -> None:
         wake = self._handover.wake()
@@ -226,7 +224,7 @@ class ProxiedSession:
                 self._has_run = True
                 await self._handover.confirm(given.id)
         except (StoreError, ReminderError) as error:
-            _LOG.warning("session %s: %s was handed over and not recorded: %s", self.session.id, given.id, error)
+            LOG.warning("session %s: %s was handed over and not recorded: %s", self.session.id, given.id, error)
         finally:
             self._handover.put_back()
         return is_taken
