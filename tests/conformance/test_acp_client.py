@@ -28,6 +28,7 @@ from sideband.protocols.acp.client import (
     AgentNotUnderstood,
     AgentSession,
     InjectRoute,
+    LoginRequired,
     MessageReplaced,
     MessageSent,
     NotSupportedByAgent,
@@ -284,6 +285,24 @@ async def test_a_marked_message_goes_with_the_next_prompt_if_so_configured() -> 
         first, second = agent.sent("session/prompt")
     assert [block["text"] for block in first["prompt"]] == [f"{MARKER}\nGreen.", f"{MARKER}\nNo pushes.", "Go on."]
     assert [block["text"] for block in second["prompt"]] == ["Go on."]
+
+
+@pytest.mark.requirement("acp:client:marked-message-only-if-asked")
+@in_time
+async def test_a_marked_message_is_kept_if_the_agent_refuses_its_prompt() -> None:
+    outcomes = iter([RpcError(-32000, "Authentication required"), {"stopReason": "end_turn"}])
+
+    async with a_connection({}, {"session/prompt": lambda _params: next(outcomes)}, fallback="marked_message") as (
+        client,
+        agent,
+    ):
+        session = client.session("s")
+        await session.remind("Red.")
+        with pytest.raises(LoginRequired):
+            await session.prompt("Go on.")
+        await session.prompt("Again.")
+        second = agent.sent("session/prompt")[1]
+    assert [block["text"] for block in second["prompt"]] == [f"{MARKER}\nRed.", "Again."]
 
 
 @pytest.mark.requirement("acp:client:errors-by-reason")

@@ -32,7 +32,7 @@ INITIALIZE: Final = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize
 @asynccontextmanager
 async def a_port(*script: Line, **options: Any) -> AsyncIterator[int]:  # noqa: ANN401 - those of the application
     """The port of a server with an agent."""
-    async with an_agent(*script) as agent, a_server(websocket_app(agent, **options)) as port:
+    async with an_agent(*script) as agent, a_server(websocket_app(agent, **{"token": None, **options})) as port:
         yield port
 
 
@@ -63,7 +63,7 @@ async def test_connections_share_the_sessions_and_a_disconnect_leaves_the_turn_r
 @on_pipes
 async def test_the_application_can_be_mounted_and_the_agent_asks_its_client() -> None:
     async with an_agent(calling("run", command="echo hello"), "Done.") as agent:
-        mounting = Starlette(routes=[Mount("/acp", websocket_app(agent))])
+        mounting = Starlette(routes=[Mount("/acp", websocket_app(agent, token=None))])
         async with (
             a_server(mounting) as port,
             connect(f"ws://127.0.0.1:{port}/acp/", subprotocols=[Subprotocol("acp")]) as socket,
@@ -71,7 +71,7 @@ async def test_the_application_can_be_mounted_and_the_agent_asks_its_client() ->
             assert socket.subprotocol == "acp"
             await socket.send(INITIALIZE)
             assert json.loads(await socket.recv())["result"]["agentInfo"]["name"] == "sideband"
-        async with a_server(websocket_app(agent)) as port, over_websocket(port) as editor:
+        async with a_server(websocket_app(agent, token=None)) as port, over_websocket(port) as editor:
             assert (await editor.prompted(await editor.new()))["stopReason"] == "end_turn"
             assert [frame for frame in editor.frames if frame.get("method") == "session/request_permission"]
 
@@ -109,7 +109,11 @@ async def test_a_client_that_does_not_read_delays_neither_the_turn_nor_other_cli
     async def reply(_view: RequestView) -> str:
         return text
 
-    async with an_agent(*[reply] * 40) as agent, a_server(websocket_app(agent)) as port, AsyncExitStack() as stack:
+    async with (
+        an_agent(*[reply] * 40) as agent,
+        a_server(websocket_app(agent, token=None)) as port,
+        AsyncExitStack() as stack,
+    ):
         editor = await stack.enter_async_context(over_websocket(port))
         session = await editor.new()
         # A buffer of one message: then the client stops reading from the socket.
@@ -296,7 +300,7 @@ def plain_answer(port: int) -> tuple[int, bytes]:
 async def test_wrong_options_are_refused_without_the_secret(options: dict[str, Any], field: str) -> None:
     async with an_agent() as agent:
         with pytest.raises(InvalidOption, match=rf"{field} must ") as refused:
-            websocket_app(agent, **options)
+            websocket_app(agent, **{"token": None, **options})
     assert "two words" not in str(refused.value)
 
 

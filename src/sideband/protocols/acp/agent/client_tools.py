@@ -13,6 +13,7 @@ happens if a client fails:
 
 import asyncio
 import concurrent.futures
+import re
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
@@ -189,6 +190,7 @@ class ClientEditor:
         return answer if isinstance(answer, dict) else {}
 
 
+_SIGNAL_NUMBER: Final = re.compile(r"[0-9]{1,3}")
 _WAIT: Final = "terminal/wait_for_exit"
 _LOST: Final = "the connection to the editor was lost while the command"
 
@@ -261,7 +263,7 @@ class _Terminal:
 def _code(status: dict[str, Any]) -> int | None:
     """The exit code; negative for a signal, which clients name with or without SIG or by its number."""
     code, name = status.get("exitCode"), str(status.get("signal") or "").upper().removeprefix("SIG")
-    if name.isdecimal():
+    if _SIGNAL_NUMBER.fullmatch(name):
         return -int(name)
     if f"SIG{name}" in signal.Signals.__members__:
         return -signal.Signals[f"SIG{name}"]

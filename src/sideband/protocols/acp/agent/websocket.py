@@ -49,20 +49,21 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 def websocket_app(
     agent: AcpAgent,
     *,
+    token: str | None,
     allowed_hosts: Collection[str] = LOOPBACK_HOSTS,
     allowed_origins: Collection[str] = (),
-    token: str | None = None,
 ) -> ASGIApp:
     """An ASGI application that serves `agent` to each client that connects; mount it at any path.
 
     Args:
         agent: The agent, which the caller closes after the server has ended. All connections share its sessions. A client
             that disconnects leaves its turn running.
+        token: What a client must send: as `Authorization: Bearer TOKEN`, in the cookie `sideband_token`, or as the
+            subprotocol `sideband.token.TOKEN` beside `acp`. With None, every program that reaches the address controls
+            the agent.
         allowed_hosts: The names by which clients may reach the server, with a port (only this one) or without (any).
         allowed_origins: The origins of the pages that may connect, like `https://example.org`. Programs that are no
             browsers send no origin, and are not restricted by this.
-        token: If given, a client must send it: as `Authorization: Bearer TOKEN`, in the cookie `sideband_token`, or as the
-            subprotocol `sideband.token.TOKEN` beside `acp`.
 
     A refused connection is answered with the status 421 (host), 403 (origin) or 401 (token).
     """

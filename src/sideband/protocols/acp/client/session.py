@@ -3,6 +3,7 @@
 What the agent does not support is done in another way only if the result says so; otherwise the caller gets an error.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
@@ -117,11 +118,24 @@ class PromptTurn:
     The turn goes on if its updates are not read. `AgentSession.cancel` ends it, and so does cancelling `await turn`.
     """
 
-    def __init__(self, client: "AgentClient", session_id: str, blocks: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        client: "AgentClient",
+        session_id: str,
+        blocks: Sequence[Mapping[str, Any]],
+        *,
+        on_failure: Callable[[], None],
+    ) -> None:
         self._client = client
+        self._on_failure = on_failure
         self._updates: UpdateStream[dict[str, Any]] = client.stream(_of(session_id))
         self._task = client.start_turn({"sessionId": session_id, "prompt": list(blocks)})
-        self._task.add_done_callback(lambda _done: self._updates.close())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, done: asyncio.Future[Any]) -> None:
+        self._updates.close()
+        if not done.cancelled() and done.exception() is not None:
+            self._on_failure()
 
     @property
     def stop_reason(self) -> str | None:
@@ -165,9 +179,15 @@ class AgentSession:
 
     def prompt(self, content: MessageContent) -> PromptTurn:
         """Send a message of the user, which starts a turn."""
-        blocks = (*self._held.values(), *as_blocks(content))
+        held = dict(self._held)
         self._held.clear()
-        return PromptTurn(self._client, self.id, blocks)
+        return PromptTurn(
+            self._client, self.id, (*held.values(), *as_blocks(content)), on_failure=lambda: self._keep(held)
+        )
+
+    def _keep(self, held: Mapping[object, dict[str, Any]]) -> None:
+        """Hold reminders again that went with a prompt which the agent has refused, unless newer ones replace them."""
+        self._held = {**held, **self._held}
 
     def cancel(self) -> None:
         """End the running turn; its prompt is answered `cancelled`. Messages that wait are not revoked by this."""

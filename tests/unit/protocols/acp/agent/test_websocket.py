@@ -124,5 +124,5 @@ async def test_a_client_that_goes_while_it_is_told_the_end_is_no_fault() -> None
 async def test_a_server_without_statuses_refuses_with_the_one_that_it_has() -> None:
     server = Server()
     async with an_agent() as agent:
-        await websocket_app(agent)(server.scope, server.receive, server.send)
+        await websocket_app(agent, token=None)(server.scope, server.receive, server.send)
     assert server.sent == [{"type": "websocket.close", "code": 1000, "reason": ""}]
