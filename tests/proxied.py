@@ -1,10 +1,11 @@
 """The ACP proxy over real pipes and a real store; the test is its editor and its agent."""
 
 import asyncio
+import sqlite3
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,10 +173,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def a_proxy(place: Path) -> AsyncIterator[Stage]:
+async def a_proxy(place: Path, *, patience_seconds: float | None = None) -> AsyncIterator[Stage]:
     """A proxy with its store in this folder; a second one in the same folder has the same sessions."""
     async with (
-        open_store(f"sqlite:///{place}/store.db") as store,
+        open_store(f"sqlite:///{place}/store.db", patience_seconds=patience_seconds) as store,
         piped(limit=MAX_FORWARDED_BYTES) as (to_editor, editor),
         piped(limit=MAX_FORWARDED_BYTES) as (to_agent, agent),
     ):
@@ -193,12 +194,23 @@ async def a_proxy(place: Path) -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def an_open_session(place: Path, *, steers: bool = True) -> AsyncIterator[Stage]:
+async def an_open_session(
+    place: Path, *, steers: bool = True, patience_seconds: float | None = None
+) -> AsyncIterator[Stage]:
     """A proxy with one session, `s1`; its agent can be steered, or not."""
-    async with a_proxy(place) as stage:
+    async with a_proxy(place, patience_seconds=patience_seconds) as stage:
         await stage.initialize({"protocolVersion": 1, "agentCapabilities": {}, **(STEERS if steers else {})})
         await stage.open()
         yield stage
+
+
+@contextmanager
+def a_locked_store(place: Path) -> Iterator[None]:
+    """Another program that writes to the store in this folder for a long time."""
+    with closing(sqlite3.connect(place / "store.db", isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        yield
+        writer.execute("ROLLBACK")
 
 
 # The command, in a process of its own.

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from sideband.cli.acp_proxy import PATIENCE_SECONDS
 from sideband.core.events import Expired, ExpiryReason, Fired, Started, TurnCommitted, TurnVoided
 from sideband.core.reminder import Source
 from sideband.core.surfaces import Surface
@@ -25,6 +26,7 @@ from tests.proxied import (
     STEERS,
     Frame,
     Stage,
+    a_locked_store,
     a_proxy,
     a_proxy_process,
     an_open_session,
@@ -129,6 +131,57 @@ async def test_a_prompt_that_the_agent_refused_hands_its_items_over_again(tmp_pa
         TurnCommitted,
         TurnCommitted,
     ]
+
+
+@pytest.mark.requirement("acp:proxy:prompt-that-was-not-run")
+@in_time
+async def test_a_prompt_that_ended_with_a_refusal_hands_its_items_over_again(tmp_path: Path) -> None:
+    """The agent takes such a prompt, and what follows it, out of its conversation."""
+    async with an_open_session(tmp_path) as stage:
+        await stage.remind(RED, ttlTurns=1)
+        await stage.ask("session/inject", sessionId="s1", mode="queue", content=[text_block("Later.")])
+        refused = await stage.prompt()
+        answer = await stage.end(refused, "refusal")
+        again = await stage.turn()
+        after = await stage.turn()
+    assert answer["result"] == {"stopReason": "refusal"}
+    assert texts(refused) == again
+    assert len(again) == 3
+    assert after == ["go"]
+
+
+@pytest.mark.requirement("acp:proxy:handed-over-once")
+@in_time
+async def test_the_end_of_a_turn_that_the_store_did_not_record_is_recorded_with_the_next_prompt(tmp_path: Path) -> None:
+    async with an_open_session(tmp_path, patience_seconds=0.2) as stage:
+        reminder_id = await stage.remind(RED, ttlTurns=1)
+        await stage.ask("session/inject", sessionId="s1", mode="queue", content=[text_block("Later.")])
+        prompt = await stage.prompt()
+        with a_locked_store(tmp_path):
+            await stage.end(prompt)
+        assert await stage.turn() == ["go"]
+        expired = [event.reminder_id for event in await stage.events() if isinstance(event, Expired)]
+        committed = [event.turn for event in await stage.events() if isinstance(event, TurnCommitted)]
+    assert len(texts(prompt)) == 3
+    assert expired == [reminder_id]
+    assert committed == [1, 2]
+
+
+@pytest.mark.requirement("acp:proxy:another-process-runs-it")
+@in_time
+async def test_a_locked_store_delays_a_prompt_for_two_seconds_at_most(tmp_path: Path) -> None:
+    async with a_proxy_process(tmp_path) as stage:
+        await stage.begin()
+        await stage.open()
+        await stage.remind(RED)
+        with a_locked_store(tmp_path):
+            async with asyncio.timeout(PATIENCE_SECONDS + 1):
+                prompt = await stage.prompt()
+        await stage.end(prompt)
+        got = await stage.turn()
+        assert "hands nothing over" in stage.stderr
+    assert texts(prompt) == ["go"]
+    assert reminder(got[0], RED)
 
 
 @pytest.mark.requirement("acp:proxy:commands-are-left-alone")
@@ -690,6 +743,8 @@ async def test_a_prompt_to_a_session_that_another_process_runs_is_forwarded_as_i
 @in_time
 async def test_a_cancellation_by_another_program_is_passed_on_to_the_agent(tmp_path: Path) -> None:
     async with an_open_session(tmp_path) as stage:
+        await stage.remind(RED)
+        await stage.ask("session/inject", sessionId="s1", mode="queue", content=[text_block("Later.")])
         prompt = await stage.prompt()
         async with open_store(f"sqlite:///{tmp_path}/store.db") as other:
             session = await other.find(f"proxy:{NAME}:s1")
@@ -699,9 +754,13 @@ async def test_a_cancellation_by_another_program_is_passed_on_to_the_agent(tmp_p
         await stage.end(prompt, "cancelled")
         starts = [event for event in await stage.events() if isinstance(event, Started)]
         state = await stage.session()
+        after = await stage.turn()
     assert cancel["params"] == {"sessionId": "s1"}
     assert len(starts) == 1
     assert not state.talk.state.running
+    # The agent has this in its conversation.
+    assert len(texts(prompt)) == 3
+    assert after == ["go"]
 
 
 @pytest.mark.requirement("acp:proxy:nothing-is-lost")

@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
 
@@ -19,11 +20,14 @@ from sideband.inspect.report import printable
 
 if TYPE_CHECKING:
     from sideband.protocols.acp.proxy.proxy import Proxy
-    from sideband.protocols.frames import LineTransport
+    from sideband.protocols.frames import LineTransport, PipeReader
 
 # At the end, how long an agent may take after its standard input was closed, and then after SIGTERM.
 EOF_SECONDS: Final = 5.0
 TERM_SECONDS: Final = 2.0
+GROUP_POLL_SECONDS: Final = 0.02
+# A prompt waits no longer than this for a locked store; then it goes to the agent as it is.
+PATIENCE_SECONDS: Final = 2.0
 # The exit status of shells for a program that cannot be started, and that does not exist.
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
@@ -71,29 +75,96 @@ def acp_proxy(
 async def _run(command: Sequence[str], store_url: str, name: str, principal: str) -> int:
     # Imported here, so that the help of the command appears fast.
     from sideband.protocols.acp.proxy.proxy import MAX_FORWARDED_BYTES, Proxy  # noqa: PLC0415 - see above
-    from sideband.protocols.frames import LineTransport, standard_streams  # noqa: PLC0415 - see above
+    from sideband.protocols.frames import standard_streams  # noqa: PLC0415 - see above
     from sideband.runtime.store import open_store  # noqa: PLC0415 - see above
 
     _log_to_stderr()
     # The store is opened first, because an agent without its reminders would look like one that works.
-    async with open_store(store_url) as store:
+    async with open_store(store_url, patience_seconds=PATIENCE_SECONDS) as store:
         try:
-            agent = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
-        except OSError as error:
-            refuse(f"the agent cannot be started: {command[0]}: {error.strerror}; check the command after --")
+            agent = await _start(command, limit=MAX_FORWARDED_BYTES)
+        except (OSError, ValueError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            refuse(f"the agent cannot be started: {command[0]}: {why}; check the command after --")
             return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-        if agent.stdin is None or agent.stdout is None:  # pragma: no cover - both are pipes
-            raise AssertionError
-        pipes = LineTransport(agent.stdout, agent.stdin, limit=MAX_FORWARDED_BYTES)
-        async with standard_streams(limit=MAX_FORWARDED_BYTES) as editor:
-            proxy = Proxy(editor, pipes, store, agent_name=name, principal=principal)
-            try:
-                return await _forward(proxy, agent, pipes)
-            finally:
-                await proxy.aclose()
+        try:
+            async with standard_streams(limit=MAX_FORWARDED_BYTES) as editor:
+                proxy = Proxy(editor, agent.pipes, store, agent_name=name, principal=principal)
+                try:
+                    return await _forward(proxy, agent)
+                finally:
+                    await proxy.aclose()
+        finally:
+            agent.kill()
 
 
-async def _forward(proxy: "Proxy", agent: Process, pipes: "LineTransport") -> int:
+class _Agent(NamedTuple):
+    """The agent in a process group of its own, its pipes, and the reading end of its standard output."""
+
+    process: Process
+    pipes: "LineTransport"
+    output: "PipeReader"
+
+    async def ends(self, seconds: float) -> bool:
+        """Whether the process of the agent ends in this time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.process.wait()
+        return self.process.returncode is not None
+
+    async def end_group(self) -> None:
+        """End the agent and every process that it has left running."""
+        if self._signal(signal.SIGTERM):
+            deadline = asyncio.get_running_loop().time() + TERM_SECONDS
+            # No event tells of the end of a process group.
+            while self._signal(0) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - see above
+                await asyncio.sleep(GROUP_POLL_SECONDS)
+            self._signal(signal.SIGKILL)
+        await self.ends(TERM_SECONDS)
+
+    def kill(self) -> None:
+        """Leave nothing open, also if this program fails or is cancelled."""
+        self._signal(signal.SIGKILL)
+        self.output.close()
+
+    def _signal(self, number: int) -> bool:
+        """Signal the whole group; whether there is a process in it."""
+        # If the whole group has ended, some systems report a missing process, others a missing permission.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+            return True
+        return False
+
+
+async def _start(command: Sequence[str], *, limit: int) -> _Agent:
+    from sideband.protocols.frames import LineTransport, PipeReader  # noqa: PLC0415 - as in _run
+
+    # Pipes of our own: with those of asyncio, waiting for the process is also waiting for the end of its output, which a
+    # process that the agent has left running may hold open.
+    theirs_in, ours_in = os.pipe()
+    ours_out, theirs_out = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=theirs_in, stdout=theirs_out, start_new_session=True
+        )
+    except BaseException:
+        os.close(ours_in)
+        os.close(ours_out)
+        raise
+    finally:
+        os.close(theirs_in)
+        os.close(theirs_out)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    output = PipeReader(ours_out, reader)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(ours_in, "wb", buffering=0)
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    return _Agent(process, LineTransport(reader, writer, limit=limit), output)
+
+
+async def _forward(proxy: "Proxy", agent: _Agent) -> int:
     """Forward frames until one side ends, then end the other one; the exit status of the command."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
@@ -102,42 +173,28 @@ async def _forward(proxy: "Proxy", agent: Process, pipes: "LineTransport") -> in
     stopping = asyncio.ensure_future(asked.wait())
     from_editor = asyncio.ensure_future(proxy.forward_editor())
     from_agent = asyncio.ensure_future(proxy.forward_agent())
+    # A process that the agent has left running may keep its output open, so the end of the output is not enough.
+    exiting = asyncio.ensure_future(agent.process.wait())
+    tasks: list[asyncio.Future[Any]] = [stopping, from_editor, from_agent, exiting]
     try:
-        await asyncio.wait((stopping, from_editor, from_agent), return_when=asyncio.FIRST_COMPLETED)
-        by_itself = from_agent.done() and await _ends(agent, TERM_SECONDS)
-        if not by_itself:
-            await _end(agent, pipes, from_agent)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        by_itself = (exiting.done() or from_agent.done()) and await agent.ends(TERM_SECONDS)
+        tasks.append(asyncio.ensure_future(agent.pipes.close()))
+        # What the agent still says is forwarded.
+        if by_itself or await agent.ends(EOF_SECONDS):
+            await asyncio.wait((from_agent,), timeout=TERM_SECONDS)
+        await agent.end_group()
+        await asyncio.wait((from_agent,), timeout=TERM_SECONDS)
     finally:
-        for task in (stopping, from_editor, from_agent):
+        for task in tasks:
             task.cancel()
-        await asyncio.wait((stopping, from_editor, from_agent))
-        await pipes.close()
+        await asyncio.wait(tasks)
+        await agent.pipes.close()
     for forwarding in (from_editor, from_agent):
         if not forwarding.cancelled():
             # A fault of ours is not hidden by the end of the agent.
             forwarding.result()
-    return _status(agent, by_itself=by_itself)
-
-
-async def _end(agent: Process, pipes: "LineTransport", from_agent: "asyncio.Future[None]") -> None:
-    """Close the standard input of the agent, and forward what it still says; if it does not end, end it."""
-    await pipes.close()
-    await asyncio.wait((from_agent,), timeout=EOF_SECONDS)
-    if await _ends(agent, EOF_SECONDS if from_agent.done() else 0.0):
-        return
-    with suppress(ProcessLookupError):
-        agent.terminate()
-    if not await _ends(agent, TERM_SECONDS):
-        with suppress(ProcessLookupError):
-            agent.kill()
-        await agent.wait()
-
-
-async def _ends(agent: Process, seconds: float) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await agent.wait()
-    return agent.returncode is not None
+    return _status(agent.process, by_itself=by_itself)
 
 
 def _status(agent: Process, *, by_itself: bool) -> int:

@@ -188,10 +188,15 @@ def _messages(state: SessionState, before: Owed, withheld: Container[str]) -> li
 
 
 def close_prompt(state: SessionState, *, handed: Container[str], status: str) -> Decided[None]:
-    """The agent has answered the prompt, which handed over `handed`: end the turn and what ends with it."""
+    """The agent has answered the prompt, which handed over `handed`: end the turn and what ends with it.
+
+    If another program has ended the turn meanwhile, only what the agent has is recorded, so that it is not handed over
+    again.
+    """
     request, before = state.request, owed(state)
     if request is None or not state.running:
-        return Decided(idled(state, status) if state.running else (), None)
+        kept = () if state.closed or state.deleted else _recorded(before, _had(state, before, handed))
+        return Decided((*kept, *(idled(state, status) if state.running else ())), None)
     on_record = state.inbox.waiting(Mode.AUDIT_ONLY)
     checkpoint = Checkpoint(turn=request.turn, seam=Seam.LOOP_EXIT, ids=tuple(item.id for item in on_record))
     ended = close_turn(state, reply=None, usage=None).events
@@ -209,6 +214,16 @@ def close_prompt(state: SessionState, *, handed: Container[str], status: str) ->
             *idled(state, status),
         ),
         None,
+    )
+
+
+def _had(state: SessionState, before: Owed, handed: Container[str]) -> Owed:
+    """What is owed to an agent that has `handed`, which no committed turn has shown."""
+    unshown = (item.id for item in state.live if item.id in handed and item.first_turn is None)
+    return Owed(
+        messages=tuple(item_id for item_id in before.messages if item_id not in handed),
+        given=(*before.given, *(item_id for item_id in unshown if item_id not in before.given)),
+        again=tuple(item_id for item_id in before.again if item_id not in handed),
     )
 
 

@@ -11,12 +11,15 @@ The commits of a turn, in order:
 A process that dies before 1 has changed nothing. If it dies between 1 and 3, the next `open` voids the turn, and its
 prompt hands over again what the prompt of 1 handed over. Of the items of 2, those that were confirmed are not handed over
 again. So the agent gets an item twice only if the process died after the item left and before its answer was recorded.
+
+If the store fails at 3, the process remembers the end of the turn, and the next `open` commits it first.
 """
 
 from functools import partial
+from typing import Final, NamedTuple
 
 from sideband.core import handover, turn
-from sideband.core.errors import SessionBusy, shown
+from sideband.core.errors import LeaseLost, SessionBusy, StoreError, shown
 from sideband.core.handover import Given, GivenMessage, GivenReminder, NotStarted, OpenedPrompt
 from sideband.core.state import Decision, SessionState
 from sideband.loop.lease import HeldLease
@@ -27,6 +30,17 @@ from sideband.runtime.session import Session
 __all__ = ["Given", "GivenMessage", "GivenReminder", "HandOver", "OpenedPrompt"]
 
 
+# How often the token of a lease changes if this process releases it and takes the next one itself.
+OWN_CHANGES: Final = 2
+
+
+class _UnrecordedEnd(NamedTuple):
+    """The decision that ends a turn, and the token of the lease under which the turn ran."""
+
+    decide: Decision[None]
+    token: int
+
+
 class HandOver:
     """Hands the reminders and messages of one session over to its agent, prompt by prompt."""
 
@@ -35,6 +49,8 @@ class HandOver:
         self._lease: HeldLease | None = None
         self._handed: set[str] = set()
         self._on_its_way: str | None = None
+        # The end of a turn that the store did not record.
+        self._unrecorded: _UnrecordedEnd | None = None
 
     @property
     def is_open(self) -> bool:
@@ -69,6 +85,7 @@ class HandOver:
     async def _open(self, *, in_front: bool) -> OpenedPrompt | None:
         withheld = () if self._on_its_way is None else (self._on_its_way,)
         decide = partial(handover.open_prompt, in_front=in_front, withheld=withheld)
+        await self._record_end()
         opened = await self.session.talk.commit(decide)
         if opened is NotStarted.LEFT_OPEN:
             await self.session.talk.settle(status="", records={})
@@ -88,10 +105,31 @@ class HandOver:
         lease, self._lease = self._lease, None
         if lease is None:
             return
+        token = self._token
         try:
             await self.session.talk.commit(decide)
+        except LeaseLost:
+            # The process that runs the session now has voided the turn.
+            raise
+        except StoreError:
+            self._unrecorded = _UnrecordedEnd(decide, token)
+            raise
         finally:
             await lease.release()
+
+    async def _record_end(self) -> None:
+        """Record the end of the last turn, if the store failed then and no other process has run the session since."""
+        if self._unrecorded is None:
+            return
+        decide, token = self._unrecorded
+        if self._token <= token + OWN_CHANGES:
+            await self.session.talk.commit(decide)
+        self._unrecorded = None
+
+    @property
+    def _token(self) -> int:
+        lease = self.session.talk.lease
+        return 0 if lease is None else lease.token
 
     # While the turn runs.
 

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import os
+import select
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -85,6 +86,56 @@ async def test_an_agent_that_does_not_end_by_itself_is_ended(
     os.kill(os.getpid(), signal.SIGTERM)
     # It was ended by us, which is no failure.
     assert await running == 0
+
+
+@contextmanager
+def a_left_process(place: Path) -> Iterator[str]:
+    """The path of a file that the child of an agent opens for writing; at the end, no process has it open any more."""
+    path = place / "held"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield str(path)
+        assert select.select([reading], [], [], 5)[0], "a process of the agent still runs"
+        assert os.read(reading, 1) == b""
+    finally:
+        os.close(reading)
+
+
+@in_time
+async def test_an_agent_that_ends_is_noticed_while_its_child_holds_its_output(
+    editor: "asyncio.Queue[FarEnd]",
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "TERM_SECONDS", 0.2)
+    with a_left_process(tmp_path) as held:
+        running = run(tmp_path, "sh", "-c", f"exec 3>'{held}'; sleep 60 & echo '{{}}'; exit 3")
+        far = await editor.get()
+        assert await far.receive() == {}
+        assert await running == 3
+    assert capsys.readouterr().err == "sideband acp-proxy: the agent ended with exit status 3\n"
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' TERM;"], ids=["needs-sigterm", "needs-sigkill"])
+@in_time
+async def test_an_editor_that_leaves_ends_the_children_of_the_agent(
+    editor: "asyncio.Queue[FarEnd]",
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    trap: str,
+) -> None:
+    monkeypatch.setattr(command, "EOF_SECONDS", 0.05)
+    monkeypatch.setattr(command, "TERM_SECONDS", 0.2)
+    with a_left_process(tmp_path) as held:
+        running = run(tmp_path, "sh", "-c", f"exec 3>'{held}'; {trap} sleep 60 & echo '{{}}'; wait")
+        far = await editor.get()
+        assert await far.receive() == {}
+        await far.hang_up()
+        assert await running == 0
+    assert capsys.readouterr().err == ""
 
 
 class Ending(NamedTuple):

@@ -39,7 +39,7 @@ from sideband.core.handover import (
     take_next,
 )
 from sideband.core.seams import InjectMode, Mode
-from sideband.core.turn import settle
+from sideband.core.turn import cancel, close, settle
 from tests.builders import a_draft, a_reminder, a_text
 from tests.sessions import CLIENT, Session
 
@@ -172,6 +172,30 @@ def test_a_turn_that_was_cancelled_elsewhere_ends_without_a_commit() -> None:
     assert session.journal == before
 
 
+def test_what_a_turn_handed_over_that_was_cancelled_elsewhere_is_not_handed_over_again() -> None:
+    session = Handing()
+    reminder_id = session.accept(a_draft(ttl_turns=1)).reminder_id
+    message_id = session.tell()
+    assert session.open() == [reminder_id, message_id]
+    session.decide(cancel(session.state))
+    session.end()
+    assert session.open() == []
+    session.end()
+    assert fired(session) == [(reminder_id, 1, False), (reminder_id, 1, False)]
+    assert session.live_ids == []
+    assert owed(session.state) == Owed()
+
+
+def test_a_session_that_was_closed_elsewhere_gets_no_record() -> None:
+    session = Handing()
+    session.tell()
+    session.open()
+    session.decide(close(session.state))
+    before = list(session.journal)
+    session.end()
+    assert session.journal == before
+
+
 def test_a_turn_that_was_voided_elsewhere_leaves_an_idle_session() -> None:
     session = Handing()
     session.open()
@@ -290,6 +314,7 @@ class History:
         self.accepted: set[str] = set()
         self.got: set[str] = set()
         self.settled: set[str] = set()
+        self.is_asked = False
 
     def _gets(self, *ids: str) -> None:
         assert not self.settled & set(ids), "handed over again"
@@ -311,24 +336,31 @@ class History:
         self.accepted.add(self.session.tell(InjectMode.STEER))
 
     def prompt(self, *, in_front: bool = True) -> None:
-        if self.session.state.request is None:
+        if not self.is_asked:
             self._gets(*self.session.open(in_front=in_front))
+            self.is_asked = True
 
     def command(self) -> None:
         self.prompt(in_front=False)
 
     def answer(self) -> None:
-        if self.session.state.request is not None:
+        if self.is_asked:
             self.settled |= self.session.handed
             self.session.end()
+            self.is_asked = False
+
+    def cancel(self) -> None:
+        """Another program cancels the turn; the agent answers later."""
+        self.session.decide(cancel(self.session.state))
 
     def refuse(self) -> None:
         self.session.give_up()
+        self.is_asked = False
 
     def die(self) -> None:
         """The process dies, and the next one finds its turn open."""
         self.session.handed = set()
-        self.session.give_up()
+        self.refuse()
 
     def take(self) -> Given | None:
         taken = self.session.take()
@@ -350,7 +382,7 @@ class History:
 
 STEPS = (
     *(History.remind, History.remind_preserved, History.interrupt, History.queue, History.steer),
-    *(History.prompt, History.command, History.answer, History.refuse, History.die),
+    *(History.prompt, History.command, History.answer, History.cancel, History.refuse, History.die),
     *(History.take, History.take_and_confirm, History.compact),
 )
 

@@ -100,7 +100,8 @@ class ProxiedSession:
         self.prompt = None
         if self._watching is not None:
             self._watching.cancel()
-        if result is None and not self._has_run:
+        # After a refusal the agent takes the prompt out of its conversation.
+        if reason == "refusal" or (result is None and not self._has_run):
             await self._handover.void(status="failed")
         else:
             await self._handover.close(status="failed" if result is None else _STATUSES.get(str(reason), "completed"))
