@@ -882,7 +882,7 @@ async def test_an_agent_is_ended_when_the_command_is_asked_to_end(tmp_path: Path
     ("command", "status", "message"),
     [
         pytest.param(["/nowhere/agent"], 127, "cannot be started", id="not-found"),
-        pytest.param(["/"], 126, "cannot be started", id="not-executable"),
+        pytest.param(["/usr"], 126, "cannot be started", id="not-executable"),
         pytest.param([], 2, "no agent is named", id="no-command"),
     ],
 )

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import Process
@@ -15,6 +16,7 @@ from cyclopts import Parameter
 
 from sideband.cli.app import REFUSALS, refuse
 from sideband.cli.target import StoreOption, store_of
+from sideband.core.errors import shown
 from sideband.core.masking import mask_text
 from sideband.inspect.report import printable
 
@@ -35,6 +37,8 @@ NOT_FOUND: Final = 127
 BY_SIGNAL: Final = 128
 
 _PREFIX: Final = "sideband acp-proxy"
+# The name is a part of `proxy:NAME:ID`, which is typed on command lines.
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def acp_proxy(
@@ -52,22 +56,31 @@ def acp_proxy(
     Reminders stand in front of the next prompt. An agent that supports steering gets interrupts at once, and everything
     else while one of its tools runs.
 
-    Exits with the status of the agent, and with 2 if the store cannot be opened.
+    Exits with the status of the agent, or with 128 and the number of the signal that has ended it. Exits with 127 if there
+    is no such program, with 126 if it cannot be started, and with 2 if an option is wrong or the store cannot be opened.
 
     Parameters
     ----------
     command
         The command of the agent and its arguments, after `--`.
     name
-        The name of the agent in the names of its sessions. The default is the name of the program up to the first `-`.
+        The name of the agent in the names of its sessions: ASCII letters, digits, `.`, `_` and `-`. The default is the
+        name of the program up to the first `-`.
     principal
         The name of the editor, which is recorded with everything that it sends.
     """
     if not command:
         return refuse("no agent is named; write it after --, for example: sideband acp-proxy -- claude-agent-acp")
+    agent_name = PurePath(command[0]).name.partition("-")[0] if name is None else name
+    if _NAME.fullmatch(agent_name) is None:
+        return refuse(
+            "the name of the agent may have ASCII letters, digits, '.', '_' and '-', and must have one of them, not "
+            f"{shown(agent_name)}; choose another one, for example: --name claude",
+            option="--name",
+        )
     try:
         url = store_of(store, must_exist=False)
-        return asyncio.run(_run(command, url, name or PurePath(command[0]).name.partition("-")[0], principal))
+        return asyncio.run(_run(command, url, agent_name, principal))
     except REFUSALS as error:
         return refuse(error)
 

@@ -169,6 +169,22 @@ def test_a_command_without_an_agent_says_how_it_is_written(capsys: pytest.Captur
     assert "sideband acp-proxy -- claude-agent-acp" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        pytest.param("agent", "a:b", id="a-colon"),
+        pytest.param("agent", "my agent", id="a-space"),
+        pytest.param("agent", "", id="an-empty-one"),
+        pytest.param("/opt/My Agent", None, id="that-of-the-program"),
+    ],
+)
+def test_a_name_that_cannot_be_part_of_the_name_of_a_session_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], agent: str, name: str | None
+) -> None:
+    assert command.acp_proxy(agent, name=name, store=f"sqlite:///{tmp_path}/store.db") == 2
+    assert "--name: the name of the agent may have ASCII letters" in capsys.readouterr().err
+
+
 def test_an_agent_that_does_not_exist_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.acp_proxy("/nowhere/agent", store=f"sqlite:///{tmp_path}/store.db") == 127
     assert "cannot be started" in capsys.readouterr().err
