@@ -6,7 +6,7 @@ reminders disappear and the user's words stay, also where the agent has joined s
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ _CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embedde
 EVERY_KIND: Final = frozenset(_CAPABILITIES.values())
 
 _decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_list: Final = msgspec.json.Decoder(list[Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
 
 # A prompt that begins like this is a command of the agent, which text in front of it would disable.
@@ -92,45 +93,82 @@ def with_blocks(frame: bytes, blocks: list[dict[str, Any]]) -> bytes:
 # What the editor gets.
 
 
-def without_blocks(frame: bytes, nonce: str) -> bytes | None:
+def without_blocks(frame: bytes, nonces: Iterable[str]) -> bytes | None:
     """An update of the agent without our blocks; None if it had nothing else. Everything else stays as it was."""
     try:
         message = _decode_object(frame)
         params = _decode_object(message["params"])
         update = _decode_object(params["update"])
-        content = _decode_object(update["content"])
-        text = _decode_text(content["text"])
+        is_list = bytes(update["content"]).lstrip()[:1] == b"["
+        blocks = _decode_list(update["content"]) if is_list else [update["content"]]
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
         return frame
-    left = without_marks(text, nonce)
-    if left == text:
+    left = [_block_without_marks(block, nonces) for block in blocks]
+    if left == blocks:
         return frame
-    if not left:
+    content = [block for block in left if block is not None]
+    if not content:
         return None
-    content["text"] = Raw(encode(left))
-    update["content"] = Raw(encode(content))
+    update["content"] = Raw(encode(content)) if is_list else content[0]
     params["update"] = Raw(encode(update))
     message["params"] = Raw(encode(params))
     return encode(message)
+
+
+def _block_without_marks(block: Raw, nonces: Iterable[str]) -> Raw | None:
+    """A block of content without our marks, None if nothing is left of it; the same object if it had none."""
+    try:
+        content = _decode_object(block)
+        text = _decode_text(content["text"])
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+        return block
+    left = text
+    for nonce in nonces:
+        left = without_marks(left, nonce)
+    if left == text:
+        return block
+    return Raw(encode(content | {"text": Raw(encode(left))})) if left else None
 
 
 def without_marks(text: str, nonce: str) -> str:
     """A text without the reminders in it, and without the marks around the words of the user."""
     if nonce not in text:
         return text
-    reminders, words = _patterns(nonce)
-    return words.sub(_words, reminders.sub("", text))
+    reminder, words = _openings(nonce)
+    text = "".join(_outside(text, reminder, lambda found: f"\n</{found[1]}>", keeps_inside=False))
+    return "".join(_outside(text, words, lambda _found: f"\n[{nonce}]", keeps_inside=True))
 
 
-def _words(found: re.Match[str]) -> str:
-    return found["text"] if found.end() == len(found.string) else f"{found['text']}\n\n"
+def _outside(
+    text: str, opening: re.Pattern[str], closing_of: Callable[[re.Match[str]], str], *, keeps_inside: bool
+) -> Iterator[str]:
+    """The parts of a text that are outside of the marks, and if wanted those inside. A mark that nothing ends is text.
+
+    A pattern for both marks would search the whole rest of the text for each opening mark that nothing ends.
+    """
+    at = 0
+    unended: set[str] = set()
+    for found in opening.finditer(text):
+        closing = closing_of(found)
+        if found.start() < at or closing in unended:
+            continue
+        end = text.find(closing, found.end())
+        if end == -1:
+            unended.add(closing)
+            continue
+        yield text[at : found.start()]
+        at = end + len(closing)
+        # Some agents join the blocks of a prompt with a space, so one after a block belongs to it.
+        at += text.startswith(" ", at)
+        if keeps_inside:
+            yield text[found.end() : end]
+            yield "" if at == len(text) else "\n\n"
+    yield text[at:]
 
 
 @cache
-def _patterns(nonce: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    # Some agents join the blocks of a prompt with a space, so one after a block belongs to it.
+def _openings(nonce: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     names = "|".join(frame.value for frame in (Frame.HOST_REMINDER, *NOTICES.values()))
     mark = re.escape(nonce)
-    reminder = rf'<({names})(?: [a-z]+="[^"\n]*")* mark="{mark}">\n.*?\n</\1> ?'
-    words = rf"{Lead.USER} \[{mark}\]:\n(?P<text>.*?)\n\[{mark}\] ?"
-    return re.compile(reminder, re.DOTALL), re.compile(words, re.DOTALL)
+    reminder = rf'<({names})(?: [a-z]+="[^"\n]*")* mark="{mark}">\n'
+    return re.compile(reminder), re.compile(rf"{Lead.USER} \[{mark}\]:\n")

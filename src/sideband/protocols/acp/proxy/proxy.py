@@ -15,7 +15,7 @@ side are handled one after the other, so that nothing overtakes a prompt that wa
 import asyncio
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Final, NamedTuple
 
@@ -75,10 +75,20 @@ from sideband.runtime.store import Store
 # A longer frame is discarded. One that is longer than what Sideband reads is forwarded without being looked at.
 MAX_FORWARDED_BYTES: Final = 64 * 1024 * 1024
 
+# How long the requests of an editor wait that does not read the answers.
+REPLY_SECONDS: Final = 5.0
+
 NONCE_RECORD: Final = "proxy_nonce"
+# The nonces of the sessions that a session was forked from: their blocks are in its history.
+INHERITED_RECORD: Final = "proxy_inherited_nonces"
 _STEERING: Final = "_session/steering"
 _PROMPT: Final = "session/prompt"
 _UPDATE: Final = "session/update"
+_PERMISSION: Final = "session/request_permission"
+_CANCEL_REQUEST: Final = "$/cancel_request"
+_CALLS_OF_AGENT: Final = frozenset({_UPDATE, _PERMISSION, _CANCEL_REQUEST})
+_OF_USER: Final = frozenset({"user_message", "user_message_chunk"})
+_FORK: Final = "session/fork"
 _NOTHING: Final = Raw(b"null")
 
 # The modes that need an agent that can be steered.
@@ -86,21 +96,28 @@ _STEERED_MODES: Final = frozenset({InjectMode.STEER, InjectMode.FINISH_STEP, Inj
 _INJECT: Final = frozenset({"session/inject", f"{PREFIX}session/inject"})
 
 # Requests of the editor that make a session known, and those after which the agent may replay it.
-_OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
+_OPENING: Final = frozenset({"session/new", "session/load", "session/resume", _FORK})
 _REPLAYING: Final = frozenset({"session/load", "session/resume"})
 
 # What a frame must contain to be looked at. A slash may be escaped in JSON. Each begins with a fixed text: a search for
 # alternatives takes ten times as long, which is longer than everything else that forwarding a frame takes.
 _FROM_EDITOR: Final = re.compile(rb"session\\?/(?!cancel|set_|list|update)").search
 _INITIALIZE: Final = b'"initialize"'
+# A frame that begins like this is an update. Any other one may be an answer, whatever words are in it.
+_IS_UPDATE: Final = re.compile(rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:\s*"session\\?/update"').match
 _FROM_AGENT: Final = re.compile(
     rb"\"sessionUpdate\"\s*:\s*"
-    rb"\"(?:tool_call|tool_call_update|usage_update|compaction_update|session_info_update|user_message_chunk)\""
+    rb"\"(?:tool_call|tool_call_update|usage_update|compaction_update|session_info_update|user_message(?:_chunk)?)\""
 ).search
-_PERMISSION: Final = b"request_permission"
-_HAS_METHOD: Final = b'"method"'
-# Most frames of an agent contain this, and no frame of interest does; inside a text the quotes would be escaped.
+# Most updates of an agent contain this, and none of interest does; inside a text the quotes would be escaped.
 _STREAMED: Final = b'"sessionUpdate":"agent_message_chunk"'
+
+# Half of a pair of surrogates. Agents that cut a text write one, and no strict decoder reads it.
+_LONE_SURROGATE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+# How deep an object is searched for the members that can be decoded, if one of them cannot.
+_READ_DEPTH: Final = 3
 
 
 def _is_from_editor(frame: bytes) -> bool:
@@ -110,9 +127,9 @@ def _is_from_editor(frame: bytes) -> bool:
 
 def _is_from_agent(frame: bytes) -> bool:
     """Whether a frame of the agent may be an answer, or a call that the proxy takes part in."""
-    if _STREAMED in frame:
-        return False
-    return _HAS_METHOD not in frame or _FROM_AGENT(frame) is not None or _PERMISSION in frame
+    if _IS_UPDATE(frame) is None:
+        return True
+    return _STREAMED not in frame and _FROM_AGENT(frame) is not None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -128,6 +145,7 @@ class _Message(msgspec.Struct, gc=False):
 _decode_message: Final = msgspec.json.Decoder(_Message).decode
 _decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode: Final = msgspec.json.Decoder().decode
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Awaited(NamedTuple):
@@ -136,6 +154,13 @@ class _Awaited(NamedTuple):
     method: str
     params: Mapping[str, Any]
     session: ProxiedSession | None = None
+
+
+class _Permission(NamedTuple):
+    """A permission that the agent waits for, and the ids of the options that refuse it."""
+
+    session: ProxiedSession
+    rejections: Collection[object]
 
 
 class Proxy:
@@ -153,11 +178,14 @@ class Proxy:
         self._agent_name = agent_name
         self._provenance = Provenance(trust=Trust.CONTROLLER, principal=principal, via="acp")
         self._sessions: dict[str, ProxiedSession] = {}
-        self._nonces: dict[str, str] = {}
+        # The marks in the history of each session, its own first.
+        self._nonces: dict[str, tuple[str, ...]] = {}
         # Sessions that are being loaded: their updates are of the past.
-        self._replaying: set[object] = set()
+        self._replaying: set[str] = set()
+        # Sessions that another program has closed; the log says so once.
+        self._closed: set[str] = set()
         self._awaited: dict[object, _Awaited] = {}
-        self._permissions: dict[object, ProxiedSession] = {}
+        self._permissions: dict[object, _Permission] = {}
         self._id_prefix = f"sideband-{secrets.token_hex(8)}-"
         self._next_id = 0
         self._steered: dict[str, asyncio.Future[bool]] = {}
@@ -216,7 +244,7 @@ class Proxy:
         if isinstance(frame, Oversized):
             LOG.warning("a frame of the agent had more than %d bytes and was discarded", frame.limit)
             return
-        message = _read(frame)
+        message = _read(frame) or _read(_repaired(frame))
         try:
             forwarded = frame if message is None else await self._handle_agent(frame, message)
         except Exception:  # noqa: BLE001 - a fault of ours must not stop the agent's conversation
@@ -234,7 +262,7 @@ class Proxy:
         """Handle a message of the editor; whether its frame is to be forwarded."""
         method = message.method
         if method is UNSET:
-            self._answered_permission(_key(message))
+            self._answered_permission(message)
             return True
         if method in METHODS and not (method == _STEERING and not self._steers):
             await self._answer(frame, message, method)
@@ -251,13 +279,19 @@ class Proxy:
             if method == "initialize":
                 self._client = params
             elif method in _REPLAYING:
-                await self._expect_replay(params.get("sessionId"))
+                self._replaying.add(str(params.get("sessionId")))
+                await self._find_nonces(str(params.get("sessionId")))
+            elif method == _FORK:
+                await self._find_nonces(str(params.get("sessionId")))
         return True
 
-    def _answered_permission(self, key: object) -> None:
-        session = self._permissions.pop(key, None)
-        if session is not None:
-            session.answered(key)
+    def _answered_permission(self, message: _Message) -> None:
+        key = _key(message)
+        asked = self._permissions.pop(key, None)
+        if asked is not None:
+            outcome = member(_object(message.result), "outcome")
+            is_selected = member(outcome, "outcome") == "selected"
+            asked.session.answered(key, is_allowed=is_selected and member(outcome, "optionId") not in asked.rejections)
 
     async def _prompt(self, frame: bytes, message: _Message, key: object) -> None:
         params = _object(message.params)
@@ -275,18 +309,18 @@ class Proxy:
                 self._awaited[key] = _Awaited(_PROMPT, {}, session)
                 if opened is not None:
                     blocks = prompt_blocks(opened.given, session.nonce, kinds=self._kinds)
+                elif key not in session.queued and session.wire_id not in self._closed:
+                    self._closed.add(session.wire_id)
+                    LOG.warning("session %s is closed: its prompts hand nothing over", session.session.id)
         self._agent.send(with_blocks(frame, blocks) if blocks else frame)
 
-    async def _expect_replay(self, wire_id: object) -> None:
-        """Find the nonce of a session before the agent replays it."""
-        self._replaying.add(wire_id)
-        if isinstance(wire_id, str) and wire_id not in self._nonces:
+    async def _find_nonces(self, wire_id: str) -> None:
+        """Find the nonces of a session before the agent replays it or forks it."""
+        if wire_id not in self._nonces:
             session = await self._store.find(self._name(wire_id))
-            if session is not None:
-                view = (await session.view()).view.session
-                nonce = None if view is None else view.records.get(NONCE_RECORD)
-                if isinstance(nonce, str):
-                    self._nonces[wire_id] = nonce
+            view = None if session is None else (await session.view()).view.session
+            if view is not None:
+                self._nonces[wire_id] = _nonces(view.records)
 
     # Frames of the agent.
 
@@ -294,22 +328,42 @@ class Proxy:
         """Handle a message of the agent; the frame to forward, None if there is none."""
         if message.method is UNSET:
             return await self._handle_answer(frame, message)
+        if message.method not in _CALLS_OF_AGENT:
+            return frame
         params = _object(message.params)
+        if message.method == _CANCEL_REQUEST:
+            self._withdraw_permission(params.get("requestId"))
+            return frame
         wire_id = str(params.get("sessionId"))
         session = self._sessions.get(wire_id)
         if message.method == _UPDATE:
             update = params.get("update")
             if not isinstance(update, dict):
                 return frame
-            if update.get("sessionUpdate") == "user_message_chunk" and wire_id in self._nonces:
-                return without_blocks(frame, self._nonces[wire_id])
+            if update.get("sessionUpdate") in _OF_USER:
+                # A fork may be replayed before the editor knows its id.
+                forked = (str(each.params.get("sessionId")) for each in self._awaited.values() if each.method == _FORK)
+                known = (wire_id,) if wire_id in self._nonces else forked
+                return without_blocks(frame, [nonce for each in known for nonce in self._nonces.get(each, ())])
             if session is not None and wire_id not in self._replaying:
                 await self._observe(session, update)
-        elif message.method == "session/request_permission" and session is not None:
+        elif message.method == _PERMISSION and session is not None:
             key = _key(message)
-            self._permissions[key] = session
+            options = params.get("options")
+            rejections = [
+                member(option, "optionId")
+                for option in (options if isinstance(options, list) else ())
+                if str(member(option, "kind")).startswith("reject")
+            ]
+            self._permissions[key] = _Permission(session, rejections)
             session.ask(key, member(params, "toolCall", "toolCallId"))
         return frame
+
+    def _withdraw_permission(self, key: object) -> None:
+        """The agent no longer waits for the answer to this request, if it was one for a permission."""
+        asked = self._permissions.pop(key, None) if isinstance(key, str | int | float) else None
+        if asked is not None:
+            asked.session.answered(key, is_allowed=False)
 
     async def _observe(self, session: ProxiedSession, update: Mapping[str, Any]) -> None:
         kind = update.get("sessionUpdate")
@@ -328,8 +382,10 @@ class Proxy:
         awaited = self._awaited.pop(key, None)
         if awaited is None:
             return frame
-        self._replaying.discard(awaited.params.get("sessionId"))
-        result = None if message.result is UNSET else _decode(message.result) or {}
+        if awaited.method in _REPLAYING:
+            self._replaying.discard(str(awaited.params.get("sessionId")))
+        # An unreadable result is a result nevertheless.
+        result = None if message.result is UNSET else _readable(message.result) or {}
         if awaited.session is not None:
             await self._end_turn(awaited.session, key, result)
         elif awaited.method == "initialize" and isinstance(result, dict):
@@ -343,7 +399,9 @@ class Proxy:
         return frame
 
     async def _end_turn(self, session: ProxiedSession, key: object, result: object) -> None:
-        self._permissions = {request: asked for request, asked in self._permissions.items() if asked is not session}
+        self._permissions = {
+            request: asked for request, asked in self._permissions.items() if asked.session is not session
+        }
         try:
             await session.end(key, result)
         except (StoreError, ReminderError) as error:
@@ -358,9 +416,14 @@ class Proxy:
         wants = member(self._client, "clientCapabilities", "_meta", "sideband", "reminders", "emit")
         abilities = Abilities(version=1 if is_v1 else 2, reads_reminders=not is_v1 or wants not in (None, False))
         self._translator = Translator(abilities, cwd="")
-        with_ours = _with_capabilities(result, is_v1=is_v1, steers=self._steers)
-        members = _decode_object(frame)
-        members["result"] = Raw(encode(with_ours))
+        place = "agentCapabilities" if is_v1 else "capabilities"
+        members = _decode_object(_repaired(frame))
+        members["result"] = Raw(
+            encode(
+                _decode_object(members["result"])
+                | {place: Raw(encode(_with_capabilities(result.get(place), is_v1=is_v1, steers=self._steers)))}
+            )
+        )
         return encode(members)
 
     # Sessions.
@@ -374,25 +437,32 @@ class Proxy:
         session = self._sessions.get(wire_id) if isinstance(wire_id, str) else None
         if isinstance(wire_id, str) and session is None:
             try:
-                session, cursor = await self._open(wire_id, awaited.params.get("cwd"))
+                session, cursor = await self._open(wire_id, awaited)
             except (StoreError, ReminderError) as error:
                 LOG.warning("session %s of the agent gets no reminders: %s", shown(wire_id), error)
         self._editor.send(frame)
         if session is not None and cursor is not None:
             session.telling = asyncio.create_task(self._tell(session, cursor), name="sideband-proxy-updates")
 
-    async def _open(self, wire_id: str, cwd: object) -> tuple[ProxiedSession, int]:
+    async def _open(self, wire_id: str, awaited: _Awaited) -> tuple[ProxiedSession, int]:
         name = self._name(wire_id)
         session = await self._store.find(name)
         if session is None:
-            records = {"agent": self._agent_name, "cwd": cwd, NONCE_RECORD: secrets.token_hex(6)}
+            records = {
+                "agent": self._agent_name,
+                "cwd": awaited.params.get("cwd"),
+                NONCE_RECORD: secrets.token_hex(6),
+            }
+            if awaited.method == _FORK:
+                records[INHERITED_RECORD] = [*self._nonces.get(str(awaited.params.get("sessionId")), ())]
             session = await self._store.begin(name, attributes=records)
         view, cursor = await session.view()
-        nonce = None if view.session is None else view.session.records.get(NONCE_RECORD)
-        if not isinstance(nonce, str):
-            nonce = secrets.token_hex(6)
-            await session.record({NONCE_RECORD: nonce})
-        self._nonces[wire_id] = nonce
+        nonces = () if view.session is None else _nonces(view.session.records)
+        if not nonces:
+            nonces = (secrets.token_hex(6),)
+            await session.record({NONCE_RECORD: nonces[0]})
+        self._nonces[wire_id] = nonces
+        nonce = nonces[0]
         steer = self._steer if self._steers else None
         self._sessions[wire_id] = proxied = ProxiedSession(wire_id, session, nonce, steer=steer, cancel=self._cancel)
         return proxied, cursor
@@ -420,7 +490,7 @@ class Proxy:
     def _settle_steer(self, request_id: str, message: _Message) -> None:
         outcome = self._steered.pop(request_id, None)
         if outcome is not None and not outcome.done():
-            result = None if message.result is UNSET else _decode(message.result)
+            result = _object(message.result)
             outcome.set_result(member(result, "outcome") == "injected")
 
     def _cancel(self, wire_id: str) -> None:
@@ -435,17 +505,28 @@ class Proxy:
             result = await self._call(frame, message, method, request_id)
         except RpcError as error:
             refused = error
+            if isinstance(error.data, dict) and error.data.get("reason") == UnknownSession.reason:
+                # The error of a closed session does not name it.
+                error.data["sessionId"] = error.data.get("sessionId") or _object(message.params).get("sessionId")
         except Exception:  # noqa: BLE001 - the outermost handler of a call
             LOG.exception("%s failed", method)
             refused = RpcError(INTERNAL_ERROR, "Internal error")
         else:
             if request_id is not None:
-                self._editor.send(result_frame(request_id, result))
+                await self._reply(result_frame(request_id, result))
             return
         if request_id is not None:
-            self._editor.send(error_frame(request_id, refused))
+            await self._reply(error_frame(request_id, refused))
         else:
             LOG.warning("notification %s was refused: %s", method, refused.message)
+
+    async def _reply(self, frame: bytes) -> None:
+        """Send an answer to the editor, and read its next request once it has made room, so that answers do not pile up."""
+        self._editor.send(frame)
+        # An editor that reads nothing for so long must be able to cancel nevertheless.
+        with suppress(ConnectionLost, TimeoutError):
+            async with asyncio.timeout(REPLY_SECONDS):
+                await self._editor.drain()
 
     async def _call(self, frame: bytes, message: _Message, method: str, request_id: Raw | None) -> dict[str, Any]:
         try:
@@ -538,13 +619,24 @@ class Proxy:
             yield from self._translator.user_message(update.message_id, update.content or (), meta)
 
 
+def _nonces(records: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nonce of a session and those that it has inherited; none if it has none of its own."""
+    nonce, inherited = records.get(NONCE_RECORD), records.get(INHERITED_RECORD)
+    if not isinstance(nonce, str):
+        return ()
+    return (
+        nonce,
+        *(each for each in (inherited if isinstance(inherited, list | tuple) else ()) if isinstance(each, str)),
+    )
+
+
 def _read(frame: bytes) -> _Message | None:
     """The message in a frame; None if it is none, or too large to be looked at."""
     if len(frame) > MAX_FRAME_BYTES or frame[:1] != b"{":
         return None
     try:
         return _decode_message(frame)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return None
 
 
@@ -553,29 +645,47 @@ def _key(message: _Message) -> object:
     try:
         value = None if message.id is UNSET else _decode(message.id)
         hash(value)
-    except (msgspec.DecodeError, TypeError):
+    except (*_UNREADABLE, TypeError):
         return None
     return value
 
 
 def _object(raw: Raw | UnsetType) -> dict[str, Any]:
-    value = None if raw is UNSET else _decode(raw)
+    value = None if raw is UNSET else _readable(raw)
     return value if isinstance(value, dict) else {}
 
 
-def _with_capabilities(result: dict[str, Any], *, is_v1: bool, steers: bool) -> dict[str, Any]:
-    """The agent's reply to `initialize` with what the proxy can do; everything else in it stays as it was."""
+def _readable(raw: Raw, *, depth: int = _READ_DEPTH) -> Any:  # noqa: ANN401 - any value of JSON
+    """The value of this JSON without the members that cannot be decoded, such as a number out of range."""
+    try:
+        return _decode(raw)
+    except _UNREADABLE:
+        if depth == 0:
+            return None
+    try:
+        members = _decode_object(raw)
+    except _UNREADABLE:
+        return None
+    return {name: _readable(value, depth=depth - 1) for name, value in members.items()}
+
+
+def _repaired(frame: bytes) -> bytes:
+    """A frame that can be decoded in spite of halves of surrogate pairs."""
+    return _LONE_SURROGATE.sub(rb"\\ufffd", frame)
+
+
+def _with_capabilities(agents: object, *, is_v1: bool, steers: bool) -> dict[str, Any]:
+    """The capabilities of the agent with what the proxy can do; everything else in them stays as it was."""
     inject = _inject_capability(MODES if steers else (InjectMode.QUEUE,))
     every = tuple(InjectMode) if steers else (InjectMode.QUEUE, InjectMode.AUDIT_ONLY)
-    place = "agentCapabilities" if is_v1 else "capabilities"
-    able = _copy(result.get(place))
+    able = _copy(agents)
     meta = _copy(able.get("_meta"))
     ours = {"reminders": reminder_capability(), "inject": _inject_capability(every)}
     able["_meta"] = {**meta, "sideband": {**_copy(meta.get("sideband")), **ours}}
     if is_v1:
         able["reminders"] = reminder_capability()
         able["session"] = {**_copy(able.get("session")), "inject": inject}
-    return {**result, place: able}
+    return able
 
 
 def _inject_capability(modes: tuple[InjectMode, ...]) -> dict[str, Any]:

@@ -54,13 +54,16 @@ class ProxiedSession:
         self._has_run = False
         self._tools: set[str] = set()
         self._announced: set[str] = set()
-        self._compactions: set[object] = set()
+        self._compactions: set[str] = set()
         self._settled_at = 0.0
-        self._permissions: set[object] = set()
+        # The requests that the agent waits for, and the tool calls that they are about.
+        self._permissions: dict[object, object] = {}
         self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         # The answer to a steer, and the task that records it. Both may outlast their turn.
         self._outcome: asyncio.Future[bool] | None = None
+        # Whether the steer was not answered when the next turn began.
+        self._is_owed = False
         self._recording: asyncio.Task[bool] | None = None
 
     # The turn.
@@ -76,21 +79,42 @@ class ProxiedSession:
             if self.prompt is not None:
                 self.queued[prompt] = None
                 return None
-            opened = await self._handover.open(in_front=in_front)
+            opened = await self._open(prompt, in_front=in_front)
             if opened is not None:
-                self.prompt, self._has_run = prompt, False
-                self._tools.clear()
-                self._announced.clear()
-                self._permissions.clear()
-                self._watching = asyncio.create_task(self._watch(prompt), name="sideband-proxy-watch")
+                # Prompts that the agent got earlier and has not run have joined the turns before this one.
+                self.queued.clear()
             return opened
+
+    async def _open(self, prompt: object, *, in_front: bool) -> OpenedPrompt | None:
+        await self._give_up_steer()
+        opened = await self._handover.open(in_front=in_front)
+        if opened is not None:
+            self.prompt, self._has_run = prompt, False
+            self._tools.clear()
+            self._announced.clear()
+            self._permissions.clear()
+            self._watching = asyncio.create_task(self._watch(prompt), name="sideband-proxy-watch")
+        return opened
+
+    async def _open_queued(self) -> None:
+        """The agent runs a prompt that it got while another one ran; nothing was handed over with that."""
+        async with self._lock:
+            if self.prompt is None and self.queued:
+                await self._open(self._next_queued(), in_front=False)
 
     async def end(self, prompt: object, result: object) -> None:
         """End the turn of a prompt with the agent's answer; None is an error, or no answer at all."""
         async with self._lock:
-            self.queued.pop(prompt, None)
             if prompt == self.prompt:
                 await self._end(result)
+            elif prompt in self.queued:
+                is_run = result is not None
+                while is_run and self._next_queued() != prompt:
+                    pass
+                self.queued.pop(prompt, None)
+                if is_run and self.prompt is not None:
+                    # Agents answer in order, so this one will not be answered any more.
+                    await self._end({})
 
     async def _end(self, result: object) -> None:
         reason = result.get("stopReason") if isinstance(result, dict) else None
@@ -98,6 +122,8 @@ class ProxiedSession:
             # The agent has answered the steer first, so the item belongs to this turn.
             await asyncio.wait((self._recording,))
         self.prompt = None
+        self._tools.clear()
+        self._announced.clear()
         if self._watching is not None:
             self._watching.cancel()
         # After a refusal the agent takes the prompt out of its conversation.
@@ -131,10 +157,9 @@ class ProxiedSession:
             if status == "completed":
                 await self._handover.compacted()
             return
-        if kind in _OF_A_TURN:
+        if kind in _OF_A_TURN and not self._is_late(update):
             if self.prompt is None and self.queued:
-                # The agent runs a prompt that it got while another one ran; nothing was handed over with that.
-                await self.begin(self._next_queued(), in_front=False)
+                await self._open_queued()
             self._has_run = True
         if kind == "usage_update":
             # The model has ended its reply, so the calls in it are complete.
@@ -149,10 +174,18 @@ class ProxiedSession:
         elif kind == "tool_call" and self.prompt is not None:
             self._announced.add(call_id)
 
+    def _is_late(self, update: Mapping[str, Any]) -> bool:
+        """Whether an update ends a call of an earlier turn, which may run on in the background."""
+        if update.get("sessionUpdate") != "tool_call_update" or update.get("status") not in _OVER:
+            return False
+        return update.get("toolCallId") not in (*self._tools, *self._announced)
+
     def _is_compaction(self, update: Mapping[str, Any]) -> bool:
         """Whether an update tells of a compaction of the conversation, as itself or as a tool call."""
         call_id = update.get("toolCallId")
-        if isinstance(call_id, str) and _COMPACTION.items() <= update.items():
+        if not isinstance(call_id, str):
+            return update.get("sessionUpdate") == "compaction_update"
+        if _COMPACTION.items() <= update.items():
             self._compactions.add(call_id)
         return update.get("sessionUpdate") == "compaction_update" or call_id in self._compactions
 
@@ -162,9 +195,13 @@ class ProxiedSession:
         if begun and self.prompt is not None:
             self._announced -= begun
             self._tools |= begun
-            loop = asyncio.get_running_loop()
-            self._settled_at = loop.time() + SETTLED_SECONDS
-            loop.call_at(self._settled_at, self._changed.set)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Steers wait for a moment from now on."""
+        loop = asyncio.get_running_loop()
+        self._settled_at = loop.time() + SETTLED_SECONDS
+        loop.call_at(self._settled_at, self._changed.set)
 
     @property
     def _tool_runs(self) -> bool:
@@ -174,13 +211,17 @@ class ProxiedSession:
 
     def ask(self, request: object, call_id: object) -> None:
         """The agent asks for the permission to run a tool; steers wait for the answer."""
-        self._permissions.add(request)
+        self._permissions[request] = call_id
         if isinstance(call_id, str):
             self._run(call_id)
 
-    def answered(self, request: object) -> None:
-        """The permission is answered."""
-        self._permissions.discard(request)
+    def answered(self, request: object, *, is_allowed: bool) -> None:
+        """The permission is answered: the tool begins, or does not run at all."""
+        call_id = self._permissions.pop(request, None)
+        if is_allowed:
+            self._settle()
+        elif isinstance(call_id, str):
+            self._tools.discard(call_id)
         self._changed.set()
 
     # While the turn runs.
@@ -210,11 +251,23 @@ class ProxiedSession:
             if given is None or steer is None:
                 await _first(wake.wait(), self._changed.wait())
                 continue
-            self._outcome = steer(self, given)
+            self._outcome, self._is_owed = steer(self, given), False
             self._recording = asyncio.create_task(self._record(given, self._outcome), name="sideband-proxy-steer")
             if not await asyncio.shield(self._recording):
                 # The turn is over, or cannot be steered; the rest waits in the inbox for the next prompt.
                 steer = None
+
+    async def _give_up_steer(self) -> None:
+        """Put back the item of a steer that the agent owes an answer to since the turn before the last one."""
+        outcome, recording = self._outcome, self._recording
+        if outcome is None or recording is None or outcome.done():
+            return
+        if not self._is_owed:
+            self._is_owed = True
+            return
+        LOG.warning("session %s: the agent has not answered a steer; its item is handed over again", self.session.id)
+        outcome.set_result(False)
+        await asyncio.wait((recording,))
 
     async def _record(self, given: Given, outcome: "asyncio.Future[bool]") -> bool:
         """Record what the agent answers to a steer; whether it has taken the item."""

@@ -58,9 +58,17 @@ def test_everything_else_in_a_replayed_frame_stays_as_it_was() -> None:
         '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","_meta":{"n":1.00},'
         '"update":{"sessionUpdate":"user_message_chunk","messageId":"\\u0041","content":{"type":"text","text":%s}}}}'
     )
-    assert without_blocks((frame % text).encode(), NONCE) == (frame % '"go"').encode()
+    assert without_blocks((frame % text).encode(), [NONCE]) == (frame % '"go"').encode()
 
 
 def test_a_frame_of_another_shape_stays_as_it_was() -> None:
     for frame in (b'{"params":{"update":{"content":[]}}}', b'{"params":3}', b"{}", b"not JSON"):
-        assert without_blocks(frame, NONCE) == frame
+        assert without_blocks(frame, [NONCE]) == frame
+
+
+def test_marks_that_nothing_ends_are_text_and_take_no_longer_than_other_text() -> None:
+    opened = f'<host-reminder mark="{NONCE}">\nThe user says [{NONCE}]:\n'
+    text = opened * 20_000
+    # Searching the rest for each of them would take minutes.
+    assert without_marks(text, NONCE) == text
+    assert without_marks(f"{text}x\n</host-reminder> y", NONCE) == "y"
