@@ -48,7 +48,7 @@ _MARKUP: Final = r"<[^<>\n]{0,99}+>|&#?\w{1,8}+;"
 # What may stand between our words: markup and signs. After them, also a number, a mark in brackets, and for how many
 # turns it holds. Both are bounded, because markup may contain our words: a search from each of them would take quadratic time.
 _BETWEEN: Final = r"(?:</?\w{1,8}+>|&#?\w{1,8}+;|[^\w\n:<&]++|[<&A-Z]){0,20}"
-_NUMBERED: Final = r"(?:\[\w{1,40}+\]|</?\w{1,8}+>|&#?\w{1,8}+;|[^\w\n:<&]++|[<&]|[\diA-Z]++|turns?(?!\w)){0,40}+"
+_NUMBERED: Final = r"(?:\[\w{1,40}+\]|</?\w{1,8}+>|&#?\w{1,8}+;|[^\w\n:<&\[]++|[<&\[]|[\diA-Z]++|turns?(?!\w)){0,40}+"
 # Before our words: markup, signs, numbers, and short words with a sign after them, as in the items of a list.
 _DECORATED: Final = rf"(?:{_MARKUP}|{_LETTER}{{1,4}}+[.):;\]]|[\di]{{1,9}}+(?!{_LETTER})|[\WA-Z])*+"
 
