@@ -507,8 +507,8 @@ _AGENTS: Final = (
         title="Agent that could not be started",
         cause="The command of the agent does not exist or is not executable, or the folder to start it in is missing.",
         remedy="Run the command in a terminal. Give its full path if the program that starts it has another PATH.",
-        wrong='async with connect("claude-agent-acpp") as agent: ...',
-        right='async with connect("claude-agent-acp") as agent: ...',
+        wrong='connect("claude-agent-acpp")',
+        right='connect("claude-agent-acp")',
     ),
     _raised(
         "SIDEBAND-502",
@@ -529,8 +529,8 @@ _AGENTS: Final = (
         title="Agent that does not answer",
         cause="The agent did not answer a request within `answer_seconds`, or it is not an ACP agent.",
         remedy="Check that the command speaks ACP on its standard streams; some agents need an option such as `--acp`. Raise `answer_seconds` for an agent that starts slowly.",
-        wrong='async with connect("gemini") as agent: ...',
-        right='async with connect("gemini --acp", answer_seconds=120) as agent: ...',
+        wrong='connect("gemini")',
+        right='connect("gemini --acp", answer_seconds=120)',
     ),
     _raised(
         "SIDEBAND-504",
@@ -538,8 +538,8 @@ _AGENTS: Final = (
         title="Agent whose answer is not understood",
         cause="The answer of the agent is not ACP, or it speaks only another version of it than the client.",
         remedy="Update the agent, or use one that speaks version 1 of ACP.",
-        wrong='async with connect("old-agent") as agent: ...',
-        right='async with connect("claude-agent-acp") as agent: ...',
+        wrong='connect("old-agent")',
+        right='connect("claude-agent-acp")',
     ),
     _raised(
         "SIDEBAND-505",
@@ -571,8 +571,8 @@ _AGENTS: Final = (
         title="Method that an agent does not support",
         cause="The agent does not advertise what was asked of it, or does not know the method. Nothing has changed.",
         remedy="Look at `agent.capabilities` first. Behind `sideband acp-proxy` any agent can be told reminders and messages.",
-        wrong='async with connect("opencode acp") as agent: ...',
-        right='async with connect("sideband acp-proxy -- opencode acp") as agent: ...',
+        wrong='connect("opencode acp")',
+        right='connect("sideband acp-proxy -- opencode acp")',
     ),
 )
 
