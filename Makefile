@@ -50,7 +50,7 @@ $(INSTALLED): $(LOCK) pyproject.toml
 run: $(INSTALLED) ## watch a scripted agent session with its reminders
 	@$(BIN)/sideband demo
 
-test: $(INSTALLED) ## run every test
+test: $(INSTALLED) ## run the tests
 	@$(BIN)/pytest -q -n $(WORKERS)
 
 test-model: $(MODEL_INSTALLED) ## run the tests on a real local model (a download of 130 MB)
