@@ -152,6 +152,7 @@ class LineTransport:
     ) -> None:
         self._reader = reader
         self._writer = writer
+        self._closed: asyncio.Task[None] | None = None
         self._lines = LineBuffer(limit)
         # The frames that follow the first one before the event loop goes on, and their size; None before the first.
         self._held: list[bytes] | None = None
@@ -207,13 +208,16 @@ class LineTransport:
     async def close(self) -> None:
         self._release()
         self._writer.close()
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._writer.wait_closed()
-        except TimeoutError:
+        if self._closed is None:
+            self._closed = asyncio.ensure_future(self._writer.wait_closed())
+        # Not awaited itself: a caller that is cancelled would cancel it for the others, too.
+        done, late = await asyncio.wait((self._closed,), timeout=CLOSE_SECONDS)
+        if late:
             self._writer.transport.abort()
-        except OSError:
-            pass
+            done, _ = await asyncio.wait((self._closed,), timeout=CLOSE_SECONDS)
+        for closed in done:
+            # It was lost before it was closed; both are the end.
+            closed.exception()
 
 
 @asynccontextmanager

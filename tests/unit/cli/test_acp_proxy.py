@@ -15,6 +15,7 @@ import pytest
 
 from sideband.cli import acp_proxy as command
 from sideband.protocols import frames
+from sideband.protocols.acp.proxy import proxy
 from tests.acp_agents import in_time
 from tests.piped import FarEnd, piped
 
@@ -85,6 +86,23 @@ async def test_an_agent_that_does_not_end_by_itself_is_ended(
     assert await far.receive() == {}
     os.kill(os.getpid(), signal.SIGTERM)
     # It was ended by us, which is no failure.
+    assert await running == 0
+
+
+@in_time
+async def test_an_editor_that_leaves_is_noticed_while_the_agent_reads_nothing(
+    editor: "asyncio.Queue[FarEnd]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "EOF_SECONDS", 0.05)
+    monkeypatch.setattr(command, "TERM_SECONDS", 0.05)
+    monkeypatch.setattr(frames, "CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr(proxy, "REPLY_SECONDS", 0.05)
+    running = run(tmp_path, *python(DEAF))
+    far = await editor.get()
+    assert await far.receive() == {}
+    for _ in range(40):
+        far.call("_vendor/fill", {"text": "x" * 60_000})
+    await far.hang_up()
     assert await running == 0
 
 

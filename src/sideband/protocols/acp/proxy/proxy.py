@@ -77,6 +77,8 @@ MAX_FORWARDED_BYTES: Final = 64 * 1024 * 1024
 
 # How long the requests of an editor wait that does not read the answers.
 REPLY_SECONDS: Final = 5.0
+# The same for an agent that has not read for that time.
+STALLED_SECONDS: Final = 0.05
 
 NONCE_RECORD: Final = "proxy_nonce"
 # The nonces of the sessions that a session was forked from: their blocks are in its history.
@@ -193,6 +195,7 @@ class Proxy:
         self._kinds: frozenset[str] = EVERY_KIND
         self._translator = Translator(Abilities(), cwd="")
         self._client: Mapping[str, Any] = {}
+        self._agent_stalls = False
 
     # The two directions.
 
@@ -204,9 +207,22 @@ class Proxy:
                     self._agent.send(frame)
                 else:
                     await self._from_editor(frame)
-            # If the agent is gone, its own stream ends as well.
-            with suppress(ConnectionLost):
-                await self._agent.drain()
+            await self._drain_agent()
+
+    async def _drain_agent(self) -> None:
+        """Wait until the agent has made room.
+
+        An agent that reads nothing must not hide the end of the editor, so that the wait is bounded. It is short until
+        the agent reads again.
+        """
+        # If the agent is gone, its own stream ends as well.
+        with suppress(ConnectionLost):
+            try:
+                async with asyncio.timeout(STALLED_SECONDS if self._agent_stalls else REPLY_SECONDS):
+                    await self._agent.drain()
+                self._agent_stalls = False
+            except TimeoutError:
+                self._agent_stalls = True
 
     async def forward_agent(self) -> None:
         """Forward the frames of the agent until it closes its end."""
