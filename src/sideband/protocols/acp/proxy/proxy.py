@@ -13,14 +13,12 @@ side are handled one after the other, so that nothing overtakes a prompt that wa
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Final, NamedTuple
 
-import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from sideband.core.errors import (
     CursorExpired,
@@ -51,9 +49,21 @@ from sideband.protocols.acp.proxy.blocks import (
     with_blocks,
     without_blocks,
 )
+from sideband.protocols.acp.proxy.frames import (
+    ProxyMessage,
+    decode,
+    decode_object,
+    is_from_agent,
+    is_from_editor,
+    key_of,
+    object_in,
+    read_message,
+    readable,
+    repaired,
+)
 from sideband.protocols.acp.proxy.session import ProxiedSession
 from sideband.protocols.acp.reminder_updates import repeated_meta
-from sideband.protocols.frames import MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized, Transport
+from sideband.protocols.frames import ConnectionLost, Frame, Oversized, Transport
 from sideband.protocols.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -100,54 +110,6 @@ _INJECT: Final = frozenset({"session/inject", f"{PREFIX}session/inject"})
 # Requests of the editor that make a session known, and those after which the agent may replay it.
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", _FORK})
 _REPLAYING: Final = frozenset({"session/load", "session/resume"})
-
-# What a frame must contain to be looked at. A slash may be escaped in JSON. Each begins with a fixed text: a search for
-# alternatives takes ten times as long, which is longer than everything else that forwarding a frame takes.
-_FROM_EDITOR: Final = re.compile(rb"session\\?/(?!cancel|set_|list|update)").search
-_INITIALIZE: Final = b'"initialize"'
-# A frame that begins like this is an update. Any other one may be an answer, whatever words are in it.
-_IS_UPDATE: Final = re.compile(rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:\s*"session\\?/update"').match
-_FROM_AGENT: Final = re.compile(
-    rb"\"sessionUpdate\"\s*:\s*"
-    rb"\"(?:tool_call|tool_call_update|usage_update|compaction_update|session_info_update|user_message(?:_chunk)?)\""
-).search
-# Most updates of an agent contain this, and none of interest does; inside a text the quotes would be escaped.
-_STREAMED: Final = b'"sessionUpdate":"agent_message_chunk"'
-
-# Half of a pair of surrogates. Agents that cut a text write one, and no strict decoder reads it.
-_LONE_SURROGATE: Final = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-)
-# How deep an object is searched for the members that can be decoded, if one of them cannot.
-_READ_DEPTH: Final = 3
-
-
-def _is_from_editor(frame: bytes) -> bool:
-    """Whether a frame of the editor may be a request that the proxy takes part in."""
-    return _FROM_EDITOR(frame) is not None or _INITIALIZE in frame
-
-
-def _is_from_agent(frame: bytes) -> bool:
-    """Whether a frame of the agent may be an answer, or a call that the proxy takes part in."""
-    if _IS_UPDATE(frame) is None:
-        return True
-    return _STREAMED not in frame and _FROM_AGENT(frame) is not None
-
-
-class _Message(msgspec.Struct, gc=False):
-    """The members of a frame; what is inside them is decoded later."""
-
-    id: Raw | UnsetType = UNSET
-    method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
-    result: Raw | UnsetType = UNSET
-    error: Raw | UnsetType = UNSET
-
-
-_decode_message: Final = msgspec.json.Decoder(_Message).decode
-_decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode: Final = msgspec.json.Decoder().decode
-_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Awaited(NamedTuple):
@@ -203,7 +165,7 @@ class Proxy:
         """Forward the frames of the editor until it closes its end."""
         while frames := await self._editor.receive():
             for frame in frames:
-                if isinstance(frame, bytes) and not self._permissions and not _is_from_editor(frame):
+                if isinstance(frame, bytes) and not self._permissions and not is_from_editor(frame):
                     self._agent.send(frame)
                 else:
                     await self._from_editor(frame)
@@ -229,7 +191,7 @@ class Proxy:
         while frames := await self._agent.receive():
             is_awaiting = self._awaits_activity()
             for frame in frames:
-                if isinstance(frame, bytes) and not is_awaiting and not _is_from_agent(frame):
+                if isinstance(frame, bytes) and not is_awaiting and not is_from_agent(frame):
                     self._editor.send(frame)
                 else:
                     await self._from_agent(frame)
@@ -248,7 +210,7 @@ class Proxy:
             error = RpcError(INVALID_REQUEST, f"A frame may have at most {frame.limit:,} bytes", data)
             self._editor.send(error_frame(_NOTHING, error))
             return
-        message = _read(frame)
+        message = read_message(frame)
         try:
             if message is None or await self._handle_editor(frame, message):
                 self._agent.send(frame)
@@ -260,7 +222,7 @@ class Proxy:
         if isinstance(frame, Oversized):
             LOG.warning("a frame of the agent had more than %d bytes and was discarded", frame.limit)
             return
-        message = _read(frame) or _read(_repaired(frame))
+        message = read_message(frame) or read_message(repaired(frame))
         try:
             forwarded = frame if message is None else await self._handle_agent(frame, message)
         except Exception:  # noqa: BLE001 - a fault of ours must not stop the agent's conversation
@@ -274,7 +236,7 @@ class Proxy:
 
     # Frames of the editor.
 
-    async def _handle_editor(self, frame: bytes, message: _Message) -> bool:
+    async def _handle_editor(self, frame: bytes, message: ProxyMessage) -> bool:
         """Handle a message of the editor; whether its frame is to be forwarded."""
         method = message.method
         if method is UNSET:
@@ -283,14 +245,14 @@ class Proxy:
         if method in METHODS and not (method == _STEERING and not self._steers):
             await self._answer(frame, message, method)
             return False
-        key = _key(message)
+        key = key_of(message)
         if key is None:
             return True
         if method == _PROMPT:
             await self._prompt(frame, message, key)
             return False
         if method == "initialize" or method in _OPENING or method == "session/close":
-            params = _object(message.params)
+            params = object_in(message.params)
             self._awaited[key] = _Awaited(method, params)
             if method == "initialize":
                 self._client = params
@@ -301,16 +263,16 @@ class Proxy:
                 await self._find_nonces(str(params.get("sessionId")))
         return True
 
-    def _answered_permission(self, message: _Message) -> None:
-        key = _key(message)
+    def _answered_permission(self, message: ProxyMessage) -> None:
+        key = key_of(message)
         asked = self._permissions.pop(key, None)
         if asked is not None:
-            outcome = member(_object(message.result), "outcome")
+            outcome = member(object_in(message.result), "outcome")
             is_selected = member(outcome, "outcome") == "selected"
             asked.session.answered(key, is_allowed=is_selected and member(outcome, "optionId") not in asked.rejections)
 
-    async def _prompt(self, frame: bytes, message: _Message, key: object) -> None:
-        params = _object(message.params)
+    async def _prompt(self, frame: bytes, message: ProxyMessage, key: object) -> None:
+        params = object_in(message.params)
         session = self._sessions.get(str(params.get("sessionId")))
         blocks: list[dict[str, Any]] = []
         if session is not None:
@@ -340,13 +302,13 @@ class Proxy:
 
     # Frames of the agent.
 
-    async def _handle_agent(self, frame: bytes, message: _Message) -> bytes | None:
+    async def _handle_agent(self, frame: bytes, message: ProxyMessage) -> bytes | None:
         """Handle a message of the agent; the frame to forward, None if there is none."""
         if message.method is UNSET:
             return await self._handle_answer(frame, message)
         if message.method not in _CALLS_OF_AGENT:
             return frame
-        params = _object(message.params)
+        params = object_in(message.params)
         if message.method == _CANCEL_REQUEST:
             self._withdraw_permission(params.get("requestId"))
             return frame
@@ -364,7 +326,7 @@ class Proxy:
             if session is not None and wire_id not in self._replaying:
                 await self._observe(session, update)
         elif message.method == _PERMISSION and session is not None:
-            key = _key(message)
+            key = key_of(message)
             options = params.get("options")
             rejections = [
                 member(option, "optionId")
@@ -390,8 +352,8 @@ class Proxy:
         except (StoreError, ReminderError) as error:
             LOG.warning("%s of session %s was not recorded: %s", kind, session.session.id, error)
 
-    async def _handle_answer(self, frame: bytes, message: _Message) -> bytes | None:
-        key = _key(message)
+    async def _handle_answer(self, frame: bytes, message: ProxyMessage) -> bytes | None:
+        key = key_of(message)
         if isinstance(key, str) and key.startswith(self._id_prefix):
             self._settle_steer(key, message)
             return None
@@ -401,7 +363,7 @@ class Proxy:
         if awaited.method in _REPLAYING:
             self._replaying.discard(str(awaited.params.get("sessionId")))
         # An unreadable result is a result nevertheless.
-        result = None if message.result is UNSET else _readable(message.result) or {}
+        result = None if message.result is UNSET else readable(message.result) or {}
         if awaited.session is not None:
             await self._end_turn(awaited.session, key, result)
         elif awaited.method == "initialize" and isinstance(result, dict):
@@ -433,10 +395,10 @@ class Proxy:
         abilities = Abilities(version=1 if is_v1 else 2, reads_reminders=not is_v1 or wants not in (None, False))
         self._translator = Translator(abilities, cwd="")
         place = "agentCapabilities" if is_v1 else "capabilities"
-        members = _decode_object(_repaired(frame))
+        members = decode_object(repaired(frame))
         members["result"] = Raw(
             encode(
-                _decode_object(members["result"])
+                decode_object(members["result"])
                 | {place: Raw(encode(_with_capabilities(result.get(place), is_v1=is_v1, steers=self._steers)))}
             )
         )
@@ -503,10 +465,10 @@ class Proxy:
         self._agent.send(request_frame(request_id, _STEERING, params))
         return outcome
 
-    def _settle_steer(self, request_id: str, message: _Message) -> None:
+    def _settle_steer(self, request_id: str, message: ProxyMessage) -> None:
         outcome = self._steered.pop(request_id, None)
         if outcome is not None and not outcome.done():
-            result = _object(message.result)
+            result = object_in(message.result)
             outcome.set_result(member(result, "outcome") == "injected")
 
     def _cancel(self, wire_id: str) -> None:
@@ -515,7 +477,7 @@ class Proxy:
 
     # Methods that are answered here.
 
-    async def _answer(self, frame: bytes, message: _Message, method: str) -> None:
+    async def _answer(self, frame: bytes, message: ProxyMessage, method: str) -> None:
         request_id = None if message.id is UNSET else message.id
         try:
             result = await self._call(frame, message, method, request_id)
@@ -523,7 +485,7 @@ class Proxy:
             refused = error
             if isinstance(error.data, dict) and error.data.get("reason") == UnknownSession.reason:
                 # The error of a closed session does not name it.
-                error.data["sessionId"] = error.data.get("sessionId") or _object(message.params).get("sessionId")
+                error.data["sessionId"] = error.data.get("sessionId") or object_in(message.params).get("sessionId")
         except Exception:  # noqa: BLE001 - the outermost handler of a call
             LOG.exception("%s failed", method)
             refused = RpcError(INTERNAL_ERROR, "Internal error")
@@ -544,11 +506,11 @@ class Proxy:
             async with asyncio.timeout(REPLY_SECONDS):
                 await self._editor.drain()
 
-    async def _call(self, frame: bytes, message: _Message, method: str, request_id: Raw | None) -> dict[str, Any]:
+    async def _call(self, frame: bytes, message: ProxyMessage, method: str, request_id: Raw | None) -> dict[str, Any]:
         try:
             # Of two equal keys one would be ignored.
             refuse_repeated_keys(frame)
-            params = {} if message.params is UNSET else _decode(message.params)
+            params = {} if message.params is UNSET else decode(message.params)
         except InvalidReminder as error:
             raise rpc_error(error) from None
         if not isinstance(params, dict):
@@ -644,50 +606,6 @@ def _nonces(records: Mapping[str, Any]) -> tuple[str, ...]:
         nonce,
         *(each for each in (inherited if isinstance(inherited, list | tuple) else ()) if isinstance(each, str)),
     )
-
-
-def _read(frame: bytes) -> _Message | None:
-    """The message in a frame; None if it is none, or too large to be looked at."""
-    if len(frame) > MAX_FRAME_BYTES or frame[:1] != b"{":
-        return None
-    try:
-        return _decode_message(frame)
-    except _UNREADABLE:
-        return None
-
-
-def _key(message: _Message) -> object:
-    """The id of a message as a value that can be looked up; None if it has none."""
-    try:
-        value = None if message.id is UNSET else _decode(message.id)
-        hash(value)
-    except (*_UNREADABLE, TypeError):
-        return None
-    return value
-
-
-def _object(raw: Raw | UnsetType) -> dict[str, Any]:
-    value = None if raw is UNSET else _readable(raw)
-    return value if isinstance(value, dict) else {}
-
-
-def _readable(raw: Raw, *, depth: int = _READ_DEPTH) -> Any:  # noqa: ANN401 - any value of JSON
-    """The value of this JSON without the members that cannot be decoded, such as a number out of range."""
-    try:
-        return _decode(raw)
-    except _UNREADABLE:
-        if depth == 0:
-            return None
-    try:
-        members = _decode_object(raw)
-    except _UNREADABLE:
-        return None
-    return {name: _readable(value, depth=depth - 1) for name, value in members.items()}
-
-
-def _repaired(frame: bytes) -> bytes:
-    """A frame that can be decoded in spite of halves of surrogate pairs."""
-    return _LONE_SURROGATE.sub(rb"\\ufffd", frame)
 
 
 def _with_capabilities(agents: object, *, is_v1: bool, steers: bool) -> dict[str, Any]:
