@@ -97,6 +97,7 @@ async def test_without_a_model_the_prompt_says_what_to_set(monkeypatch: pytest.M
     assert [error.code for error in refused] == [-32603, -32603]
     assert "SIDEBAND_MODEL" in refused[0].message
     assert "ANTHROPIC_API_KEY" in refused[1].message
+    assert "api_key" not in refused[1].message
 
 
 @pytest.mark.requirement("acp:prompt:content-blocks")

@@ -88,7 +88,7 @@ class NotStarted(Enum):
 
 
 def owed(state: SessionState) -> Owed:
-    """What the record `handover` says; nothing is owed if there is none."""
+    """What the record `handover` says; without the record, nothing is owed."""
     try:
         return msgspec.convert(state.records.get(RECORD, {}), Owed)
     except msgspec.ValidationError:
@@ -231,7 +231,7 @@ def _had(state: SessionState, before: Owed, handed: Container[str]) -> Owed:
 
 
 def next_item(state: SessionState, *, tool_runs: bool) -> tuple[InboxItem, Seam] | None:
-    """The item that is handed over next while the turn runs, and the seam that drains it; None if there is none.
+    """The item that is handed over next while the turn runs, and the seam that drains it; None if nothing waits.
 
     An interrupt is handed over at once, everything else only while a tool runs.
     """
@@ -242,7 +242,7 @@ def next_item(state: SessionState, *, tool_runs: bool) -> tuple[InboxItem, Seam]
 
 
 def take_next(state: SessionState, *, tool_runs: bool) -> Decided[Given | None]:
-    """Drain the next item, to be handed over while the turn runs; None if there is none, or no turn."""
+    """Drain the next item, to be handed over while the turn runs; None if nothing waits or no turn runs."""
     request, following = state.request, next_item(state, tool_runs=tool_runs)
     if following is None or request is None or state.closed or not state.running:
         return Decided((), None)

@@ -369,7 +369,9 @@ def _start(hosted: HostedSession, *, must: bool = False) -> None:
         LOG.warning("%s", text)
     except (ModelError, InvalidOption) as error:
         if must:
-            raise RpcError(INTERNAL_ERROR, f"The model cannot be used: {error}", {"reason": "no_model"}) from None
+            # The rest of that sentence is for programs.
+            text = str(error).removesuffix(", or pass api_key")
+            raise RpcError(INTERNAL_ERROR, f"The model cannot be used: {text}", {"reason": "no_model"}) from None
         LOG.warning("the model cannot be used: %s", error)
         return
     if must and hosted.runner is None:
