@@ -21,7 +21,7 @@ from sideband.protocols.acp.client import (
     connect,
 )
 from sideband.protocols.acp.client.capabilities import CapabilityPlace
-from sideband.protocols.acp.client.process import STDERR_LINES
+from sideband.protocols.acp.client.failures import STDERR_LINES
 from sideband.protocols.acp.messages import PendingMessage, PendingReminder
 from sideband.runtime.producer import Accepted, RevokeStatus
 

@@ -2,7 +2,7 @@
 
 from sideband.protocols.acp.client.capabilities import PeerCapabilities
 from sideband.protocols.acp.client.client import ANSWER_SECONDS, AgentClient, ListedSession, connect
-from sideband.protocols.acp.client.process import (
+from sideband.protocols.acp.client.failures import (
     AgentEnded,
     AgentFailed,
     AgentNotStarted,

@@ -21,14 +21,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 from sideband import __version__
 from sideband.core.errors import InvalidOption, ReminderError, shown
 from sideband.protocols.acp.client.capabilities import PeerCapabilities, read_capabilities
-from sideband.protocols.acp.client.process import (
+from sideband.protocols.acp.client.failures import (
     AgentEnded,
     AgentFailed,
+    AgentNotStarted,
     AgentNotUnderstood,
-    AgentProcess,
     AgentSilent,
     LoginRequired,
-    start_agent,
 )
 from sideband.protocols.acp.client.refusals import NotSupportedByAgent, refused_by_agent
 from sideband.protocols.acp.client.requests import AgentRequests, AnswerRequest, AskPermission
@@ -42,6 +41,7 @@ from sideband.protocols.acp.messages import ReminderUpdate
 from sideband.protocols.acp.methods import member
 from sideband.protocols.frames import ConnectionLost, Transport
 from sideband.protocols.jsonrpc import Call, Later, Peer, RpcError, encode
+from sideband.protocols.process import ChildNotStarted, ChildProcess, start_child
 
 PROTOCOL_VERSION: Final = 1
 # How long an agent may take to answer; a prompt has no limit.
@@ -102,10 +102,10 @@ async def connect(
             field="answer_seconds",
             value=answer_seconds,
         )
-    process: AgentProcess | None = None
+    process: ChildProcess | None = None
     if isinstance(agent, str | Sequence):
         environment = os.environ if env is None else env
-        process = await start_agent(_argv(agent), cwd=Path(_absolute(cwd or ".")), environment=environment)
+        process = await _started(_argv(agent), Path(_absolute(cwd or ".")), environment)
         transport: Transport = process.pipes
     elif cwd is not None or env is not None:
         raise InvalidOption("cwd and env belong to a command; a connection has neither", field="cwd")
@@ -125,6 +125,13 @@ async def connect(
         yield client
     finally:
         await client.close()
+
+
+async def _started(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> ChildProcess:
+    try:
+        return await start_child(argv, cwd=cwd, environment=environment, what="the agent")
+    except ChildNotStarted as error:
+        raise AgentNotStarted(str(error)) from None
 
 
 def _argv(agent: str | Sequence[str]) -> list[str]:
@@ -155,7 +162,7 @@ class AgentClient:
     def __init__(
         self,
         transport: Transport,
-        process: AgentProcess | None,
+        process: ChildProcess | None,
         requests: AgentRequests,
         *,
         cwd: str | Path,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sideband.protocols.acp.client import connect
-from sideband.protocols.acp.client import process as agent_process
-from sideband.protocols.acp.client.process import STDERR_BYTES, AgentEnded, AgentNotStarted
+from sideband.protocols import process as child_process
+from sideband.protocols.acp.client import AgentEnded, AgentNotStarted, connect
+from sideband.protocols.process import STDERR_BYTES
 from tests.acp_agents import an_agent, in_time
 
 
@@ -84,7 +84,7 @@ serve(answer)
 
 @in_time
 async def test_an_agent_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_process, "MAX_UNREAD_BYTES", 200_000)
+    monkeypatch.setattr(child_process, "MAX_UNREAD_BYTES", 200_000)
     deaf = """
 line = sys.stdin.readline(); send(id=json.loads(line)["id"], result={"protocolVersion": 1})
 time.sleep(60)

@@ -1,4 +1,4 @@
-"""An agent as a child process: its standard streams, the end of its standard error, and the ways in which it can fail."""
+"""A child process that speaks a protocol on its standard streams: an ACP agent or an MCP server."""
 
 import asyncio
 import os
@@ -7,17 +7,16 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Final, NoReturn
+from typing import Final, NoReturn
 
 from sideband.core.errors import shown
 from sideband.protocols.frames import Frame, LineTransport
 
-# What is kept of the standard error of an agent, and how much of it an error shows.
+# What is kept of the standard error of a child.
 STDERR_BYTES: Final = 16 * 1024
-STDERR_LINES: Final = 10
-# An agent that leaves more than this unread is given up, so that what waits for it cannot fill the memory.
+# A child that leaves more than this unread is given up, so that what waits for it cannot fill the memory.
 MAX_UNREAD_BYTES: Final = 32 * 1024 * 1024
-# At the end, how long an agent may take after its standard input was closed, and then after SIGTERM.
+# At the end, how long a child may take after its standard input was closed, and then after SIGTERM.
 EOF_SECONDS: Final = 2.0
 TERM_SECONDS: Final = 1.0
 # After the end of the stream, how long to wait for the exit code.
@@ -26,59 +25,15 @@ EXIT_SECONDS: Final = 1.0
 _READ_BYTES: Final = 256 * 1024
 
 
-# How an agent fails.
+class ChildNotStarted(Exception):
+    """The command could not be started; the message says why and what to do."""
 
 
-class AgentFailed(Exception):
-    """An agent cannot be used; `summary` says why and what to do, `stderr` is the end of its standard error."""
+class ChildPipes(LineTransport):
+    """Frames over the standard streams of a child.
 
-    code: ClassVar[str]
-
-    def __init__(self, summary: str, *, stderr: str = "") -> None:
-        self.summary = summary
-        self.stderr = stderr
-        lines = stderr.splitlines()[-STDERR_LINES:]
-        super().__init__("\n".join((summary, "The end of its standard error:", *lines)) if lines else summary)
-
-
-class AgentNotStarted(AgentFailed):
-    """The command of the agent could not be started."""
-
-    code = "SIDEBAND-501"
-
-
-class AgentEnded(AgentFailed):
-    """The agent ended, or closed the connection, before it answered."""
-
-    code = "SIDEBAND-502"
-
-
-class AgentSilent(AgentFailed):
-    """The agent did not answer in time."""
-
-    code = "SIDEBAND-503"
-
-
-class AgentNotUnderstood(AgentFailed):
-    """The agent answered with something that is not ACP, or in a protocol version that this client does not speak."""
-
-    code = "SIDEBAND-504"
-
-
-class LoginRequired(AgentFailed):
-    """The agent wants its user to log in first."""
-
-    code = "SIDEBAND-505"
-
-
-# The process.
-
-
-class AgentPipes(LineTransport):
-    """Frames over the standard streams of an agent.
-
-    Some agents print a banner or log lines. A line that cannot be JSON-RPC is skipped and counted. `is_overrun` is set
-    when the connection was given up because the agent does not read.
+    Some programs print a banner or log lines. A line that cannot be JSON-RPC is skipped and counted. `is_overrun` is set
+    when the connection was given up because the child does not read.
     """
 
     def __init__(
@@ -113,12 +68,12 @@ class AgentPipes(LineTransport):
 
     @property
     def is_congested(self) -> bool:
-        # Reading goes on while a large prompt is sent: an agent that waits for its output to be read does not read.
+        # Reading goes on while a large prompt is sent: a child that waits for its output to be read does not read.
         # `MAX_UNREAD_BYTES` bounds what waits.
         return False
 
     def end_input(self) -> None:
-        """Close the standard input of the agent, which tells it to end."""
+        """Close the standard input of the child, which tells it to end."""
         self._stdin.close()
 
     def abort(self) -> None:
@@ -131,7 +86,7 @@ class AgentPipes(LineTransport):
 
 
 class _StderrTail(asyncio.Protocol):
-    """Keeps the last bytes that the agent writes to its standard error."""
+    """Keeps the last bytes that the child writes to its standard error."""
 
     def __init__(self) -> None:
         self.kept = bytearray()
@@ -141,14 +96,14 @@ class _StderrTail(asyncio.Protocol):
         del self.kept[:-STDERR_BYTES]
 
 
-class AgentProcess:
-    """A running agent in a process group of its own."""
+class ChildProcess:
+    """A running child in a process group of its own."""
 
     def __init__(
         self,
         command: str,
         process: asyncio.subprocess.Process,
-        pipes: AgentPipes,
+        pipes: ChildPipes,
         errors: asyncio.ReadTransport,
         stderr: _StderrTail,
     ) -> None:
@@ -171,7 +126,7 @@ class AgentProcess:
         return self._process.returncode
 
     async def end(self, *, is_working: bool = True) -> None:
-        """Let the agent end by itself if it works, then end its whole process group."""
+        """Let the child end by itself if it works, then end its whole process group."""
         try:
             self.pipes.end_input()
             if is_working and not self.pipes.is_overrun and await self._is_over(EOF_SECONDS):
@@ -179,7 +134,7 @@ class AgentProcess:
             self._signal(signal.SIGTERM)
             await self._is_over(TERM_SECONDS)
         finally:
-            # Also what the agent has left running. A cancelled caller does not wait for its end.
+            # Also what the child has left running. A cancelled caller does not wait for its end.
             self._signal(signal.SIGKILL)
             self.pipes.abort()
             self._errors.close()
@@ -198,8 +153,11 @@ class AgentProcess:
             os.killpg(self._process.pid, number)
 
 
-async def start_agent(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> AgentProcess:
-    """Start an agent; `environment` is its whole environment. The caller ends it with `AgentProcess.end`."""
+async def start_child(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], what: str) -> ChildProcess:
+    """Start a child; `environment` is its whole environment. The caller ends it with `ChildProcess.end`.
+
+    `ChildNotStarted` if that fails; its message calls the child `what`.
+    """
     ours: list[int] = []
     theirs: list[int] = []
     try:
@@ -207,7 +165,7 @@ async def start_agent(argv: Sequence[str], *, cwd: Path, environment: Mapping[st
             read_end, write_end = os.pipe()
             ours.append(write_end if writes else read_end)
             theirs.append(read_end if writes else write_end)
-        process = await _start(argv, cwd, environment, theirs)
+        process = await _start(argv, cwd, environment, theirs, what)
     except BaseException:
         for descriptor in ours:
             os.close(descriptor)
@@ -224,7 +182,7 @@ async def start_agent(argv: Sequence[str], *, cwd: Path, environment: Mapping[st
 
 
 async def _start(
-    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], streams: Sequence[int]
+    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], streams: Sequence[int], what: str
 ) -> asyncio.subprocess.Process:
     stdin, stdout, stderr = streams
     try:
@@ -232,21 +190,21 @@ async def _start(
             *argv, cwd=cwd, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
         )
     except OSError as error:
-        _refuse(argv[0], cwd, error)
+        _refuse(argv[0], cwd, error, what)
     except ValueError as error:
-        raise AgentNotStarted(f"the agent cannot be started: {error}") from None
+        raise ChildNotStarted(f"{what} cannot be started: {error}") from None
 
 
-def _refuse(program: str, cwd: Path, error: OSError) -> NoReturn:
+def _refuse(program: str, cwd: Path, error: OSError, what: str) -> NoReturn:
     if not cwd.is_dir():
-        raise AgentNotStarted(f"the agent cannot be started in {cwd}, which is not a folder") from None
+        raise ChildNotStarted(f"{what} cannot be started in {cwd}, which is not a folder") from None
     remedy = (
         "check the spelling, or give the full path" if isinstance(error, FileNotFoundError) else "check the command"
     )
-    raise AgentNotStarted(f"the agent cannot be started: {shown(program)}: {error.strerror}; {remedy}") from None
+    raise ChildNotStarted(f"{what} cannot be started: {shown(program)}: {error.strerror}; {remedy}") from None
 
 
-async def _attach(command: str, process: asyncio.subprocess.Process, streams: Sequence[int]) -> AgentProcess:
+async def _attach(command: str, process: asyncio.subprocess.Process, streams: Sequence[int]) -> ChildProcess:
     loop = asyncio.get_running_loop()
     stdin, stdout, stderr = streams
     reader = asyncio.StreamReader(limit=_READ_BYTES)
@@ -259,4 +217,4 @@ async def _attach(command: str, process: asyncio.subprocess.Process, streams: Se
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(stdin, "wb", buffering=0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    return AgentProcess(command, process, AgentPipes(reader, writer, output), errors, tail)
+    return ChildProcess(command, process, ChildPipes(reader, writer, output), errors, tail)
