@@ -119,7 +119,7 @@ docs: $(INSTALLED) ## regenerate the documentation pages that come from tables
 lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its newest version
 	@python=$$(sh tools/find_python.sh) && "$$python" -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@$(COMPILE) --group dev --extra models --extra postgres --extra serve pyproject.toml --output-file $(LOCK)
+	@$(COMPILE) --group dev --extra mcp --extra models --extra postgres --extra serve --extra watch pyproject.toml --output-file $(LOCK)
 	@$(COMPILE) --no-deps --group pyproject.toml:model --output-file $(MODEL_LOCK)
 	@$(COMPILE) --group build pyproject.toml --constraint $(LOCK) --output-file $(BASE_LOCK)
 	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(BASE_LOCK) --output-file $(PEERS_LOCK)

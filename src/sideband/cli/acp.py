@@ -5,13 +5,16 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.target import StoreOption, store_of
 from sideband.inspect.report import CommandError
+
+if TYPE_CHECKING:
+    from sideband.protocols.mcp.servers import LazyServers
 
 MODEL_VARIABLE: Final = "SIDEBAND_MODEL"
 
@@ -43,18 +46,17 @@ def acp(
     principal
         The sender that is recorded with what the editor sends.
     mcp_config
-        A file with MCP servers. This version cannot connect any.
+        A file with MCP servers, in the format that other hosts use (`mcpServers`). All sessions get their tools and
+        reminders. Needs `sideband[mcp]`.
     """
     try:
-        if mcp_config is not None:
-            raise CommandError("--mcp-config: this version cannot connect MCP servers")
         if workspace is not None and not os.path.isdir(workspace):  # noqa: PTH112 - pathlib is not needed to start
             raise CommandError(f"--workspace must be a folder that exists, not {workspace!r}")
         url = store_of(store, must_exist=False)
         model = _checked(model or os.environ.get(MODEL_VARIABLE) or None)
         if os.isatty(0):
             print("An editor starts this command; it waits for ACP messages. Ctrl-C ends it.", file=sys.stderr)
-        asyncio.run(_serve(model, url, workspace, principal))
+        asyncio.run(_serve(model, url, workspace, principal, servers_of(mcp_config)))
     except REFUSALS as error:
         return refuse(error)
     except KeyboardInterrupt:
@@ -75,7 +77,24 @@ def _checked(model: str | None) -> str | None:
     return model
 
 
-async def _serve(model: str | None, store_url: str, workspace: str | None, principal: str) -> None:
+def servers_of(config: str | None) -> "LazyServers | None":
+    """The MCP servers for an agent, with those of a configuration file (None: only those that clients name).
+
+    None if the packages for MCP are missing and no file was given; `CommandError` if one was given.
+    """
+    from sideband.protocols.mcp.config import read_config_file  # noqa: PLC0415 - the help does not need it
+    from sideband.protocols.mcp.servers import LazyServers, is_installed  # noqa: PLC0415 - see above
+
+    if is_installed():
+        return LazyServers(() if config is None else read_config_file(config))
+    if config is not None:
+        raise CommandError("--mcp-config needs packages that are not installed; install 'sideband[mcp]'")
+    return None
+
+
+async def _serve(
+    model: str | None, store_url: str, workspace: str | None, principal: str, servers: "LazyServers | None"
+) -> None:
     # Imported here, so that the help appears fast.
     from sideband.protocols.acp.agent import AcpAgent  # noqa: PLC0415 - see above
     from sideband.protocols.frames import standard_streams  # noqa: PLC0415 - see above
@@ -84,7 +103,7 @@ async def _serve(model: str | None, store_url: str, workspace: str | None, princ
     async with (
         standard_streams() as streams,
         open_store(store_url) as store,
-        AcpAgent(store, model=model, workspace=workspace, principal=principal) as agent,
+        AcpAgent(store, model=model, workspace=workspace, principal=principal, servers=servers) as agent,
     ):
         serving = asyncio.ensure_future(agent.serve(streams))
         for stop in (signal.SIGINT, signal.SIGTERM):

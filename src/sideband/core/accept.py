@@ -4,7 +4,7 @@ All doors check in one order: the payload (before the commit), ownership, repeat
 capacity. A repeat of what was acknowledged therefore gets its answer even after the end.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -102,13 +102,14 @@ def accept(
     limits: Limits,
     source: Source = Source.BRIDGE,
     policy: TrustPolicy = TrustPolicy.CEILINGS,
+    grants: Sequence[Grant] = (),
     now: int = 0,
     rate: RateLimited | None = None,
     versioned: bool = False,
 ) -> Decided[Accepted]:
     """Put a reminder into the inbox. It displaces only a reminder that waits in the same slot.
 
-    `new_id` becomes the reminder's id unless the caller supplied one. `now` is in milliseconds since the epoch. `rate` is
+    `grants` raise the sender's ceiling beside those of the session. `new_id` becomes the reminder's id unless the caller supplied one. `now` is in milliseconds since the epoch. `rate` is
     the refusal of the throttle, which is raised if the request needs a token (None: a token is reserved). A repeat of an
     accepted request gets the earlier reply and writes nothing. With `versioned`, another payload under the same id is a
     newer version, which ends the earlier one; without it, that is a conflict.
@@ -123,7 +124,7 @@ def accept(
         if earlier is not None and not versioned:
             raise IdempotencyConflict(caller_id)
     refuse_closed(state)
-    ceiling = ceiling_for(provenance, grants=state.grants, policy=policy, now=now)
+    ceiling = ceiling_for(provenance, grants=(*state.grants, *grants), policy=policy, now=now)
     check_body_size(draft.body, provenance.trust, limits)
     effective, requested = (draft, {}) if ceiling is UNLIMITED else clamp(draft, ceiling)
     version = 1 if earlier is None else _next_version(state, caller_id, earlier)

@@ -36,7 +36,7 @@ from sideband.core.parse import parse, parse_json, read_body, read_inject_mode, 
 from sideband.core.reminder import Draft, Source, in_name_of
 from sideband.core.state import Decided, Decision, Pending, SessionState, ValueT, Waiting, pending, waiting
 from sideband.core.surfaces import RULES, Surface
-from sideband.core.trust import Provenance, TrustPolicy
+from sideband.core.trust import Grant, Provenance, TrustPolicy
 from sideband.ports import Clock
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sideband.runtime.session import Session
 
 # Protocols import the replies from here, because they may not import the decisions.
-__all__ = ["RECORD_SECONDS", "Accepted", "Intake", "Producer", "RevokeStatus"]
+__all__ = ["RECORD_SECONDS", "Accepted", "Intake", "Producer", "RevokeStatus", "drop_reason"]
 
 # The refusals of one sender in one session are recorded at most once in this time, as one event with their count.
 RECORD_SECONDS: Final = 1.0
@@ -60,6 +60,11 @@ _REASONS: Final[Mapping[type[ReminderError], DropReason]] = MappingProxyType(
         NotInjectable: DropReason.NOT_PERMITTED,
     }
 )
+
+
+def drop_reason(error: ReminderError) -> DropReason:
+    """Why a reminder that was refused with this error was dropped."""
+    return _REASONS.get(type(error), DropReason.INVALID)
 
 
 # What the producers of a store share.
@@ -152,7 +157,7 @@ class Producer:
 
     `provenance` says who the sender is and how far it is trusted; it comes from the connection, never from a payload.
     `surface` says how payloads are read. `source` is the kind of producer in the record of a reminder. `policy` lifts
-    the trust ceilings if it is `seed`. What a method has accepted or changed is durable when it returns; a refused
+    the trust ceilings if it is `seed`; `grants` raise them beside the grants of the session. What a method has accepted or changed is durable when it returns; a refused
     request raises `ReminderError` and has changed nothing. Only requests over the rate are recorded, with their count.
     """
 
@@ -164,6 +169,7 @@ class Producer:
         surface: Surface,
         source: Source = Source.BRIDGE,
         policy: TrustPolicy = TrustPolicy.CEILINGS,
+        grants: Sequence[Grant] = (),
     ) -> None:
         self.provenance = provenance
         self._talk = session.talk
@@ -172,6 +178,7 @@ class Producer:
         self._surface = surface
         self._source = source
         self._policy = policy
+        self._grants = tuple(grants)
 
     # Reminders.
 
@@ -183,7 +190,9 @@ class Producer:
         `payload` is an object of the surface, or its JSON text. `meta` is the `_meta` object of the request, for surfaces
         that have it outside the payload.
         """
-        draft = self._parse(payload)
+        return await self._remind(self._parse(payload), meta)
+
+    async def _remind(self, draft: Draft, meta: Mapping[str, object] | None, *, is_offer: bool = False) -> Accepted:
         provenance = self._with_meta(meta)
         new_id, now, rules = self._talk.new_id(), self._intake.clock.now_ms(), RULES[self._surface]
         rate = self._reserve()
@@ -197,13 +206,16 @@ class Producer:
                 limits=self._limits,
                 source=self._source,
                 policy=self._policy,
+                grants=self._grants,
                 now=now,
                 rate=rate,
                 versioned=rules.versioned,
             )
 
         receipts = () if draft.caller_id is None else (draft.caller_id,)
-        return await self._spend(rate, decide, receipts=receipts, is_free=lambda accepted: accepted.is_free)
+        return await self._spend(
+            rate, decide, receipts=receipts, is_free=lambda accepted: accepted.is_free, is_offer=is_offer
+        )
 
     async def notify(self, payload: Mapping[str, object] | bytes | str) -> Accepted | None:
         """Accept a reminder from a sender that reads no reply; a refusal is counted and recorded, and returns None."""
@@ -213,8 +225,16 @@ class Producer:
             # The first is counted where it was refused; nothing is recorded in a session that is unknown to the sender.
             return None
         except ReminderError as error:
-            self.count_refusal(_REASONS.get(type(error), DropReason.INVALID))
+            self.count_refusal(drop_reason(error))
             return None
+
+    async def offer(self, draft: Draft, *, meta: Mapping[str, object] | None = None) -> Accepted:
+        """Accept a reminder that was parsed already, for a caller that keeps it if there is no room and offers it again.
+
+        A refusal costs no token, and nothing is recorded of it. `RateLimited` and `TooManyPending` say that there is no
+        room now.
+        """
+        return await self._remind(draft, meta, is_offer=True)
 
     def count_refusal(self, reason: DropReason) -> None:
         """Record that something of this sender was refused before it was read, for example for want of a capability."""
@@ -323,15 +343,19 @@ class Producer:
         *,
         receipts: Sequence[str] = (),
         is_free: Callable[[ValueT], bool] = lambda _value: False,
+        is_offer: bool = False,
     ) -> ValueT:
         """Commit a decision for which a token was reserved, and give the token back if none was needed."""
         try:
             value = await self._decide(decide, receipts=receipts)
         except RateLimited:
-            self.count_refusal(DropReason.RATE_LIMITED)
+            if not is_offer:
+                self.count_refusal(DropReason.RATE_LIMITED)
             raise
         except TooManyPending:
             # The last check, after the one of the rate.
+            if is_offer:
+                self._give_back(rate)
             raise
         except Exception:
             self._give_back(rate)

@@ -23,6 +23,7 @@ from sideband.loop.run import Begins, LoopResult, LoopStatus, RunOptions
 from sideband.ports import Logged
 from sideband.runtime.options import AgentOptions, check_names, check_session, read_run_options
 from sideband.runtime.session import Session
+from sideband.tools.function import read_tools
 
 # How often a runner asks again for a session that another process or handle runs. The process may have died.
 RETRY_SECONDS: Final = 1.0
@@ -89,7 +90,8 @@ class Runner:
     left to the runners of other processes for `RETRY_SECONDS`: its sender expects the tools and permissions of its own
     process.
 
-    Write `async with Runner(session, model=…):`. The other options are those of `AgentOptions`.
+    Write `async with Runner(session, model=…):`. The other options are those of `AgentOptions`. `tools` is read again
+    when a run begins.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class Runner:
         self._taken_over: str | None = None
         self._pause = SHORTEST_PAUSE
         read = read_run_options(None, options)
+        self._given_tools: object = options.get("tools", ())
         self._is_daemon = read.daemon
         self._on_text = read.on_text
         on_text = read.on_text if on_reply is None else self._pass_text
@@ -307,7 +310,7 @@ class Runner:
             try:
                 options = await self._next_options()
                 if options is not None:
-                    session.run = run = AgentRun(talk, options, lease)
+                    session.run = run = AgentRun(talk, self._with_current_tools(options), lease)
                     return run
             except BaseException:
                 await lease.release()
@@ -325,6 +328,14 @@ class Runner:
             await self._talk.recover()
         options = await self._talk.commit(lambda state: Decided((), self._choose(state)))
         return options if options is None or self._may_run(options.prompt) else None
+
+    def _with_current_tools(self, options: RunOptions) -> RunOptions:
+        """The options with the tools as they are now: a sequence that was given may have changed since the last run."""
+        try:
+            self._options = msgspec.structs.replace(self._options, tools=read_tools(self._given_tools))
+        except InvalidOption as error:
+            self._warn(f"the tools of the last run are used: {error}")
+        return msgspec.structs.replace(options, tools=self._options.tools)
 
     def _keep(self, message_id: str, result: LoopResult) -> None:
         self._results[message_id] = result

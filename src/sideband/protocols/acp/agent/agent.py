@@ -9,6 +9,7 @@ from sideband.ports import Model
 from sideband.protocols.acp.agent.connection import AgentConnection
 from sideband.protocols.acp.agent.hosted import HostedSession, ToolsOf
 from sideband.protocols.frames import Transport
+from sideband.protocols.servers import SessionServers
 from sideband.runtime.options import AgentOptions
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
@@ -20,7 +21,8 @@ class AcpAgent:
 
     `model` is that of every session (None: prompts are refused and say what to set). Sessions work in the folder that the
     client names, or in `workspace` if it is given. `principal` is the recorded sender of what clients send.
-    `tools_of` makes the tools for a folder. `options` are further options of the runs.
+    `tools_of` makes the tools for a folder. `servers` connects sessions to MCP servers (None: requests that name some are
+    refused). `options` are further options of the runs.
     """
 
     def __init__(
@@ -31,12 +33,14 @@ class AcpAgent:
         workspace: str | Path | None = None,
         principal: str = "client",
         tools_of: ToolsOf = workspace_tools,
+        servers: SessionServers | None = None,
         options: AgentOptions | None = None,
     ) -> None:
         self.store = store
         self.principal = principal
         self.workspace = None if workspace is None else str(Path(workspace).resolve())
         self._tools_of = tools_of
+        self.servers = servers
         self._options: AgentOptions | None = None
         if model is not None:
             self._options = {"model": model} if options is None else {**options, "model": model}
@@ -53,6 +57,8 @@ class AcpAgent:
         while self._hosted:
             _, hosted = self._hosted.popitem()
             await hosted.close()
+        if self.servers is not None:
+            await self.servers.close()
 
     @property
     def offered(self) -> frozenset[str]:
@@ -88,6 +94,7 @@ class AcpAgent:
                     cwd=cwd if isinstance(cwd, str) else str(Path.cwd()),
                     allowed=self._allowed.setdefault(session.id, set()),
                     tools_of=self._tools_of,
+                    servers=self.servers,
                     options=self._options,
                 ),
             )

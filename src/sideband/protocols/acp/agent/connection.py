@@ -7,7 +7,7 @@ when its turn is over. The reminder and inject methods are in `methods`.
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -126,7 +126,7 @@ class AgentConnection:
             raise RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version {asked}", data)
         version = min(asked, max(VERSIONS))
         self._abilities = _read_abilities(call.params, version)
-        return _initialized(version)
+        return _initialized(version, connects_servers=self._agent.servers is not None)
 
     async def authenticate(self, _call: Call) -> dict[str, Any]:
         """No authentication is needed: the client has started this process."""
@@ -138,14 +138,14 @@ class AgentConnection:
         if call.request_id is None:
             raise RpcError(INVALID_REQUEST, "Invalid request: session/new must be a request")
         cwd = _read_cwd(call.params)
-        _refuse_servers(call.params)
+        servers = self._read_servers(call.params, cwd)
         if _reads_only(call.params):
             raise InvalidOption(
                 "a new session needs a controller; leave the role 'observer' out", field="_meta.sideband.role"
             )
         attributes = {KIND: ACP, "cwd": cwd, "title": _unnamed(cwd), "mode": modes.ASK}
         session = await self._agent.store.begin(attributes=attributes)
-        await self._attach(session, call.params, replay=False, is_new=True)
+        await self._attach(session, call.params, replay=False, is_new=True, servers=servers)
         return {"sessionId": session.id, **self._mode_fields(modes.ASK)}
 
     async def load_session(self, call: Call) -> dict[str, Any]:
@@ -155,13 +155,35 @@ class AgentConnection:
         return await self._open(call, replay=member(call.params, "replayFrom", "type") == "start")
 
     async def _open(self, call: Call, *, replay: bool) -> dict[str, Any]:
-        _refuse_servers(call.params)
         session = await self._agent.find(text_param(call.params, "sessionId"))
-        attachment = await self._attach(session, call.params, replay=replay)
+        servers = self._read_servers(call.params, call.params.get("cwd"))
+        attachment = await self._attach(session, call.params, replay=replay, servers=servers)
         return self._mode_fields(await attachment.hosted.permission.mode())
 
-    async def _attach(self, session: Session, params: _Attach, *, replay: bool, is_new: bool = False) -> Attachment:
-        """Attach this client to a session, again if it is attached already."""
+    def _read_servers(self, params: Mapping[str, Any], cwd: object) -> Sequence[Any]:
+        """The MCP servers that the client gives with a session."""
+        given = params.get("mcpServers")
+        if not given:
+            return ()
+        if self._agent.servers is None:
+            raise InvalidOption(
+                "this agent cannot connect MCP servers, because the packages for it are missing: install "
+                "'sideband[mcp]', or begin the session without mcpServers",
+                field="mcpServers",
+            )
+        folder = self._agent.workspace or (cwd if isinstance(cwd, str) else None)
+        return self._agent.servers.read(given, cwd=folder or str(Path.cwd()))
+
+    async def _attach(
+        self,
+        session: Session,
+        params: _Attach,
+        *,
+        replay: bool,
+        is_new: bool = False,
+        servers: Sequence[Any] = (),
+    ) -> Attachment:
+        """Attach this client to a session, again if it is attached already; `servers` are the MCP servers that it gives."""
         is_observer = _reads_only(params)
         hosted = await self._agent.host(session)
         earlier = self._attached.get(session.id)
@@ -173,6 +195,8 @@ class AgentConnection:
                 earlier.hosted.detach(earlier)
                 await earlier.detach(successor=attachment)
             await attachment.attach(replay=replay, is_new=is_new)
+            if not is_observer:
+                await hosted.use_servers(servers)
         except BaseException:
             await self._detach(attachment)
             raise
@@ -430,14 +454,6 @@ def _read_cwd(params: Mapping[str, Any]) -> str:
     return cwd
 
 
-def _refuse_servers(params: Mapping[str, Any]) -> None:
-    servers = params.get("mcpServers")
-    if servers:
-        raise InvalidOption(
-            "this version cannot connect MCP servers; start the session without mcpServers", field="mcpServers"
-        )
-
-
 def _read_cursor(params: Mapping[str, Any]) -> int | None:
     cursor = params.get("cursor")
     if cursor is None:
@@ -463,10 +479,12 @@ def _read_abilities(params: Mapping[str, Any], version: int) -> Abilities:
     )
 
 
-def _initialized(version: int) -> dict[str, Any]:
+def _initialized(version: int, *, connects_servers: bool) -> dict[str, Any]:
     info = {"name": "sideband", "title": "Sideband", "version": __version__}
     if version == 1:
         ours = capabilities.agent_capabilities()
+        if connects_servers:
+            ours = {"mcpCapabilities": {"http": True, "sse": False}, **ours}
         return {
             "protocolVersion": 1,
             "agentCapabilities": {
@@ -479,11 +497,14 @@ def _initialized(version: int) -> dict[str, Any]:
             "authMethods": [],
             "_meta": capabilities.initialize_meta(),
         }
+    session: dict[str, Any] = {"prompt": {"image": {}, "audio": {}, "embeddedContext": {}}}
+    if connects_servers:
+        session["mcp"] = {"stdio": {}, "http": {}}
     return {
         "protocolVersion": 2,
         "info": info,
         "capabilities": {
-            "session": {"prompt": {"image": {}, "audio": {}, "embeddedContext": {}}},
+            "session": session,
             "_meta": {"sideband": capabilities.sideband_capabilities()},
         },
         "authMethods": [],

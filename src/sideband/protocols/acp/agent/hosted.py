@@ -17,6 +17,7 @@ from sideband.protocols.acp.agent.attachment import Attachment
 from sideband.protocols.acp.agent.client_tools import ClientEditor, editor_of_clients
 from sideband.protocols.acp.agent.permissions import SessionPermission
 from sideband.protocols.acp.agent.tool_calls import Change
+from sideband.protocols.servers import SessionServers
 from sideband.providers.context import WorkspaceAnchor
 from sideband.runtime.options import AgentOptions
 from sideband.runtime.producer import Producer
@@ -24,6 +25,7 @@ from sideband.runtime.runner import Runner
 from sideband.runtime.session import Session
 from sideband.tools.editor import EditorContext
 from sideband.tools.function import ToolLike, read_tools, watcher_of
+from sideband.tools.live import LiveTools
 from sideband.tools.tool import offload
 
 ToolsOf: TypeAlias = Callable[[str], Sequence[ToolLike]]
@@ -88,7 +90,14 @@ class HostedSession:
     """
 
     def __init__(
-        self, session: Session, *, cwd: str, allowed: set[str], tools_of: ToolsOf, options: AgentOptions | None
+        self,
+        session: Session,
+        *,
+        cwd: str,
+        allowed: set[str],
+        tools_of: ToolsOf,
+        options: AgentOptions | None,
+        servers: SessionServers | None = None,
     ) -> None:
         self.session = session
         self.cwd = cwd
@@ -107,6 +116,10 @@ class HostedSession:
         self._accepting = 0
         self._tools_of = tools_of
         self._options = options
+        self._servers = servers
+        # What was given last, and the tools of all servers (None: before the first time).
+        self._given_servers: Sequence[Any] | None = None
+        self._server_tools: Sequence[Tool] = ()
 
     # Clients.
 
@@ -119,6 +132,18 @@ class HostedSession:
         if client in self.attachments:
             self.attachments.remove(client)
         self.permission.detach(client)
+
+    async def use_servers(self, given: Sequence[Any]) -> None:
+        """Connect the session to the servers of the configuration, and to those that a client has given.
+
+        A client that gives none leaves those of other clients as they are. The tools are there for the next run.
+        """
+        if self._servers is None or given == self._given_servers:
+            return
+        if self._given_servers and not given and len(self.attachments) > 1:
+            return
+        self._given_servers = given
+        self._server_tools = await self._servers.attach(self.session, given)
 
     # Running.
 
@@ -134,7 +159,7 @@ class HostedSession:
             "compactor": "summarize",
             "anchor": WorkspaceAnchor(primary=self.cwd),
             **self._options,
-            "tools": [ObservedTool(tool, self) for tool in tools],
+            "tools": LiveTools(lambda: [ObservedTool(tool, self) for tool in (*tools, *self._server_tools)]),
             "watcher": watcher_of(given, tools),
             "permission": self.permission,
             "on_restart": self._restarted,
@@ -170,6 +195,8 @@ class HostedSession:
         if self.runner is not None:
             await self.runner.aclose()
             self.runner = None
+        if self._servers is not None:
+            await self._servers.detach(self.session)
 
     # What the run tells.
 
