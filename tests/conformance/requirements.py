@@ -148,6 +148,9 @@ BUILT: Final[Rules] = (
     *acp.NEGOTIATION,
     *acp.CLIENT,
     *acp.PROXY,
+    *mcp.DEPARTURES,
+    *mcp.SERVER,
+    *mcp.HOST,
     *examples.PAYLOADS,
     *examples.IN_THE_LOOP,
     *examples.RENDERED,
@@ -156,7 +159,7 @@ BUILT: Final[Rules] = (
 WAITING: Final[Rules] = (
     *waiting(wire.BRIDGES, trust.IN_THE_BRIDGES, deferred=Part.BRIDGES),
     *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),
-    *waiting(mcp.DEPARTURES, mcp.SERVER, mcp.HOST, examples.WATCHED, deferred=Part.MCP),
+    *waiting(examples.WATCHED, deferred=Part.MCP),
     *waiting(guest.GUEST, deferred=Part.GUEST),
     *waiting(diagnostics.WATCH, deferred=Part.WATCHERS),
     *waiting(diagnostics.TIMELINE, deferred=Part.TIMELINE),
