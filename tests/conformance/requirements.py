@@ -151,6 +151,7 @@ BUILT: Final[Rules] = (
     *mcp.DEPARTURES,
     *mcp.SERVER,
     *mcp.HOST,
+    *mcp.TOOLS,
     *examples.PAYLOADS,
     *examples.IN_THE_LOOP,
     *examples.RENDERED,

@@ -108,3 +108,18 @@ HOST: Final[Rules] = (
         },
     ),
 )
+
+TOOLS: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "mcp:tools:in-the-loop": "The tools of attached servers are offered to the loop, beside others.",
+        "mcp:tools:names": "A tool is called `mcp__SERVER__TOOL`; a name is made shorter or changed if a model would not accept it or if two would be equal.",
+        "mcp:tools:results": "A result is text; images, audio and binary resources are named with their type and size, and a long result is cut and says so.",
+        "mcp:tools:idempotent": "Only the configuration makes a tool idempotent, and sets the time limit of its calls.",
+        "mcp:tools:list-changes": "A change of a server's tools takes effect at the next run.",
+        "mcp:tools:workspace-watcher": "Combining the tools with those of a workspace keeps the watcher of the workspace.",
+        "mcp:config:format": "Servers are configured in the `mcpServers` format of other hosts, with variables of the environment and a `reminders` block for each server.",
+        "mcp:config:errors": "A mistake in the configuration is refused with the place, the value and what is allowed.",
+        "mcp:config:given": "The servers that a client gives with a session are read as ACP writes them, without variables.",
+    },
+)
