@@ -152,6 +152,7 @@ BUILT: Final[Rules] = (
     *mcp.SERVER,
     *mcp.HOST,
     *mcp.TOOLS,
+    *mcp.END_TO_END,
     *examples.PAYLOADS,
     *examples.IN_THE_LOOP,
     *examples.RENDERED,

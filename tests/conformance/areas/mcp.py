@@ -123,3 +123,14 @@ TOOLS: Final[Rules] = rules(
         "mcp:config:given": "The servers that a client gives with a session are read as ACP writes them, without variables.",
     },
 )
+
+END_TO_END: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "mcp:end-to-end:file-changed": "A file that is edited on disk while an agent runs is told in its next model request and in no message.",
+        "mcp:end-to-end:git-checkout": "A checkout of 300 files ends as one reminder per top directory with the true number of files.",
+        "mcp:end-to-end:newest-wins": "10,000 events on one key end as one pending reminder with the newest text.",
+        "mcp:listen:prints": "`sideband mcp listen` prints what a host accepts, holds and drops, as text or JSON lines, and ends with Ctrl-C.",
+        "mcp:listen:errors": "`sideband mcp listen` refuses what it cannot connect to in one sentence with the exit code 2.",
+    },
+)

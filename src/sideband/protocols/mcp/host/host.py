@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, Self
 
 from sideband.core.errors import InvalidOption, shown, suggestion
 from sideband.ports import Clock, Tool
-from sideband.protocols.logs import LOG
 from sideband.protocols.mcp.config import ConfigSource, ServerConfig, servers_of
 from sideband.protocols.mcp.host.connection import Connection
 from sideband.protocols.mcp.host.receiver import Receiver
@@ -110,9 +109,6 @@ class McpHost:
         for connection in attached.all:
             connection.receiver.attach(session)
         await asyncio.gather(*(connection.until_settled(seconds) for connection in attached.all))
-        for connection in attached.all:
-            if connection.failure is not None:
-                LOG.warning("MCP server %s is not connected: %s", connection.server.name, connection.failure)
         return LiveTools(lambda: without_collisions(_tools_of(attached)))
 
     async def detach(self, session: Session) -> None:

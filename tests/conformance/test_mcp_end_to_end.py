@@ -1,0 +1,161 @@
+"""Watchers, host and agent loop together: real processes, real files, real Git."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sideband as sb
+from sideband.core.messages import Reply, ToolCall
+from sideband.protocols.mcp.config import ServerConfig
+from sideband.protocols.mcp.host import Admission
+from sideband.render.view import RequestView
+from sideband.testing import ScriptedModel
+from tests.mcp_hosts import EMITS, RAW, Desk, a_desk, a_reminder
+from tests.waiting import until
+
+SIDEBAND = (sys.executable, "-m", "sideband.cli")
+
+
+def a_watcher(folder: Path, *command: str) -> ServerConfig:
+    return ServerConfig(name="watch", command=(*SIDEBAND, "mcp", *command), cwd=folder)
+
+
+async def listening(desk: Desk) -> None:
+    """Wait until the host listens; before, a server of revision 2026-07-28 has nobody to tell."""
+    await until(lambda: "listening" in desk.states())
+
+
+@pytest.mark.requirement("mcp:end-to-end:file-changed")
+def test_a_file_that_is_edited_while_an_agent_runs_is_told_in_its_next_request(tmp_path: Path) -> None:
+    file = tmp_path / "auth.py"
+    file.write_text("one\n", encoding="utf-8")
+
+    async def story() -> None:
+        async with a_desk(a_watcher(tmp_path, "watch-files", ".")) as desk:
+            await listening(desk)
+
+            async def edited_meanwhile(_view: RequestView) -> Reply:
+                await asyncio.to_thread(file.write_text, "two\n", encoding="utf-8")
+                await desk.accepted(1)
+                return Reply(tool_calls=(ToolCall(id="c1", name="list_dir", args={}),))
+
+            model = ScriptedModel([edited_meanwhile, "Done."])
+            tools = [*sb.workspace_tools(tmp_path), await desk.host.attach(desk.session)]
+            await listening(desk)
+            await sb.agent_loop("Go", session=desk.session, model=model, tools=tools, reminders=False)
+            first, second = model.requests
+            assert first.reminders == ()
+            assert len(second.reminders) == 1
+            assert '<server-notice from="watch">' in second.reminders[0]
+            assert "auth.py" in second.reminders[0]
+            transcript = await desk.session.transcript()
+            assert "changed on disk" not in json.dumps(transcript.messages)
+
+    asyncio.run(story())
+
+
+def git(folder: Path, *words: str) -> None:
+    settings = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(("git", *settings, *words), cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.requirement("mcp:end-to-end:git-checkout")
+def test_a_checkout_of_300_files_ends_as_a_bounded_and_truthful_set(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    for version in ("one", "two"):
+        for number in range(300):
+            file = tmp_path / f"dir{number % 3}" / f"file{number}.txt"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(f"{version} {number}\n", encoding="utf-8")
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "-q", "-m", version)
+
+    async def story() -> None:
+        async with a_desk(a_watcher(tmp_path, "watch-files", ".", "--debounce", "500")) as desk:
+            await listening(desk)
+            await asyncio.to_thread(git, tmp_path, "checkout", "-q", "HEAD~1")
+            await desk.accepted(3)
+            told = {one.dedupe_key: one.body or "" for one in desk.told(Admission.ACCEPTED)}
+            assert set(told) == {f"file_changed:dir{number}/" for number in range(3)}
+            assert all("100 files" in body for body in told.values())
+            assert await desk.dropped() == {}
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("mcp:end-to-end:newest-wins")
+def test_10_000_events_on_one_key_end_as_one_pending_reminder_with_the_newest_text() -> None:
+    async def story() -> None:
+        async with a_desk() as desk:
+            await desk.send(a_reminder(id="i{n}", body="Event {n}.", dedupeKey="status"), times=10_000)
+            await until(lambda: desk.told(Admission.ACCEPTED)[-1].body == "Event 9999.")
+            assert await desk.pending() == [("raw:i9999", "Event 9999.")]
+            assert await desk.dropped() == {}
+
+    asyncio.run(story())
+
+
+# sideband mcp listen.
+
+
+def listen(*words: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        (*SIDEBAND, "mcp", "listen", *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.requirement("mcp:listen:prints")
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_listen_prints_what_is_accepted_held_and_dropped(tmp_path: Path, as_json: bool) -> None:  # noqa: FBT001 - a column
+    frames = [a_reminder(id=f"k{n}", body=f"Fact {n}.", dedupeKey=f"k{n}") for n in range(5)] + [a_reminder(body="")]
+    script = tmp_path / "server.py"
+    script.write_text(
+        f"import sys; sys.argv = ['x', {json.dumps(EMITS)!r}]\n"
+        + RAW.read_text(encoding="utf-8").replace(
+            'case "tools/list":', f'case "tools/list":\n            called("send", {{"lines": {frames!r}}})'
+        ),
+        encoding="utf-8",
+    )
+    with listen(*(["--json"] if as_json else []), "--", sys.executable, str(script)) as listener:
+        assert listener.stdout is not None
+        lines: list[str] = []
+        while not all(any(word in line for line in lines) for word in ("connected", "accepted", "held", "dropped")):
+            lines.append(listener.stdout.readline().rstrip())
+            assert lines[-1], "the command has ended"
+        os.kill(listener.pid, signal.SIGINT)
+        _, errors = listener.communicate(timeout=20)
+    assert (listener.returncode, errors) == (0, "")
+    if as_json:
+        told = [json.loads(line) for line in lines]
+        assert {row["admission"] for row in told if row["kind"] == "reminder"} == {"accepted", "held", "dropped"}
+        assert [row["emits"] for row in told if row.get("state") == "connected"] == [True]
+    else:
+        assert any(line.startswith("python") and "dropped (invalid) - " in line for line in lines)
+        assert any("held (rate_limited) [k4] Fact 4." in line for line in lines)
+
+
+@pytest.mark.requirement("mcp:listen:errors")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param((), "name the servers with --config FILE", id="no-server"),
+        pytest.param(("--config", "x", "--", "y"), "name the servers with --config FILE", id="two-ways"),
+        pytest.param(("--config", "/no/such/file"), "cannot be read", id="no-file"),
+        pytest.param(("--", "/no/such/program"), "cannot be started", id="no-program"),
+    ],
+)
+def test_listen_refuses_what_it_cannot_connect_to(words: tuple[str, ...], said: str) -> None:
+    with listen(*words) as listener:
+        _, errors = listener.communicate(timeout=30)
+    assert listener.returncode == 2
+    assert said in errors
