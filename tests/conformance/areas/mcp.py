@@ -103,6 +103,8 @@ HOST: Final[Rules] = (
             "mcp:host:held-while-none-is-attached": "While no such session is attached, the host holds the newest reminder for each key.",
             "mcp:host:session-keeps-running": "A session that ends while servers are attached disturbs neither them nor other sessions.",
             "mcp:host:connects-again": "A server that dies or cannot be reached is connected again with growing pauses; meanwhile its tools return an error that says why.",
+            "mcp:host:transports": "Reminders arrive once over stdio and Streamable HTTP, on revisions 2025-11-25, with and without a session, and 2026-07-28.",
+            "mcp:host:listens-again": "A listen stream or a connection that is lost is made again, with growing pauses.",
             "mcp:host:names": "The name of a server has 1 to 64 letters, digits, `_` or `-` of ASCII.",
             "mcp:host:claude-channel-is-read": "`notifications/claude/channel` is read as a reminder from a server that declares the channel and does not declare reminders.",
         },
