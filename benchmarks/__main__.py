@@ -12,7 +12,20 @@ from typing import Final
 
 import msgspec
 
-from benchmarks import acp, codec, door, durable, durable_postgres, engine, loops, rendering, sessions, startup, updates
+from benchmarks import (
+    acp,
+    codec,
+    door,
+    durable,
+    durable_postgres,
+    engine,
+    loops,
+    mcp_reminders,
+    rendering,
+    sessions,
+    startup,
+    updates,
+)
 from benchmarks.effort import FULL, QUICK, Effort, Progress
 from benchmarks.report import Report, Results, Target, target_lines
 
@@ -24,6 +37,7 @@ PARTS: Final[Mapping[str, Measure]] = MappingProxyType(
         startup.PART: startup.measure,
         loops.PART: loops.measure,
         acp.PART: acp.measure,
+        mcp_reminders.PART: mcp_reminders.measure,
         durable.PART: durable.measure,
         durable_postgres.PART: durable_postgres.measure,
         sessions.PART: sessions.measure,

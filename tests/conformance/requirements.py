@@ -153,6 +153,7 @@ BUILT: Final[Rules] = (
     *mcp.HOST,
     *mcp.TOOLS,
     *mcp.END_TO_END,
+    *examples.WATCHED,
     *examples.PAYLOADS,
     *examples.IN_THE_LOOP,
     *examples.RENDERED,
@@ -161,7 +162,6 @@ BUILT: Final[Rules] = (
 WAITING: Final[Rules] = (
     *waiting(wire.BRIDGES, trust.IN_THE_BRIDGES, deferred=Part.BRIDGES),
     *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),
-    *waiting(examples.WATCHED, deferred=Part.MCP),
     *waiting(guest.GUEST, deferred=Part.GUEST),
     *waiting(diagnostics.WATCH, deferred=Part.WATCHERS),
     *waiting(diagnostics.TIMELINE, deferred=Part.TIMELINE),

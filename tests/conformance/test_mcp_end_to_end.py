@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcp import Client, StdioServerParameters
 
 import sideband as sb
 from sideband.core.messages import Reply, ToolCall
@@ -159,3 +160,62 @@ def test_listen_refuses_what_it_cannot_connect_to(words: tuple[str, ...], said: 
         _, errors = listener.communicate(timeout=30)
     assert listener.returncode == 2
     assert said in errors
+
+
+# The walks of the proposal.
+
+
+def saving(text: str) -> Reply:
+    return Reply(tool_calls=(ToolCall(id="c", name="write_file", args={"path": "lib.txt", "content": text}),))
+
+
+@pytest.mark.requirement("examples:mcp:build-watcher")
+def test_the_build_watcher_tells_the_next_turn_that_the_build_passed(tmp_path: Path) -> None:
+    check = ("watch-command", "--name", "cargo-check", "--", "grep", "-q", "whole", "lib.txt")
+
+    async def story() -> None:
+        async with a_desk(a_watcher(tmp_path, *check)) as desk:
+            tools = [*sb.workspace_tools(tmp_path), await desk.host.attach(desk.session)]
+            # The first run is told only because it is red.
+            await desk.accepted(1)
+
+            async def until_told(_view: RequestView) -> Reply:
+                await until(lambda: any("passed" in (one.body or "") for one in desk.told(Admission.ACCEPTED)))
+                return Reply(tool_calls=(ToolCall(id="l", name="list_dir", args={}),))
+
+            model = ScriptedModel([saving("whole\n"), until_told, "Two.", "Three."])
+            await sb.agent_loop("Go", session=desk.session, model=model, tools=tools, reminders=False)
+            await sb.agent_loop("Again", session=desk.session, model=model, tools=tools, reminders=False)
+            shown = ["passed" in "".join(request.reminders) for request in model.requests]
+            assert shown == [False, False, True, False]
+            assert "failed" in "".join(model.requests[0].reminders)
+            told = desk.told(Admission.ACCEPTED)[-1]
+            assert told.dedupe_key == "cargo-check:status"
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("examples:mcp:test-watcher")
+def test_the_test_watcher_updates_the_resource_and_tells_two_turns_that_the_test_passes(tmp_path: Path) -> None:
+    suite = tmp_path / "test_api.py"
+    suite.write_text("def test_login():\n    assert False\n", encoding="utf-8")
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+    async def story() -> None:
+        watcher = a_watcher(tmp_path, "watch-tests", "--", *command)
+        process = StdioServerParameters(command=watcher.command[0], args=list(watcher.command[1:]), cwd=tmp_path)
+        async with a_desk(watcher) as desk, Client(process) as client:
+            await desk.accepted(1)
+            (resource,) = (await client.list_resources()).resources
+            async with client.listen(resource_subscriptions=[resource.uri]) as updates:
+                await asyncio.to_thread(suite.write_text, "def test_login():\n    assert True\n", encoding="utf-8")
+                assert getattr(await anext(updates), "uri", None) == resource.uri
+            await until(lambda: any("passes now" in (one.body or "") for one in desk.told(Admission.ACCEPTED)))
+            assert desk.told(Admission.ACCEPTED)[-1].dedupe_key == "test:test_api.py"
+            model = ScriptedModel([Reply(tool_calls=(ToolCall(id="l", name="list_dir", args={}),)), "Two.", "Three."])
+            tools = sb.workspace_tools(tmp_path)
+            await sb.agent_loop("Go", session=desk.session, model=model, tools=tools, reminders=False)
+            await sb.agent_loop("Again", session=desk.session, model=model, tools=tools, reminders=False)
+            assert ["passes now" in "".join(request.reminders) for request in model.requests] == [True, True, False]
+
+    asyncio.run(story())

@@ -73,8 +73,10 @@ async def test_one_call_reaches_a_client_once_however_it_can_be_reached(route: R
                 await peer.emit(f"{method} background", inside=False)
                 expected += [f"{method} inside", f"{method} background"]
                 await peer.gets(len(expected))
-        await peer.emit("at the end")
-        assert await peer.gets(len(expected) + 1) == [*expected, "at the end"]
+        # A reminder that is emitted before the server notices the end of the stream is lost with it.
+        while "at the end" not in peer.bodies:
+            await peer.emit("at the end")
+        assert [body for body in peer.bodies if body != "at the end"] == expected
 
 
 @pytest.mark.requirement("mcp:server:extension-mounts-anywhere")

@@ -47,10 +47,9 @@ export interface ReminderSpec {
 export type RoleHint = "developer" | "ephemeral_cache" | "system" | "user_block";
 
 /**
- * Sideband's part of a server's capabilities; the key of the extension is in reverse-DNS form and not
- * fixed here.
- *
- * `reminders` at the top level is read from servers that declare nothing else, and never sent.
+ * Sideband's part of a server's capabilities: the same object in `reminders`, in
+ * `experimental.reminders`, and in `extensions` under `sideband/reminders`. A host reads the first
+ * that it finds.
  */
 export interface ServerCapabilities {
   experimental?: ServerExperimental;

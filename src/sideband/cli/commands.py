@@ -52,6 +52,16 @@ GROUPS: Final = {
             "end queued and live reminders by key, tag or id",
             ("sideband clear --key build", "sideband clear --tag workspace --to fix-login"),
         ),
+        "watch": Command(
+            "sideband.cli.watch:watch",
+            "tell a session what changes: files, tests, commands and Git",
+            (
+                "sideband watch --files . --git",
+                'sideband watch --tests "pytest -q" --to fix-login',
+                'sideband watch --command "cargo check" --transitions-only',
+                'sideband watch --tests "npx jest" --junit junit.xml',
+            ),
+        ),
     },
     "Look into a session": {
         "pending": Command(
@@ -96,6 +106,17 @@ GROUPS: Final = {
                 "sideband acp-proxy -- claude-agent-acp",
                 "sideband acp-proxy --name codex -- npx @agentclientprotocol/codex-acp",
             ),
+        ),
+        "mcp": Command(
+            "sideband.cli.mcp:mcp",
+            "be an MCP server that tells its clients about files, commands, tests or a Git repository",
+            (
+                "sideband mcp watch-files src",
+                "sideband mcp watch-command --name build -- make build",
+                "sideband mcp watch-tests --junit report.xml -- pytest --junitxml=report.xml",
+                "sideband mcp watch-git --http 127.0.0.1:8931",
+            ),
+            has_subcommands=True,
         ),
     },
     "Look after a store": {

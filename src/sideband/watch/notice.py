@@ -1,5 +1,6 @@
 """What watchers report: facts for a running agent, in the form of reminders. Watchers know nothing of MCP or of sessions."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
@@ -24,3 +25,9 @@ class NoticeWatcher(Protocol):
 
     def notices(self) -> AsyncGenerator[Notice, None]:
         """The notices from now on, until the generator is closed, which ends everything that was started."""
+
+
+class ReadyWatcher(NoticeWatcher, Protocol):
+    """A watcher that says when it has begun: `ready` is set when changes are noticed."""
+
+    ready: asyncio.Event

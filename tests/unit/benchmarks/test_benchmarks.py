@@ -31,6 +31,12 @@ ROWS: Final = (
     "a request and its answer, by a forwarder of lines",
     "a request and its answer, by sideband acp-proxy",
     "sideband acp, to the answer of initialize",
+    "a notification of the SDK, to its client",
+    "a reminder, to the host",
+    "a reminder, to the inbox of a session in memory",
+    "a changed file, to the inbox: the first four",
+    "a changed file, to the inbox: a newer version of one that waits",
+    "memory of the host, for 10,000 events on one key",
     "append and fsync",
     "accept",
     "accept, 64 at once",
@@ -83,6 +89,12 @@ ACP_TARGETS: Final = (
     ("an update, by sideband acp-proxy, beside a forwarder of lines", 1.5),
     ("a request and its answer, by sideband acp-proxy, beside a forwarder of lines", 1.5),
     ("sideband acp, to the answer of initialize", 500e6),
+)
+MCP_TARGETS: Final = (
+    ("a reminder, to the host, beside a notification of the SDK, to its client", 1.2),
+    ("a changed file, to the inbox: the first four", 250e6),
+    ("a changed file, to the inbox: a newer version of one that waits", 250e6),
+    ("memory of the host, for 10,000 events on one key", 16 * 2**20),
 )
 DURABLE_TARGETS: Final = (
     ("accept, beside append and fsync", 0.35),
@@ -156,6 +168,7 @@ def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
     wanted = (
         *TARGETS,
         *ACP_TARGETS,
+        *MCP_TARGETS,
         *DURABLE_TARGETS,
         *POSTGRES_TARGETS,
         *SESSION_TARGETS,

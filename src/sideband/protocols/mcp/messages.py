@@ -72,9 +72,8 @@ class ServerExperimental(wire.Outbound, frozen=True, kw_only=True):
 
 
 class ServerCapabilities(wire.Outbound, frozen=True, kw_only=True):
-    """Sideband's part of a server's capabilities; the key of the extension is in reverse-DNS form and not fixed here.
-
-    `reminders` at the top level is read from servers that declare nothing else, and never sent.
+    """Sideband's part of a server's capabilities: the same object in `reminders`, in `experimental.reminders`, and in
+    `extensions` under `sideband/reminders`. A host reads the first that it finds.
     """
 
     experimental: ServerExperimental | None = None

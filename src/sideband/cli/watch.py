@@ -1,0 +1,256 @@
+"""`sideband watch`: tell a session what changes in its workspace."""
+
+import asyncio
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+from cyclopts import Parameter
+
+from sideband.cli.app import FAILED, OK, REFUSALS, refuse, refuse_request
+from sideband.cli.request import Recipient, print_reply, tell
+from sideband.cli.target import Flag, Integer, JsonLinesOption, StoreOption, ToOption, address, find
+from sideband.core.errors import InvalidOption, ReminderError, TaskFinished, UnknownSession, shown
+from sideband.inspect.report import CommandError, printable
+
+if TYPE_CHECKING:
+    from sideband.watch.notice import Notice, NoticeWatcher, ReadyWatcher
+
+DEBOUNCE_MS: Final = 100
+MAX_DEBOUNCE_MS: Final = 60_000
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STORE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
+# The session accepts nothing more.
+_ENDED: Final = (UnknownSession, TaskFinished)
+
+
+def watch(
+    *,
+    to: ToOption = None,
+    store: StoreOption = None,
+    files: Annotated[tuple[Path, ...], Parameter(negative=(), show_default=False)] = (),
+    tests: Annotated[str | None, Parameter(metavar="CMD")] = None,
+    junit: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    command: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False, metavar="CMD")] = (),
+    name: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    git: Flag = False,
+    debounce: Annotated[Integer, Parameter(metavar="MS")] = DEBOUNCE_MS,
+    transitions_only: Flag = False,
+    json: JsonLinesOption = False,
+) -> int:
+    """Watch files, tests, commands and Git, and tell a session what changes, until Ctrl-C.
+
+    The session may be running in another process. It is told as with `sideband remind`: a running agent takes a reminder
+    at its next seam, an idle one shows it in its next turn, and a newer one replaces an older one about the same thing.
+    Files that Git ignores and saves that change nothing are not told. CMD is split into words like a line of a shell, but
+    no shell runs it.
+
+    Ends with 0 on Ctrl-C and SIGTERM, with 1 when the session is closed or deleted, and with 2 if an option is wrong, the
+    session cannot be reached, or nothing that was watched exists any more.
+
+    Parameters
+    ----------
+    files
+        A directory or a file to watch for changes on disk; may be given several times.
+    tests
+        The command of a test suite. It runs at the start and after each change in this directory, and tests that start
+        or stop failing are told.
+    junit
+        The file to which the command of `--tests` writes its results as JUnit XML. pytest needs none.
+    command
+        A command, for example a build. It runs at the start and after each change in this directory, and its result is
+        told; may be given several times.
+    name
+        The name of the command in the key of its reminders, `NAME:status`. The default is its program and first argument.
+    git
+        Tell when the branch or its upstream branch moves, and when merge conflicts start and end.
+    debounce
+        For how many milliseconds nothing may change before a change is told.
+    transitions_only
+        Tell the result of a command only when it differs from the one before.
+    """
+    if not (files or tests is not None or command or git):
+        return refuse("nothing is watched; name at least one of --files PATH, --tests CMD, --command CMD and --git")
+    try:
+        wanted = address(to, store)
+        if junit is not None and tests is None:
+            raise CommandError("--junit names the results of --tests CMD, which is missing")
+        if name is not None and len(command) != 1:
+            raise CommandError(f"--name names one command, and there are {len(command)} --command CMD")
+        if debounce is None or not 1 <= debounce <= MAX_DEBOUNCE_MS:
+            raise CommandError(f"--debounce must be between 1 and {MAX_DEBOUNCE_MS:,} milliseconds, not {debounce}")
+        options = _Options(debounce / 1000, _store_files(wanted.store_url), name, transitions_only)
+        watchers = _watchers(files, tests, junit, command, options, git=git)
+        session_id = find(wanted)
+        _, status = tell(
+            session_id,
+            wanted.store_url,
+            lambda recipient: _relay(recipient, watchers, session_id=session_id, json=json),
+        )
+    except ModuleNotFoundError as missing:
+        return refuse(missing)
+    except REFUSALS as error:
+        return refuse_request(error)
+    return status
+
+
+class _Options(NamedTuple):
+    """How watchers are started; `name=None` derives the name of a command from it."""
+
+    seconds: float
+    without: tuple[Path, ...]
+    name: str | None
+    transitions_only: bool
+
+
+def _store_files(url: str) -> tuple[Path, ...]:
+    """The files of a store, which every reminder changes: they would be told for ever."""
+    if not url.startswith("sqlite:"):
+        return ()
+    from sideband.runtime.store import sqlite_path  # noqa: PLC0415 - the help of a command does not need it
+
+    file = Path(sqlite_path(url)).expanduser()
+    return tuple(file.with_name(file.name + suffix) for suffix in STORE_SUFFIXES)
+
+
+def _watchers(
+    files: Sequence[Path],
+    tests: str | None,
+    junit: Path | None,
+    commands: Sequence[str],
+    options: _Options,
+    *,
+    git: bool,
+) -> "dict[str, ReadyWatcher]":
+    """A watcher for each option, by the option as it was written."""
+    # Imported here, so that the help of the command appears fast, and without the extra.
+    from sideband.watch.commands import CommandWatcher  # noqa: PLC0415 - see above
+    from sideband.watch.files import FileWatcher  # noqa: PLC0415 - see above
+    from sideband.watch.git import GitWatcher  # noqa: PLC0415 - see above
+    from sideband.watch.suites import SuiteWatcher  # noqa: PLC0415 - see above
+
+    watchers: dict[str, ReadyWatcher] = {}
+    for path in files:
+        with _naming("--files"):
+            watchers[f"--files {path}"] = FileWatcher(path, debounce_seconds=options.seconds, without=options.without)
+    if tests is not None:
+        with _naming("--tests"):
+            watchers[f"--tests {tests}"] = SuiteWatcher(
+                _words("--tests", tests), junit=junit, debounce_seconds=options.seconds, without=options.without
+            )
+    lines: dict[str, str] = {}
+    for line in commands:
+        with _naming("--command"):
+            watcher = CommandWatcher(
+                _words("--command", line),
+                name=options.name,
+                debounce_seconds=options.seconds,
+                transitions_only=options.transitions_only,
+                without=options.without,
+            )
+        if watcher.name in lines:
+            raise CommandError(
+                f"two commands have the name {watcher.name!r}: {shown(lines[watcher.name])} and {shown(line)}; watch one "
+                "of them with another `sideband watch --name NAME`"
+            )
+        lines[watcher.name] = line
+        watchers[f"--command {line}"] = watcher
+    if git:
+        with _naming("--git"):
+            watchers["--git"] = GitWatcher(Path(), debounce_seconds=options.seconds)
+    return watchers
+
+
+def _words(option: str, line: str) -> list[str]:
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise CommandError(f"{option}: {shown(line)} cannot be split into words: {error}") from None
+    if not words:
+        raise CommandError(f"{option} must be a command, not {shown(line)}")
+    return words
+
+
+@contextmanager
+def _naming(option: str) -> Iterator[None]:
+    """Put the option in front of what is wrong with it."""
+    try:
+        yield
+    except InvalidOption as error:
+        raise CommandError(f"{option}: {str(error).removeprefix(f'{error.code}: ')}") from None
+
+
+async def _relay(recipient: Recipient, watchers: "Mapping[str, ReadyWatcher]", *, session_id: str, json: bool) -> int:
+    """Tell the session all notices until a signal arrives or nothing is left to watch; the exit status."""
+    stopped = asyncio.Event()
+    for number in _SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stopping = asyncio.ensure_future(stopped.wait())
+    announcing = asyncio.ensure_future(_announce(watchers, session_id))
+    telling: dict[asyncio.Future[Any], str] = {
+        asyncio.ensure_future(_tell_all(recipient, watcher, session_id=session_id, json=json)): option
+        for option, watcher in watchers.items()
+    }
+    running = {*telling}
+    try:
+        while running:
+            done, _ = await asyncio.wait({*running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping in done:
+                return OK
+            for ended in done:
+                ended.result()
+                running.discard(ended)
+                _say(f"{telling[ended]}: what was watched no longer exists")
+        return FAILED
+    finally:
+        for task in (*telling, stopping, announcing):
+            task.cancel()
+        await asyncio.gather(*telling, stopping, announcing, return_exceptions=True)
+
+
+async def _announce(watchers: "Mapping[str, ReadyWatcher]", session_id: str) -> None:
+    for watcher in watchers.values():
+        await watcher.ready.wait()
+    _say(f"watching for session {session_id}: {', '.join(watchers)}; Ctrl-C ends it")
+
+
+async def _tell_all(recipient: Recipient, watcher: "NoticeWatcher", *, session_id: str, json: bool) -> None:
+    async with aclosing(watcher.notices()) as notices:
+        async for notice in notices:
+            await _tell(recipient, notice, session_id=session_id, json=json)
+
+
+async def _tell(recipient: Recipient, notice: "Notice", *, session_id: str, json: bool) -> None:
+    payload = {
+        "body": notice.body,
+        "dedupe_key": notice.dedupe_key,
+        "ttl_turns": notice.ttl_turns,
+        "tags": notice.tags,
+    }
+    fact = notice.body.partition("\n")[0]
+    try:
+        accepted = await recipient.remind(payload)
+    except _ENDED:
+        raise
+    except ReminderError as error:
+        print_reply(
+            f"refused by {session_id}: {fact} ({error})", json=json, session=session_id, refused=error.reason, **payload
+        )
+    else:
+        print_reply(
+            f"told {session_id}: {fact}",
+            json=json,
+            session=session_id,
+            reminder_id=accepted.reminder_id,
+            deduped_count=accepted.deduped_count,
+            **payload,
+        )
+    sys.stdout.flush()
+
+
+def _say(text: str) -> None:
+    print(printable(text), file=sys.stderr, flush=True)
