@@ -4,6 +4,7 @@ import asyncio
 import functools
 import json
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final, ParamSpec
 
 import pytest
@@ -377,6 +378,27 @@ async def test_of_the_excess_only_reminders_without_a_key_are_dropped() -> None:
         assert await desk.dropped() == {"rate_limited": 7}
         assert len(desk.told(Admission.ACCEPTED)) == 4
         assert len(desk.told(Admission.HELD)) == 1
+
+
+@pytest.mark.requirement("mcp:host:only-keyless-excess-is-dropped")
+@in_a_loop
+async def test_a_reminder_without_a_key_is_accepted_again_when_there_is_room() -> None:
+    async with a_desk(limits=FAST) as desk:
+        await desk.send(*[a_reminder(id=f"x{number}") for number in range(60)])
+        await until(lambda: len(desk.told(Admission.ACCEPTED)) + len(desk.told(Admission.DROPPED)) == 60)
+        assert desk.told(Admission.DROPPED)
+        while not any(one.id == "raw:later" for one in desk.told(Admission.ACCEPTED)):
+            await desk.send(a_reminder(id="later"))
+
+
+@pytest.mark.requirement("mcp:host:burst")
+@in_a_loop
+async def test_a_burst_within_the_limits_is_accepted_whole(tmp_path: Path) -> None:
+    limits = Limits(accept_rate={}, pending_per_source={}, pending_per_session=1_000)
+    async with a_desk(limits=limits, url=f"sqlite:///{tmp_path / 'store.db'}") as desk:
+        await desk.send(a_reminder(id="i{n}", body="Fact {n}.", dedupeKey="k{n}"), times=500)
+        await desk.accepted(500)
+        assert [body for _, body in await desk.pending()] == [f"Fact {number}." for number in range(500)]
 
 
 @pytest.mark.requirement("mcp:host:excess-is-announced", "mcp:host:flood")

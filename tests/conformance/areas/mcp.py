@@ -95,6 +95,7 @@ HOST: Final[Rules] = (
             "mcp:host:same-id-is-a-newer-version": "The same id with another text is a newer version, and the same id with the same text adds nothing.",
             "mcp:host:wire-order": "The reminders of a server are accepted in the order of the wire.",
             "mcp:host:excess-holds-the-newest": "If a server exceeds its rate or pending limit, the host holds the newest reminder for each server, session and key, up to 64 keys, and offers it again as soon as there is room.",
+            "mcp:host:burst": "A burst that the limits of a session allow is accepted whole, however many keys it has: the host reads no faster than the session accepts.",
             "mcp:host:newer-version-at-once": "A newer version of a reminder that waits in the inbox is accepted at any rate.",
             "mcp:host:excess-is-announced": "Beyond 64 held keys, one notice with the count replaces the rest.",
             "mcp:host:only-keyless-excess-is-dropped": "Of the excess reminders, only those without a key are dropped, each with a record.",

@@ -351,6 +351,9 @@ class Connection:
             self._report(ServerState.LISTENING)
         return True
 
+    async def settle(self) -> None:
+        await self.receiver.settle()
+
     def oversized(self, limit: int) -> None:
         self.receiver.lost(limit)
 

@@ -32,6 +32,11 @@ RETRY_SECONDS: Final = 5.0
 
 LEFT_OUT_KEY: Final = "sideband:left_out"
 
+# With so many reminders that were not offered yet, the host reads no further, but not longer than this: a slow store must
+# not keep the answers of tools from being read.
+BUSY_COUNT: Final = MAX_KEYS // 2
+BUSY_SECONDS: Final = 0.25
+
 
 class Delivery:
     """Offers the reminders of a server to a session, in a task of its own. `put` never waits."""
@@ -57,14 +62,28 @@ class Delivery:
         # Whether what is held may be offered again now, and at which time it may be at the latest.
         self._may_have_room = False
         self._retry_at = 0.0
+        # Why the last offer found no room; None if it found some, or if that may have changed.
+        self._no_room: DropReason | None = None
+        self._offered = asyncio.Event()
         self._task = asyncio.create_task(self._offer_all(), name=f"sideband-mcp-{server.name}")
 
     def put(self, arrival: Arrival) -> None:
         """Offer a reminder, or hold it; it may replace an older one of its key."""
-        if self._hold.add(arrival):
+        if arrival.is_keyless and self._no_room is not None and not self._hold.is_recent(arrival):
+            self._drop(arrival, self._no_room)
+        elif self._hold.add(arrival):
             self._arrived.set()
         else:
             self._drop(arrival, DropReason.RATE_LIMITED)
+
+    async def settle(self) -> None:
+        """Wait, for a short time, while many reminders have not been offered yet."""
+        if self._hold.new_count >= BUSY_COUNT:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BUSY_SECONDS):
+                    while self._hold.new_count >= BUSY_COUNT:
+                        self._offered.clear()
+                        await self._offered.wait()
 
     def drop(self, reason: DropReason) -> None:
         """Record that something of the server was refused before it could be offered."""
@@ -116,6 +135,8 @@ class Delivery:
             self._hold.refused(arrival, again=again)
         else:
             self._hold.accepted(arrival)
+            if not accepted.is_free:
+                self._no_room = None
             self._report(Admission.ACCEPTED, arrival, deduped_count=accepted.deduped_count)
 
     async def _offer_count(self) -> None:
@@ -140,11 +161,14 @@ class Delivery:
             seconds = error.retry_after_ms / 1000 if isinstance(error, RateLimited) else RETRY_SECONDS
             self._may_have_room = False
             self._retry_at = self._clock.monotonic() + seconds
+            self._no_room = None if isinstance(error, StoreError) else drop_reason(error)
             raise
+        finally:
+            self._offered.set()
 
     async def _until_something_happens(self) -> None:
-        """Wait for a reminder; while some are held, also for a commit of the session, which may have made room."""
-        if not self._hold.has_refused and not self._hold.left_out:
+        """Wait for a reminder; while there is no room, also for a commit of the session, which may have made some."""
+        if self._no_room is None and not self._hold.has_refused and not self._hold.left_out:
             await self._arrived.wait()
             self._arrived.clear()
             return
@@ -156,6 +180,8 @@ class Delivery:
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             self._may_have_room = waiting[1].done() or waiting[2].done()
+            if self._may_have_room:
+                self._no_room = None
         finally:
             for task in waiting:
                 task.cancel()

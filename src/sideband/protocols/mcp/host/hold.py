@@ -64,8 +64,12 @@ class Hold:
         return _first(self._refused)
 
     @property
-    def has_new(self) -> bool:
-        return bool(self._new)
+    def new_count(self) -> int:
+        return len(self._new)
+
+    def is_recent(self, arrival: Arrival) -> bool:
+        """Whether an older version of this reminder was accepted a short time ago, and so may still wait in the inbox."""
+        return arrival.key in self._recent
 
     @property
     def has_refused(self) -> bool:

@@ -90,6 +90,11 @@ class Receiver:
                 if logged is not None:
                     self._take(self.emits, _camel(logged), {}, frame)
 
+    async def settle(self) -> None:
+        """Wait, for a short time, while sessions have many reminders to take."""
+        for delivery in tuple(self._deliveries.values()):
+            await delivery.settle()
+
     def lost(self, limit: int) -> None:
         """A message of the server was longer than the limit, and was discarded."""
         self._drop(DropReason.TOO_LARGE, f"a message of more than {limit:,} bytes")

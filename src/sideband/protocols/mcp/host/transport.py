@@ -65,6 +65,9 @@ class Tap(Protocol):
     def received(self, message: JSONRPCMessage, frame: bytes | None) -> bool:
         """The server has sent this; False keeps it from the SDK. `frame` is its text, if the transport knows it."""
 
+    async def settle(self) -> None:
+        """Called after a message that was kept from the SDK, before the next one is read."""
+
     def oversized(self, limit: int) -> None:
         """The server has sent a message that was longer than the limit, and was discarded."""
 
@@ -125,6 +128,7 @@ class _TappedSource(_Source):
                 raise
             if isinstance(message, Exception) or self._tap.received(message.message, None):
                 return message
+            await self._tap.settle()
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -229,6 +233,7 @@ class _PipeSource(_Source):
                 message = self._read(self._frames.popleft())
                 if message is not None:
                     return SessionMessage(message)
+                await self._tap.settle()
             if not self._is_over:
                 frames = await self._child.pipes.receive()
                 self._frames.extend(frames)
