@@ -11,8 +11,9 @@ from mcp.shared.exceptions import MCPError
 
 from sideband.core.errors import InvalidReminder
 from sideband.protocols.mcp.capabilities import EXTENSION, LISTEN, declares_emit, declares_receive
+from sideband.protocols.mcp.messages import ReminderParams, ReminderSpec
 from sideband.protocols.mcp.server import Reminders
-from sideband.protocols.mcp.server.outbox import CAPACITY, LEFT_OUT_KEY
+from sideband.protocols.mcp.server.outbox import CAPACITY, LEFT_OUT_KEY, UNHEARD_SECONDS, Unheard
 from tests.acp_agents import in_time
 from tests.mcp_clients import (
     FILTER,
@@ -427,3 +428,34 @@ async def test_a_channel_is_the_only_carriage_of_a_client_that_declares_no_remin
             assert declared.of("notifications/claude/channel") == []
         async with a_peer(server.transport(), MODERN) as modern:
             assert "claude/channel" not in modern.result["capabilities"]["experimental"]
+
+
+# Before the first client.
+
+
+@pytest.mark.requirement("mcp:server:unheard")
+@pytest.mark.parametrize("route", MODERN_ROUTES, ids=str)
+@in_time
+async def test_what_was_emitted_before_a_client_could_be_reached_is_sent_to_the_first_one(route: Route) -> None:
+    async with connected(route, keep_unheard=True) as peer:
+        for body in ("old", "new"):
+            await peer.emit(body, inside=False, dedupe_key="status")
+        await peer.emit("other", inside=False)
+        async with peer.listening(SUBSCRIBE, FILTER):
+            assert await peer.gets(2) == ["new", "other"]
+            await peer.emit("later", inside=False)
+            assert await peer.gets(3) == ["new", "other", "later"]
+        assert peer.bodies.count("new") == 1
+
+
+@pytest.mark.requirement("mcp:server:unheard")
+def test_what_was_not_heard_for_a_minute_is_forgotten() -> None:
+    unheard = Unheard()
+    for number in range(2 * CAPACITY):
+        reminder = ReminderSpec(id=str(number), body="x")
+        unheard.put(ReminderParams(reminder=reminder), now=float(number))
+    found = unheard.take(now=2 * CAPACITY - 1 + UNHEARD_SECONDS - 10)
+    assert [params.reminder.id for params in found] == [
+        str(number) for number in range(2 * CAPACITY - 11, 2 * CAPACITY)
+    ]
+    assert unheard.take(now=0.0) == []

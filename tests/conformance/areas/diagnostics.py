@@ -119,6 +119,13 @@ WATCH: Final[Rules] = rules(
     {
         "cli:watch:reminds": "`sideband watch` reminds a session of changed files (`--files`), of the result of a test command (`--tests`) or of another command (`--command`), and of the state of the repository (`--git`).",
         "cli:watch:target-and-json": "`sideband watch` names its session with `--to`, like every other command, and prints JSON with `--json`.",
+        "cli:watch:tells-as-operator": "`sideband watch` tells the session each notice as a reminder of the operator, with the key, TTL and tags of the notice.",
+        "cli:watch:survives-refusals": "If the session refuses a reminder, `sideband watch` prints the refusal and goes on.",
+        "cli:watch:signals-end-with-0": "SIGINT, SIGTERM and SIGHUP end `sideband watch` with the exit code 0.",
+        "cli:watch:session-end": "`sideband watch` ends with the exit code 1 when its session is closed or deleted.",
+        "cli:watch:nothing-left": "`sideband watch` ends with the exit code 2 when nothing that it watched exists any more, and names the options.",
+        "cli:watch:mistakes": "`sideband watch` refuses a wrong or missing option, an unknown session and a missing extra with the exit code 2, and tells nothing.",
+        "cli:watch:store-not-told": "Changes of the store in which the session is kept are not told.",
     },
 )
 

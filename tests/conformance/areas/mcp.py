@@ -36,7 +36,7 @@ SERVER: Final[Rules] = (
             "mcp:server:cancelled-stream-ends": "A listen stream ends when its client cancels it or closes its connection.",
             "mcp:server:before-the-response": "What is emitted inside a request is written before its response.",
             "mcp:server:never-waits": "A server never waits for a client: at most 64 reminders wait, the newest of each key, and a notice counts the others.",
-            "mcp:server:unheard": "What is emitted while no client can be reached is kept for the first one that can: the newest of each key, for a minute.",
+            "mcp:server:unheard": "With `keep_unheard`, as in the watchers, what is emitted while no client can be reached is kept for the first one that can: the newest of each key, for a minute.",
             "mcp:server:checked-in-process": "A wrong reminder raises its diagnostic code in the server, and nothing is sent.",
             "mcp:server:half-mounted": "A server that mounts the extension without the middleware is told so at its first tool call.",
             "mcp:client:declares-receive": "A client declares reminders by `experimental.reminders` with `receive` true or by the extension.",

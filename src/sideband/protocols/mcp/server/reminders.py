@@ -117,7 +117,8 @@ class Reminders(Extension):
 
     `only_declared` leaves out clients up to 2025-11-25 that do not declare reminders. `channel` sends those the
     notification of Claude Code's channels instead. `hook_tool` adds the tool `pending_reminders`, for hosts whose hooks
-    can call a tool; its value names this server in the text of the hook. `propagate` and `role_hints` are the values
+    can call a tool; its value names this server in the text of the hook. With `keep_unheard`, what is emitted while no
+    client can be reached is kept for the first one that can: the newest of each key, for a minute. `propagate` and `role_hints` are the values
     that this server emits; it declares them, and `emit` refuses all others.
     """
 
@@ -129,6 +130,7 @@ class Reminders(Extension):
         only_declared: bool = False,
         channel: bool = False,
         hook_tool: str | None = None,
+        keep_unheard: bool = False,
         propagate: Sequence[Propagate] = (Propagate.SESSION, Propagate.NONE),
         role_hints: Sequence[RoleHint] = (RoleHint.SYSTEM, RoleHint.DEVELOPER),
     ) -> None:
@@ -143,7 +145,7 @@ class Reminders(Extension):
         self._propagate = tuple(propagate)
         self._role_hints = tuple(role_hints)
         self._pending = None if hook_tool is None else PendingReminders(hook_tool)
-        self._unheard = Unheard()
+        self._unheard = Unheard() if keep_unheard else None
         self._standalone: dict[ClientId, Carriage] = {}
         self._streams: list[ListenStream] = []
         # The loop of the server; None before its first message.
@@ -167,9 +169,8 @@ class Reminders(Extension):
         """Send a reminder to all clients, and return its id.
 
         The call does not wait for clients: for each, up to 64 reminders wait in a buffer. It works in any task of the
-        server's event loop, inside and outside of requests. While no client can be reached, the newest reminder of each key
-        is kept for the first one that can, for a minute. A wrong value raises the error that a host would report, and nothing
-        is sent.
+        server's event loop, inside and outside of requests. A wrong value raises the error that a host would report, and
+        nothing is sent.
         """
         self._check_loop()
         params = self._params(
@@ -247,7 +248,7 @@ class Reminders(Extension):
             caller = scope.carriage.client
             if caller not in listening:
                 scope.offer(params)
-        if not listening and caller is None and not self._standalone:
+        if self._unheard is not None and not listening and caller is None and not self._standalone:
             self._unheard.put(params, now=asyncio.get_running_loop().time())
         for client, carriage in self._standalone.items():
             if client == caller or client in listening:
@@ -258,8 +259,9 @@ class Reminders(Extension):
 
     def _catch_up(self, carriage: "Carriage | _RequestScope") -> None:
         """Offer what was emitted while no client could be reached."""
-        for params in self._unheard.take(now=asyncio.get_running_loop().time()):
-            carriage.offer(params)
+        if self._unheard is not None:
+            for params in self._unheard.take(now=asyncio.get_running_loop().time()):
+                carriage.offer(params)
 
     # The extension.
 

@@ -55,7 +55,10 @@ class WatchServer:
         only_declared: bool = False,
         hook_tool: bool = False,
     ) -> None:
-        self.reminders = Reminders(only_declared=only_declared, hook_tool=name if hook_tool else None)
+        # A command that fails at once has failed before the first client listens.
+        self.reminders = Reminders(
+            only_declared=only_declared, hook_tool=name if hook_tool else None, keep_unheard=True
+        )
         self._name = name
         self._watchers = watchers
         self._subscriptions = ResourceSubscriptions()
