@@ -207,8 +207,9 @@ def test_the_test_watcher_updates_the_resource_and_tells_two_turns_that_the_test
         async with a_desk(watcher) as desk, Client(process) as client:
             await desk.accepted(1)
             (resource,) = (await client.list_resources()).resources
-            while "has not ended" in str((await client.read_resource(resource.uri)).contents):
-                await asyncio.sleep(0.01)
+            has_ended = False
+            while not has_ended:
+                has_ended = "has not ended" not in str((await client.read_resource(resource.uri)).contents)
             async with client.listen(resource_subscriptions=[resource.uri]) as updates:
                 await asyncio.to_thread(suite.write_text, "def test_login():\n    assert True\n", encoding="utf-8")
                 assert getattr(await anext(updates), "uri", None) == resource.uri

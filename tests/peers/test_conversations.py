@@ -595,7 +595,7 @@ ERRORS: Final[Mapping[str, tuple[str, Json, int, str | None]]] = {
     "no-folder": ("session/new", {"mcpServers": []}, -32602, "invalid_option"),
     "mcp-servers": (
         "session/new",
-        {"cwd": "/", "mcpServers": [{"name": "a", "command": "/a", "args": [], "env": []}]},
+        {"cwd": "/", "mcpServers": [{"type": "sse", "name": "a", "url": "http://127.0.0.1/sse", "headers": []}]},
         -32602,
         "invalid_option",
     ),

@@ -18,9 +18,11 @@ from sideband.protocols.mcp.server.reminders import Reminders
 from sideband.protocols.mcp.server.resource_subscriptions import ResourceSubscriptions
 from sideband.tools.root import Root
 from sideband.tools.tool import Refused
-from sideband.watch.notice import NoticeWatcher
+from sideband.watch.notice import ReadyWatcher
 
 MAX_TEXT_BYTES: Final = 1024 * 1024
+# How long the first answer may wait for the watchers; a host gives up after some seconds.
+READY_SECONDS: Final = 2.0
 # Characters of an error that a reminder repeats.
 MAX_REASON: Final = 200
 
@@ -48,7 +50,7 @@ class WatchServer:
     def __init__(
         self,
         name: str,
-        watchers: Sequence[NoticeWatcher],
+        watchers: Sequence[ReadyWatcher],
         *,
         instructions: str,
         files: Path | None = None,
@@ -82,6 +84,7 @@ class WatchServer:
     async def _lifespan(self, _server: object) -> AsyncIterator[dict[str, Any]]:
         tasks = [asyncio.create_task(self._watch(watcher)) for watcher in self._watchers]
         try:
+            await self._ready(tasks)
             yield {}
         finally:
             for task in tasks:
@@ -89,7 +92,20 @@ class WatchServer:
             # Wait for them, because a watcher ends the processes that it has started.
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _watch(self, watcher: NoticeWatcher) -> None:
+    async def _ready(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Wait until the watchers notice changes: what a client changes after its first answer must not be missed."""
+        waiting = [asyncio.create_task(watcher.ready.wait()) for watcher in self._watchers]
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                for ready, task in zip(waiting, tasks, strict=True):
+                    await asyncio.wait((ready, task), return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            _log.warning("%s answers before it notices changes, because that takes long", self._name)
+        finally:
+            for ready in waiting:
+                ready.cancel()
+
+    async def _watch(self, watcher: ReadyWatcher) -> None:
         why = "what it watched no longer exists"
         try:
             async with aclosing(watcher.notices()) as notices:
