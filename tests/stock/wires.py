@@ -44,6 +44,16 @@ def _events(
     return numbered
 
 
+def _responses_events(text: str, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """Codex names a tool of an MCP server by the name of the tool and the namespace of the server."""
+    events = responses_events(text, calls)
+    for event in events:
+        for item in (event.get("item", {}), *event.get("response", {}).get("output", ())):
+            if str(item.get("name", "")).startswith("mcp__"):
+                item["namespace"], _, item["name"] = item["name"].rpartition("__")
+    return events
+
+
 def _flat(content: object) -> str:
     """The text of a content that is a string, a list of parts or an object."""
     match content:
@@ -140,7 +150,7 @@ CHAT: Final = Wire(
 )
 RESPONSES: Final = Wire(
     path=re.compile(r"/v1/responses"),
-    events=_events(responses_events, named=True),
+    events=_events(_responses_events, named=True),
     parts=_responses_parts,
 )
 GEMINI: Final = Wire(
