@@ -18,7 +18,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "serve": ("starlette", "uvicorn", "sse_starlette", "websockets"),
         "models": ("anthropic", "openai", "google.genai"),
         "postgres": ("psycopg",),
-        "watch": ("watchfiles",),
+        "watch": ("watchfiles", "pathspec"),
     }
 )
 # Headings that say more than the name of the group.
