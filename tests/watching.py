@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sideband.watch.notice import Notice, ReadyWatcher
+from sideband.watch.notice import Notice, NoticeWatcher
 
 # Long enough for a machine under load; a test that passes never waits so long.
 PATIENCE_SECONDS = 20
@@ -46,7 +46,7 @@ class Watching:
 
 
 @asynccontextmanager
-async def watching(watcher: ReadyWatcher) -> AsyncIterator[Watching]:
+async def watching(watcher: NoticeWatcher) -> AsyncIterator[Watching]:
     """Run the watcher; the block begins when it notices changes."""
     watching = Watching()
 

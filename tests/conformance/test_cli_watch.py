@@ -25,7 +25,7 @@ from sideband.core.reminder import ReminderId
 from sideband.core.state import Pending
 from sideband.core.trust import Trust
 from sideband.runtime.producer import Accepted
-from sideband.watch.notice import Notice, ReadyWatcher
+from sideband.watch.notice import Notice, NoticeWatcher
 from tests.watching import filled
 
 Captured = pytest.CaptureFixture[str]
@@ -93,7 +93,7 @@ def stop(number: int = signal.SIGTERM) -> None:
     os.kill(os.getpid(), number)
 
 
-def relay(url: str, watchers: Mapping[str, ReadyWatcher], *, as_json: bool = False) -> int:
+def relay(url: str, watchers: Mapping[str, NoticeWatcher], *, as_json: bool = False) -> int:
     _, status = tell("s", url, lambda recipient: _relay(recipient, watchers, session_id="s", json=as_json))
     return status
 

@@ -18,7 +18,7 @@ from sideband.core.errors import InvalidOption, ReminderError, TaskFinished, Unk
 from sideband.inspect.report import CommandError, printable
 
 if TYPE_CHECKING:
-    from sideband.watch.notice import Notice, NoticeWatcher, ReadyWatcher
+    from sideband.watch.notice import Notice, NoticeWatcher
 
 DEBOUNCE_MS: Final = 100
 MAX_DEBOUNCE_MS: Final = 60_000
@@ -125,7 +125,7 @@ def _watchers(
     options: _Options,
     *,
     git: bool,
-) -> "dict[str, ReadyWatcher]":
+) -> "dict[str, NoticeWatcher]":
     """A watcher for each option, by the option as it was written."""
     # Imported here, so that the help of the command appears fast, and without the extra.
     from sideband.watch.commands import CommandWatcher  # noqa: PLC0415 - see above
@@ -133,7 +133,7 @@ def _watchers(
     from sideband.watch.git import GitWatcher  # noqa: PLC0415 - see above
     from sideband.watch.suites import SuiteWatcher  # noqa: PLC0415 - see above
 
-    watchers: dict[str, ReadyWatcher] = {}
+    watchers: dict[str, NoticeWatcher] = {}
     for path in files:
         with _naming("--files"):
             watchers[f"--files {path}"] = FileWatcher(path, debounce_seconds=options.seconds, without=options.without)
@@ -184,7 +184,7 @@ def _naming(option: str) -> Iterator[None]:
         raise CommandError(f"{option}: {str(error).removeprefix(f'{error.code}: ')}") from None
 
 
-async def _relay(recipient: Recipient, watchers: "Mapping[str, ReadyWatcher]", *, session_id: str, json: bool) -> int:
+async def _relay(recipient: Recipient, watchers: "Mapping[str, NoticeWatcher]", *, session_id: str, json: bool) -> int:
     """Tell the session all notices until a signal arrives or nothing is left to watch; the exit status."""
     stopped = asyncio.Event()
     for number in _SIGNALS:
@@ -212,7 +212,7 @@ async def _relay(recipient: Recipient, watchers: "Mapping[str, ReadyWatcher]", *
         await asyncio.gather(*telling, stopping, announcing, return_exceptions=True)
 
 
-async def _announce(watchers: "Mapping[str, ReadyWatcher]", session_id: str) -> None:
+async def _announce(watchers: "Mapping[str, NoticeWatcher]", session_id: str) -> None:
     for watcher in watchers.values():
         await watcher.ready.wait()
     _say(f"watching for session {session_id}: {', '.join(watchers)}; Ctrl-C ends it")

@@ -13,7 +13,7 @@ from sideband.core.limits import Bound
 from sideband.tools.tool import offload
 from sideband.watch import text
 from sideband.watch.notice import Notice
-from sideband.watch.process import Outcome, run
+from sideband.watch.process import ProcessEnd, run
 from sideband.watch.reruns import Rerun, reruns
 from sideband.watch.tree import DEBOUNCE_SECONDS, Tree
 
@@ -53,7 +53,7 @@ class WatchedCommand:
         self.uri = f"watch://{self.name}"
         self._timeout_seconds = timeout_seconds
 
-    async def run(self, folder: Path, *, options: Sequence[str] = (), at: int | None = None) -> Outcome:
+    async def run(self, folder: Path, *, options: Sequence[str] = (), at: int | None = None) -> ProcessEnd:
         """Run it in a directory, with more options after the word at the position `at`."""
         place = len(self.argv) if at is None else at + 1
         argv = (*self.argv[:place], *options, *self.argv[place:])
@@ -72,7 +72,7 @@ def default_name(command: Sequence[str]) -> str:
 class _Reported(NamedTuple):
     """How a run ended, with the lines of its output that say why it failed."""
 
-    outcome: Outcome
+    outcome: ProcessEnd
     lines: list[str]
     latest: str
 
@@ -100,7 +100,7 @@ class CommandWatcher:
         self._command = WatchedCommand(command, name=name, timeout_seconds=timeout_seconds)
         self._tree = Tree(watch or Path(), debounce_seconds=debounce_seconds, without=without, field="watch")
         self._transitions_only = transitions_only
-        self._before: Outcome | None = None
+        self._before: ProcessEnd | None = None
         self.name = self._command.name
         self.uri = self._command.uri
         self.title = f"Result of {self._command.line}"

@@ -21,13 +21,9 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoticeWatcher(Protocol):
-    """Watches something and yields a notice for each change."""
+    """Watches something and yields a notice for each change; `ready` is set when it notices changes."""
+
+    ready: asyncio.Event
 
     def notices(self) -> AsyncGenerator[Notice, None]:
         """The notices from now on, until the generator is closed, which ends everything that was started."""
-
-
-class ReadyWatcher(NoticeWatcher, Protocol):
-    """A watcher that says when it has begun: `ready` is set when changes are noticed."""
-
-    ready: asyncio.Event

@@ -15,7 +15,7 @@ from sideband.tools.text import HeadTail
 from sideband.tools.tool import outlast
 
 
-class Outcome(NamedTuple):
+class ProcessEnd(NamedTuple):
     """How a command ended; `fault` says why it failed, and is empty if it passed. `started` if it ran at all."""
 
     fault: str
@@ -34,7 +34,7 @@ async def run(
     seconds: float | None,
     environment: Mapping[str, str] | None = None,
     with_errors: bool = True,
-) -> Outcome:
+) -> ProcessEnd:
     """Run the command and return how it ended; at the end, and when cancelled, its whole process group is killed.
 
     `environment` replaces that of this process. `seconds=None` sets no time-out. Without `with_errors` the standard error
@@ -63,7 +63,7 @@ async def run(
             if cancelled:
                 raise cancelled from None
             reason = error.strerror if isinstance(error, OSError) else error
-            return Outcome(f"cannot be started: {reason}", "", started=False)
+            return ProcessEnd(f"cannot be started: {reason}", "", started=False)
         try:
             if cancelled:
                 raise cancelled
@@ -71,7 +71,7 @@ async def run(
         finally:
             await _kill(process)
         await pipe.linger(LINGER_SECONDS)
-        return Outcome(fault, output.text())
+        return ProcessEnd(fault, output.text())
     finally:
         pipe.close()
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from sideband.core.errors import InvalidOption, shown
 from sideband.watch import text
-from sideband.watch.process import Outcome, run
+from sideband.watch.process import ProcessEnd, run
 
 TIMEOUT_SECONDS: Final = 30.0
 SUBJECTS: Final = 3
@@ -108,7 +108,7 @@ class Repository:
         return outcome.output.rstrip("\n") if outcome.passed else ""
 
 
-async def _git(root: Path, *arguments: str, with_errors: bool = False) -> Outcome:
+async def _git(root: Path, *arguments: str, with_errors: bool = False) -> ProcessEnd:
     environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     return await run(
         (*_READ_ONLY, *arguments),

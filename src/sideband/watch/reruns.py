@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from sideband.tools.tool import outlast
 from sideband.watch.events import STEP_MS
-from sideband.watch.tree import Batch, Tree
+from sideband.watch.tree import SettledChanges, Tree
 
 # A file that changes during so many runs in a row may be output of the command: it no longer kills a run, and runs the
 # command again after a time that doubles.
@@ -117,7 +117,7 @@ async def reruns(
             await _cancel(awaited)
 
 
-def _next(batches: AsyncGenerator[Batch, None]) -> "asyncio.Future[Batch | None]":
+def _next(batches: AsyncGenerator[SettledChanges, None]) -> "asyncio.Future[SettledChanges | None]":
     return asyncio.ensure_future(anext(batches, None))
 
 

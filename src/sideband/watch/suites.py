@@ -14,7 +14,7 @@ from sideband.watch import text
 from sideband.watch.commands import TIMEOUT_SECONDS, WatchedCommand
 from sideband.watch.junit import MAX_REPORT_BYTES, BrokenReport, read_junit
 from sideband.watch.notice import Notice
-from sideband.watch.process import Outcome
+from sideband.watch.process import ProcessEnd
 from sideband.watch.reruns import reruns
 from sideband.watch.results import CaseId, FileDelta, Results, deltas, results_of
 from sideband.watch.tree import DEBOUNCE_SECONDS, MANY, Tree
@@ -108,7 +108,7 @@ class SuiteWatcher:
         # In a thread: the report is read and the output is scanned.
         return await offload(lambda _: self._read(outcome, report, is_written=_signature(report) != before))
 
-    def _read(self, outcome: Outcome, report: Path, *, is_written: bool) -> _SuiteRun:
+    def _read(self, outcome: ProcessEnd, report: Path, *, is_written: bool) -> _SuiteRun:
         ended = f"{self._command.line} {outcome.fault or 'passed'}"
         results: Results = {}
         problem = ""

@@ -24,7 +24,7 @@ HASH_SECONDS: Final = 0.01
 _DEBOUNCE: Final = Bound(0, whole=False, above=True)
 
 
-class Batch(NamedTuple):
+class SettledChanges(NamedTuple):
     """Files that changed together; `began` is when the first event arrived, on the monotonic clock."""
 
     changes: tuple[ChangedFile, ...]
@@ -82,7 +82,7 @@ class Tree:
             path.relative_to(self.folder).as_posix() for path in outside if path.is_relative_to(self.folder)
         }
 
-    async def batches(self) -> AsyncGenerator[Batch, None]:
+    async def batches(self) -> AsyncGenerator[SettledChanges, None]:
         """The batches from now on; the first one is empty and says that the tree is being watched.
 
         The generator ends when the directory no longer exists. Closing it ends its threads.
@@ -90,7 +90,7 @@ class Tree:
         events = TreeEvents(self.folder, recursive=not self.is_file)
         settled = self._settled(events)
 
-        def following(halt: Halt) -> Batch | None:
+        def following(halt: Halt) -> SettledChanges | None:
             with halt.stopping(events.stop):
                 return next(settled, None)
 
@@ -102,7 +102,7 @@ class Tree:
             events.stop()
             await offload(lambda _: events.join(), waits=True)
 
-    def _settled(self, events: TreeEvents) -> Iterator[Batch]:
+    def _settled(self, events: TreeEvents) -> Iterator[SettledChanges]:
         contents = self._contents()
         unsettled = _Unsettled(self._debounce_seconds)
         is_recorded = False
@@ -119,7 +119,7 @@ class Tree:
                 case WatchState.ESTABLISHED if not is_recorded:
                     contents.record(start_ns)
                     is_recorded = True
-                    yield Batch((), now)
+                    yield SettledChanges((), now)
                 case WatchState.ESTABLISHED:
                     unsettled.add(contents.differing(), now)
                 case None if not unsettled.paths:
@@ -140,14 +140,14 @@ class Tree:
     def _contents(self) -> Contents:
         return Contents(self.folder, IgnoreRules(self.folder), only=self._only, without=self._without)
 
-    def _compared(self, contents: Contents, unsettled: _Unsettled, *, is_gone: bool) -> Batch:
+    def _compared(self, contents: Contents, unsettled: _Unsettled, *, is_gone: bool) -> SettledChanges:
         paths = unsettled.paths
         if is_gone or len(paths) > MANY:
             paths |= contents.differing()
         changes = contents.compare(paths)
         if any(change.path.rpartition("/")[2] == GITIGNORE for change in changes):
             contents.reload_rules()
-        return Batch(changes, unsettled.began)
+        return SettledChanges(changes, unsettled.began)
 
     def _relative(self, path: str) -> str:
         below = path.removeprefix(f"{self.folder}{os.sep}")

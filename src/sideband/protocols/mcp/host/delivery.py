@@ -38,7 +38,7 @@ BUSY_COUNT: Final = MAX_KEYS // 2
 BUSY_SECONDS: Final = 0.25
 
 
-class Delivery:
+class SessionDelivery:
     """Offers the reminders of a server to a session, in a task of its own. `put` never waits."""
 
     def __init__(self, session: Session, server: ServerConfig, on_report: OnReport) -> None:

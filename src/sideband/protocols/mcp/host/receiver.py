@@ -19,7 +19,7 @@ from sideband.core.trust import Trust
 from sideband.protocols.logs import LOG
 from sideband.protocols.mcp import capabilities
 from sideband.protocols.mcp.config import ServerConfig
-from sideband.protocols.mcp.host.delivery import Delivery, report_of, sent_meta
+from sideband.protocols.mcp.host.delivery import SessionDelivery, report_of, sent_meta
 from sideband.protocols.mcp.host.hold import Arrival, Hold
 from sideband.protocols.mcp.host.reports import Admission, OnReport, ReminderReport
 from sideband.runtime.producer import drop_reason
@@ -38,7 +38,7 @@ class Receiver:
         self._server = server
         self._on_report = on_report
         self._new_id = new_id
-        self._deliveries: dict[str, Delivery] = {}
+        self._deliveries: dict[str, SessionDelivery] = {}
         self._hold = Hold()
         self.emits = False
         self._emits_channel = False
@@ -49,7 +49,7 @@ class Receiver:
     def attach(self, session: Session) -> None:
         """Deliver to this session from now on, and what was held while there was none."""
         if session.id not in self._deliveries:
-            delivery = self._deliveries[session.id] = Delivery(session, self._server, self._on_report)
+            delivery = self._deliveries[session.id] = SessionDelivery(session, self._server, self._on_report)
             for arrival in self._hold.take_all():
                 delivery.put(arrival)
 

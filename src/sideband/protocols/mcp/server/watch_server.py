@@ -18,7 +18,7 @@ from sideband.protocols.mcp.server.reminders import Reminders
 from sideband.protocols.mcp.server.resource_subscriptions import ResourceSubscriptions
 from sideband.tools.root import Root
 from sideband.tools.tool import Refused
-from sideband.watch.notice import ReadyWatcher
+from sideband.watch.notice import NoticeWatcher
 
 MAX_TEXT_BYTES: Final = 1024 * 1024
 # How long the first answer may wait for the watchers; a host gives up after some seconds.
@@ -50,7 +50,7 @@ class WatchServer:
     def __init__(
         self,
         name: str,
-        watchers: Sequence[ReadyWatcher],
+        watchers: Sequence[NoticeWatcher],
         *,
         instructions: str,
         files: Path | None = None,
@@ -105,7 +105,7 @@ class WatchServer:
             for ready in waiting:
                 ready.cancel()
 
-    async def _watch(self, watcher: ReadyWatcher) -> None:
+    async def _watch(self, watcher: NoticeWatcher) -> None:
         why = "what it watched no longer exists"
         try:
             async with aclosing(watcher.notices()) as notices:
