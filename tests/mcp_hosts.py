@@ -31,12 +31,15 @@ class NoContext:
 
 
 def a_raw_server(
-    name: str = "raw", declares: Mapping[str, Any] | None = None, *, reminders: RemindersConfig | None = None
+    name: str = "raw",
+    declares: Mapping[str, Any] | None = None,
+    *more: str,
+    reminders: RemindersConfig | None = None,
 ) -> ServerConfig:
     """A server of the test without an SDK; by default it declares reminders as the proposal says."""
     declared = json.dumps(EMITS if declares is None else declares)
     return ServerConfig(
-        name=name, command=(sys.executable, str(RAW), declared), reminders=reminders or RemindersConfig()
+        name=name, command=(sys.executable, str(RAW), declared, *more), reminders=reminders or RemindersConfig()
     )
 
 

@@ -1,8 +1,8 @@
 """An MCP server without an SDK, of revision 2025-11-25: it declares what it is told to, and sends any line that it is asked for.
 
-Run it as `python tests/mcp_raw_server.py CAPABILITIES`, with JSON. Its tool `send` writes the lines in `lines` to standard
+Run it as `python tests/mcp_raw_server.py CAPABILITIES [silent|fails]`, with JSON. Its tool `send` writes the lines in `lines` to standard
 output, all of them `times` times; a string is written as it is, anything else as JSON. `{n}` in a line is its number. The
-tool `die` ends the process, `grow` adds a tool and tells so, `show` returns content of all kinds, and `seen` returns the
+tool `die` writes to standard error and ends the process, `grow` adds a tool and tells so, `show` returns content of all kinds, and `seen` returns the
 methods that the client has sent.
 """
 
@@ -46,6 +46,7 @@ def called(name: str, args: dict[str, Any]) -> dict[str, Any]:
                     write(line.replace("{n}", str(number)))
                     number += 1
         case "die":
+            sys.stderr.write("out of memory\n")
             os._exit(7)
         case "grow":
             TOOLS.append("grown")
@@ -74,6 +75,13 @@ def answer(frame: dict[str, Any]) -> None:
         case _ if number is not None:
             send(id=number, error={"code": -32601, "message": "Method not found"})
 
+
+# A server that does not answer, or that ends before it has answered.
+if MUTE := sys.argv[2:]:
+    if MUTE == ["fails"]:
+        sys.stderr.write("no such database\n")
+        sys.exit(3)
+    sys.stdin.read()
 
 for read in sys.stdin:
     message = json.loads(read)

@@ -16,9 +16,10 @@ from sideband.core.limits import Limits, Rate
 from sideband.core.reminder import RoleHint
 from sideband.core.trust import Grant, GrantField, Trust, TrustPolicy
 from sideband.protocols.mcp.config import RemindersConfig, read_config
-from sideband.protocols.mcp.host import Admission
+from sideband.protocols.mcp.host import Admission, McpHost
+from sideband.runtime.store import open_store
 from sideband.testing import ScriptedModel
-from tests.mcp_hosts import EMITS, a_desk, a_raw_server, a_reminder
+from tests.mcp_hosts import EMITS, NoContext, a_desk, a_raw_server, a_reminder
 from tests.waiting import until
 
 _Given = ParamSpec("_Given")
@@ -198,20 +199,21 @@ async def test_unknown_keys_and_forged_fields_change_nothing() -> None:
 
 @pytest.mark.requirement("mcp:host:large-input-is-bounded")
 @in_a_loop
-async def test_a_body_and_a_line_of_10_mb_are_dropped_and_the_connection_stays() -> None:
+async def test_large_bodies_and_lines_are_dropped_and_the_connection_stays() -> None:
     async with a_desk() as desk:
         large = json.dumps(a_reminder(body="BODY"))
         await desk.send(large.replace("BODY", "x" * 5_000), a_reminder(id="after"))
         await desk.accepted(1)
         assert await desk.dropped() == {"too_large": 1}
-        # The server itself makes the line, so that the request stays small.
-        await desk.send("x" * 1_000, times=1)
+        await desk.send(large.replace("BODY", "x" * 5_000_000), json.dumps(a_reminder(body="\ud800")))
+        await until(lambda: len(desk.told(Admission.DROPPED)) == 3)
+        assert await desk.dropped() == {"too_large": 2, "invalid": 1}
         await desk.call(
             "send", lines=['{"jsonrpc":"2.0","method":"notifications/reminder","p":"' + "x" * 9_000_000 + '"}']
         )
         await desk.send(a_reminder(id="last", dedupeKey="last"))
         await desk.accepted(2)
-        assert await desk.dropped() == {"too_large": 2}
+        assert await desk.dropped() == {"too_large": 3, "invalid": 1}
 
 
 @pytest.mark.requirement("mcp:host:turned-off")
@@ -476,14 +478,16 @@ async def test_while_no_session_is_attached_the_newest_of_each_key_is_held() -> 
 
 @pytest.mark.requirement("mcp:host:session-keeps-running")
 @in_a_loop
-async def test_a_session_that_is_closed_or_deleted_stops_nothing() -> None:
+async def test_a_session_that_is_closed_stops_nothing() -> None:
     async with a_desk() as desk:
         other = await desk.store.begin("other")
         await desk.host.attach(other)
         await desk.session.close()
-        await desk.send(a_reminder())
-        await until(lambda: [one.session_id for one in desk.told(Admission.ACCEPTED)] == ["other"])
-        assert await desk.pending(other) == [("raw:r0", "The tests are red.")]
+        for number in range(100):
+            await desk.send(a_reminder(id=f"i{number}", dedupeKey="k"))
+        await until(lambda: desk.told(Admission.ACCEPTED)[-1:] and desk.told(Admission.ACCEPTED)[-1].id == "raw:i99")
+        assert {one.session_id for one in desk.told(Admission.ACCEPTED)} == {"other"}
+        assert await desk.pending(other) == [("raw:i99", "The tests are red.")]
 
 
 @pytest.mark.requirement("mcp:host:connects-again")
@@ -507,6 +511,97 @@ async def test_a_server_that_cannot_be_started_says_why_and_the_others_work() ->
         assert "no-such-program" in desk.host.connections["gone"].failure
         await desk.send(a_reminder())
         await desk.accepted(1)
+
+
+@pytest.mark.requirement("mcp:host:connects-again")
+@in_a_loop
+async def test_the_reason_of_a_failure_is_what_the_server_has_written() -> None:
+    async with a_desk(a_raw_server("raw", EMITS, "fails")) as desk:
+        assert desk.host.connections["raw"].failure == "it ended with exit status 3: 'no such database'"
+        assert list(await desk.host.attach(desk.session)) == []
+
+
+@pytest.mark.requirement("mcp:host:close-is-bounded")
+@in_a_loop
+async def test_a_server_that_does_not_answer_delays_neither_detach_nor_close() -> None:
+    async with open_store() as store:
+        session = await store.begin("s")
+        host = McpHost([a_raw_server("raw", EMITS, "silent")])
+        host.start()
+        await host.attach(session, given=[a_raw_server("other", EMITS, "silent")], seconds=0.1)
+        async with asyncio.timeout(10):
+            await host.detach(session)
+            await host.close()
+            await host.close()
+
+
+@pytest.mark.requirement("mcp:host:capability-places")
+@in_a_loop
+async def test_a_server_cannot_declare_reminders_after_the_connection_was_made() -> None:
+    late = {"jsonrpc": "2.0", "result": {"capabilities": EMITS}}
+    async with a_desk(a_raw_server(declares={})) as desk:
+        await desk.send(*[{**late, "id": number} for number in range(10)], a_reminder())
+        assert await desk.dropped() == {"undeclared_capability": 1}
+
+
+@pytest.mark.requirement("mcp:host:session-keeps-running")
+@in_a_loop
+async def test_a_listener_that_fails_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_report: object) -> None:
+        raise ValueError("a mistake of the user")
+
+    async with open_store() as store:
+        session = await store.begin("s")
+        async with McpHost([a_raw_server()], on_report=fail) as host:
+            (send,) = [tool for tool in await host.attach(session) if tool.name == "mcp__raw__send"]
+            await send.call({"lines": [a_reminder()]}, NoContext())
+            # Its update comes when it is accepted.
+            await anext(update async for update in session.updates() if update.kind == "reminder.queued")
+    assert caplog.text.count("the listener of the MCP host failed") == 1
+
+
+@pytest.mark.requirement("mcp:host:attach-is-whole")
+@in_a_loop
+async def test_attaching_starts_everything_or_nothing() -> None:
+    async with open_store() as store:
+        session = await store.begin("s")
+        host = McpHost([a_raw_server()])
+        with pytest.raises(InvalidOption, match="not started"):
+            await host.attach(session)
+        async with host:
+            for wrong in ([a_raw_server("own"), a_raw_server("raw")], [a_raw_server("own"), a_raw_server("own")]):
+                with pytest.raises(InvalidOption, match="two servers have the name"):
+                    await host.attach(session, given=wrong)
+            with pytest.raises(InvalidOption, match="there is no MCP server 'rau'; did you mean 'raw'"):
+                await host.attach(session, servers=["rau"])
+            first, second = await asyncio.gather(
+                host.attach(session, given=[a_raw_server("one")]), host.attach(session, given=[a_raw_server("two")])
+            )
+            assert len(first) == 0
+            assert {tool.name.split("__")[1] for tool in second} == {"raw", "two"}
+            await host.detach(session, tools=first)
+            assert len(second) > 0
+        assert len(second) == 0
+        with pytest.raises(InvalidOption, match="closed"):
+            await host.attach(session)
+
+
+@pytest.mark.requirement("mcp:host:excess-holds-the-newest")
+@in_a_loop
+async def test_what_is_held_for_a_session_waits_for_that_session() -> None:
+    async with a_desk(limits=NO_RATE) as desk:
+        other = await desk.store.begin("other")
+        await desk.send(*[a_reminder(id=f"i{n}", body=f"{n}", dedupeKey=f"k{n}") for n in range(6)])
+        await until(lambda: len(desk.told(Admission.HELD)) == 2)
+        await desk.host.detach(desk.session)
+        await desk.host.attach(other)
+        await desk.host.detach(other)
+        assert await desk.pending(other) == []
+        for item_id, _ in await desk.pending():
+            await desk.session.revoke(item_id)
+        await desk.host.attach(desk.session)
+        await until(lambda: len(desk.told(Admission.ACCEPTED)) == 6)
+        assert [body for _, body in await desk.pending()] == ["4", "5"]
 
 
 @pytest.mark.requirement("mcp:host:names")

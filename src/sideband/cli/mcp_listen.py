@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -67,7 +67,10 @@ def _servers(command: tuple[str, ...], config: str | None) -> "tuple[ServerConfi
             "sideband mcp listen -- sideband mcp watch-files ."
         )
     if config is not None:
-        return read_config_file(config)
+        servers = read_config_file(config)
+        if not servers:
+            raise CommandError(f"{config} names no server that is not disabled")
+        return servers
     name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in PurePath(command[0]).stem)
     return (ServerConfig(name=name[:64] or "server", command=command),)
 
@@ -80,6 +83,7 @@ async def _listen(host: "McpHost", printer: "_Printer", turn: float) -> None:
     stopping = asyncio.Event()
     for stop in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(stop, stopping.set)
+    printer.on_broken_pipe = stopping.set
     async with open_store("memory:") as store, host:
         session = await store.session("listen")
         attaching = asyncio.ensure_future(host.attach(session))
@@ -87,10 +91,9 @@ async def _listen(host: "McpHost", printer: "_Printer", turn: float) -> None:
         stopped = asyncio.ensure_future(stopping.wait())
         try:
             await asyncio.wait((attaching, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if attaching.done():
-                failures = [one.failure for one in host.connections.values()]
-                if len(failures) == 1 and failures[0] is not None and not printer.has_connected:
-                    raise CommandError(f"the server cannot be used: {failures[0]}")
+            if len(host.connections) == 1 and printer.has_lost and not printer.has_connected:
+                (connection,) = host.connections.values()
+                raise CommandError(f"the server cannot be used: {connection.failure}")
             await stopped
         finally:
             for task in (attaching, turns, stopped):
@@ -110,16 +113,22 @@ class _Printer:
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
+        self.on_broken_pipe: Callable[[], object] = lambda: None
         self.has_connected = False
+        self.has_lost = False
 
     def print(self, report: "HostReport") -> None:
         from sideband.protocols.mcp.host import ServerState  # noqa: PLC0415 - the help does not need it
 
-        self.has_connected |= getattr(report, "state", None) is ServerState.CONNECTED
+        state = getattr(report, "state", None)
+        self.has_connected |= state is ServerState.CONNECTED
+        self.has_lost |= state is ServerState.LOST
         line = msgspec.json.encode(_fields(report)).decode() if self._json else _line(report)
-        # A reader that has gone ends the command at its next line.
-        with suppress(BrokenPipeError):
+        try:
             print(line, flush=True)
+        except BrokenPipeError:
+            # The program that read the lines has ended.
+            self.on_broken_pipe()
 
 
 def _fields(report: "HostReport") -> dict[str, object]:

@@ -118,6 +118,10 @@ class ChildProcess:
         """The end of its standard error."""
         return self._stderr.kept.decode(errors="replace")
 
+    async def wait(self) -> None:
+        """Wait for the end of the process itself; others that it has started may still hold its pipes."""
+        await self._process.wait()
+
     async def exit_code(self) -> int | None:
         """Its exit code, for which it gets a moment; None if it still runs."""
         with suppress(TimeoutError):

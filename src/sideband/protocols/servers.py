@@ -19,8 +19,8 @@ class SessionServers(Protocol):
         The tools are read when a run begins, so they follow changes.
         """
 
-    async def detach(self, session: Session) -> None:
-        """Disconnect a session, and end the servers that were given with it."""
+    async def detach(self, session: Session, tools: Sequence[Tool]) -> None:
+        """Disconnect a session, if `tools` are what its last `attach` has returned, and end the servers given with it."""
 
     async def close(self) -> None:
         """End all servers."""

@@ -28,7 +28,8 @@ SERVERS: Final = "mcpServers"
 MAX_FILE_BYTES: Final = 1024 * 1024
 
 _LONGEST_NAME: Final = 64
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{_LONGEST_NAME}}}")
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e]*")
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # The words of `type` in the files of other hosts. The HTTP transport with two endpoints is not supported.
@@ -68,6 +69,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_local(self) -> bool:
         return self.url is None
+
+    def __repr__(self) -> str:
+        """Without `env` and `headers`, which may hold secrets."""
+        return f"ServerConfig(name={self.name!r}, {f'url={self.url!r}' if self.url else f'command={self.command!r}'})"
 
 
 def read_config_file(path: str | Path) -> tuple[ServerConfig, ...]:
@@ -139,6 +144,13 @@ def read_server(name: str, entry: object, *, folder: Path | None = None, expands
         raise InvalidOption(f"{place} must be an object, not {shown(entry)}", field=place, value=entry)
     read = _Reader(entry, place, expands=expands)
     url, command = _endpoint(read)
+    headers = read.texts("headers")
+    for header, value in headers.items():
+        if _HEADER.fullmatch(f"{header}:{value}") is None:
+            raise InvalidOption(
+                f"{place}.headers: {shown(header)} and its value must be printable ASCII on one line",
+                field=f"{place}.headers",
+            )
     cwd = read.text("cwd")
     where = None if cwd is None else Path(cwd).expanduser()
     if where is not None and folder is not None:
@@ -149,7 +161,7 @@ def read_server(name: str, entry: object, *, folder: Path | None = None, expands
         env=read.texts("env"),
         cwd=where,
         url=url,
-        headers=read.texts("headers"),
+        headers=headers,
         seconds=_seconds(read),
         idempotent=frozenset(read.strings("idempotent")),
         reminders=_reminders(name, entry.get("reminders"), f"{place}.reminders"),
@@ -230,8 +242,11 @@ class _Reader:
             return {}
         if isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
             value = {one.get("name"): one.get("value") for one in value}
+        # The values may be secrets, so errors do not repeat them.
         if not isinstance(value, Mapping) or not all(isinstance(key, str) and key for key in value):
-            raise InvalidOption(f"{place} must be an object of strings, not {shown(value)}", field=place, value=value)
+            raise InvalidOption(f"{place} must be an object of strings", field=place)
+        if wrong := [key for key, one in value.items() if not isinstance(one, str)]:
+            raise InvalidOption(f"{place}.{wrong[0]} must be a string", field=f"{place}.{wrong[0]}")
         return {key: self._expanded(one, f"{place}.{key}") for key, one in value.items()}
 
     def _expanded(self, value: object, place: str) -> str:
@@ -245,7 +260,6 @@ class _Reader:
                 raise InvalidOption(
                     f"{place} uses the variable {name}, which is not set; set it, or write ${{{name}:-default}}",
                     field=place,
-                    value=value,
                 )
             return known
 

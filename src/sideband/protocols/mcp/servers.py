@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def is_installed() -> bool:
-    """Whether the packages of the extra `mcp` are there."""
-    return find_spec("mcp") is not None
+    """Whether the packages of the extra `mcp` are there, in a version that can be used."""
+    return all(find_spec(name) is not None for name in ("mcp", "mcp_types"))
 
 
 class LazyServers:
@@ -51,14 +51,12 @@ class LazyServers:
 
     async def attach(self, session: Session, given: Sequence[ServerConfig]) -> Sequence[Tool]:
         if not given and not self._configured:
-            if self._host is not None:
-                await self._host.detach(session)
             return ()
         return await (await self._started()).attach(session, given=given)
 
-    async def detach(self, session: Session) -> None:
+    async def detach(self, session: Session, tools: Sequence[Tool]) -> None:
         if self._host is not None:
-            await self._host.detach(session)
+            await self._host.detach(session, tools=tools)
 
     async def close(self) -> None:
         if self._host is not None:

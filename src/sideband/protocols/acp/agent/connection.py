@@ -195,12 +195,11 @@ class AgentConnection:
                 earlier.hosted.detach(earlier)
                 await earlier.detach(successor=attachment)
             await attachment.attach(replay=replay, is_new=is_new)
-            if not is_observer:
-                await hosted.use_servers(servers)
         except BaseException:
             await self._detach(attachment)
             raise
         if not is_observer:
+            hosted.use_servers(servers)
             _start(hosted)
         return attachment
 
@@ -263,6 +262,7 @@ class AgentConnection:
         session = await self._writable(text_param(call.params, "sessionId"))
         attachment = self._attached.get(session.id) or await self._attach(session, {}, replay=False)
         _start(attachment.hosted, must=True)
+        await attachment.hosted.until_connected()
         content: Any = call.params.get("prompt")
         producer = HostedProducer(attachment.hosted, self._provenance, surface=Surface.ACP)
         prompting = producer.inject(content, mode=InjectMode.QUEUE, meta=meta_param(call.params))

@@ -1,5 +1,6 @@
 """A session that this process offers to clients: its runner, its tools, its permissions, and the attached clients."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, Unpack
@@ -17,6 +18,7 @@ from sideband.protocols.acp.agent.attachment import Attachment
 from sideband.protocols.acp.agent.client_tools import ClientEditor, editor_of_clients
 from sideband.protocols.acp.agent.permissions import SessionPermission
 from sideband.protocols.acp.agent.tool_calls import Change
+from sideband.protocols.logs import LOG
 from sideband.protocols.servers import SessionServers
 from sideband.providers.context import WorkspaceAnchor
 from sideband.runtime.options import AgentOptions
@@ -117,8 +119,9 @@ class HostedSession:
         self._tools_of = tools_of
         self._options = options
         self._servers = servers
-        # What was given last, and the tools of all servers (None: before the first time).
+        # What was given last (None: before the first time), the task that connects to it, and the tools of all servers.
         self._given_servers: Sequence[Any] | None = None
+        self._connecting: asyncio.Task[None] | None = None
         self._server_tools: Sequence[Tool] = ()
 
     # Clients.
@@ -133,17 +136,31 @@ class HostedSession:
             self.attachments.remove(client)
         self.permission.detach(client)
 
-    async def use_servers(self, given: Sequence[Any]) -> None:
-        """Connect the session to the servers of the configuration, and to those that a client has given.
+    def use_servers(self, given: Sequence[Any]) -> None:
+        """Connect the session, in the background, to the servers of the configuration and to those that a client has given.
 
-        A client that gives none leaves those of other clients as they are. The tools are there for the next run.
+        A client that gives none leaves those of other clients as they are.
         """
         if self._servers is None or given == self._given_servers:
             return
         if self._given_servers and not given and len(self.attachments) > 1:
             return
         self._given_servers = given
-        self._server_tools = await self._servers.attach(self.session, given)
+        earlier = self._connecting
+        self._connecting = asyncio.create_task(self._connect(self._servers, given, earlier))
+
+    async def _connect(self, servers: SessionServers, given: Sequence[Any], earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            await asyncio.wait((earlier,))
+        try:
+            self._server_tools = await servers.attach(self.session, given)
+        except Exception:  # noqa: BLE001 - a session is of use without its servers, too
+            LOG.exception("session %s: its MCP servers cannot be used", self.session.id)
+
+    async def until_connected(self) -> None:
+        """Wait until the servers are connected, or have had their time for it: a run reads their tools when it begins."""
+        if self._connecting is not None:
+            await asyncio.wait((self._connecting,))
 
     # Running.
 
@@ -195,8 +212,10 @@ class HostedSession:
         if self.runner is not None:
             await self.runner.aclose()
             self.runner = None
-        if self._servers is not None:
-            await self._servers.detach(self.session)
+        if self._servers is not None and self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait((self._connecting,))
+            await self._servers.detach(self.session, self._server_tools)
 
     # What the run tells.
 

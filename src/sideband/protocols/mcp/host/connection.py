@@ -14,9 +14,11 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from sideband import __version__
 from sideband.core.errors import shown
+from sideband.core.masking import mask_text
 from sideband.ports import Clock
 from sideband.protocols.logs import LOG
 from sideband.protocols.mcp import capabilities
@@ -37,8 +39,11 @@ STEADY_SECONDS: Final = 10.0
 # Up to revision 2025-11-25 the end of an HTTP server is noticed only by asking.
 PING_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 15.0
+# After the end of its process, how long the output of a server is still read. Another process may hold it open.
+LAST_WORDS_SECONDS: Final = 0.2
 # A server whose list of tools never ends is cut off.
 MAX_TOOLS: Final = 1_024
+MAX_PAGES: Final = 100
 STDERR_LINES: Final = 5
 
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
@@ -69,6 +74,7 @@ class Connection:
         self._clock = clock
         self._client_name = client_name
         self._client: Client | None = None
+        self._is_connected = False
         # Set when the first attempt has succeeded or failed.
         self._settled = asyncio.Event()
         self._closing = asyncio.Event()
@@ -80,7 +86,7 @@ class Connection:
         self._honoured: asyncio.Future[bool] | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # Its life.
+    # Beginning and end.
 
     def start(self) -> None:
         """Connect in a task of the running event loop."""
@@ -126,12 +132,17 @@ class Connection:
             self._report(ServerState.CONNECTING)
             try:
                 await self._connect()
-            except Exception as error:  # noqa: BLE001 - whatever the server or the SDK does, others go on
+            except ChildNotStarted as error:
+                self.failure = str(error)
+            except Exception as error:  # noqa: BLE001 - see _connect; the transport itself may fail, too
                 self.failure = _described(error)
             finally:
                 self._client, self.tools = None, ()
             if self._closing.is_set():
                 break
+            if self.server.url is not None:
+                # Without its query, which may hold a secret.
+                self.failure = f"{self.server.url.partition('?')[0]}: {self.failure}"
             if self._clock.monotonic() - began > STEADY_SECONDS:
                 pause = FIRST_PAUSE
             LOG.warning("MCP server %s: %s; trying again in %.1f s", self.server.name, self.failure, pause)
@@ -144,25 +155,52 @@ class Connection:
 
     async def _connect(self) -> None:
         """Connect, and return when the connection is over."""
+        # A declaration holds for one connection only.
         self._asked.clear()
-        self.failure = "the server closed the connection"
+        self._is_connected = False
+        self.receiver.declared(None)
         http = HttpSession()
         async with self._transport(http) as (streams, child):
+            connecting = asyncio.timeout(CONNECT_SECONDS)
             try:
-                connecting = asyncio.timeout(CONNECT_SECONDS)
-                async with connecting, self._client_of(streams) as client:
+                async with connecting, self._stopping(connecting, child), self._client_of(streams) as client:
                     await self._list_tools(client)
                     connecting.reschedule(None)
+                    self._is_connected = True
                     self._client = client
                     self.failure = None
                     self._report(ServerState.CONNECTED)
                     self._settled.set()
                     await self._use(client, http)
-            except TimeoutError:
-                self.failure = f"it was not ready after {CONNECT_SECONDS:.0f} s"
-            finally:
-                if child is not None and not self._closing.is_set():
-                    self.failure = await _why_it_ended(child, self.failure)
+            except Exception as error:  # noqa: BLE001 - whatever the server or the SDK does is a reason to connect again
+                self.failure = _described(error)
+                if isinstance(error, TimeoutError) and not self._stop.is_set():
+                    self.failure = f"it was not ready after {CONNECT_SECONDS:.0f} s"
+            if child is not None and not self._closing.is_set():
+                self.failure = await _why_it_ended(child, self.failure)
+
+    @asynccontextmanager
+    async def _stopping(self, connecting: asyncio.Timeout, child: ChildProcess | None) -> AsyncIterator[None]:
+        """While the server is connecting, give it up when the connection is to end; and note the end of its process."""
+
+        async def give_up() -> None:
+            await self._stop.wait()
+            if not self._is_connected:
+                connecting.reschedule(asyncio.get_running_loop().time())
+
+        async def note_end() -> None:
+            if child is not None:
+                await child.wait()
+                # What it has written last is still read.
+                await self._clock.sleep(LAST_WORDS_SECONDS)
+                self._stop.set()
+
+        tasks = [asyncio.create_task(give_up()), asyncio.create_task(note_end())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
 
     @asynccontextmanager
     async def _transport(self, http: HttpSession) -> AsyncIterator[tuple[Streams, ChildProcess | None]]:
@@ -192,7 +230,7 @@ class Connection:
         if is_modern:
             tasks.append(asyncio.create_task(self._listen(client)))
         elif not self.server.is_local:
-            tasks.append(asyncio.create_task(self._ping(client)))
+            tasks.append(asyncio.create_task(self._ping(client, http)))
             if not http.is_stateful and self.receiver.emits:
                 # Without a session there is no stream on which the server could send anything by itself.
                 tasks.append(asyncio.create_task(self._listen_for_reminders(client)))
@@ -202,6 +240,7 @@ class Connection:
             for task in tasks:
                 if task.done():
                     task.result()
+            self.failure = self.failure or "the server closed the connection"
         finally:
             for task in (stopping, *tasks):
                 task.cancel()
@@ -226,12 +265,23 @@ class Connection:
             return
         listed: list[types.Tool] = []
         cursor = None
-        while len(listed) <= MAX_TOOLS:
-            page = await client.list_tools(cursor=cursor)
-            listed.extend(page.tools)
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS if self._is_connected else None):
+                for _ in range(MAX_PAGES):
+                    page = await client.list_tools(cursor=cursor)
+                    listed.extend(page.tools)
+                    cursor = page.next_cursor
+                    if cursor is None or len(listed) > MAX_TOOLS:
+                        break
+        except (MCPError, ValidationError, TimeoutError) as error:
+            if isinstance(error, TimeoutError) and not self._is_connected:
+                raise
+            LOG.warning(
+                "MCP server %s: its tools cannot be listed, so it offers none: %s",
+                self.server.name,
+                _described(error).partition("\n")[0],
+            )
+            listed.clear()
         if len(listed) > MAX_TOOLS:
             LOG.warning("MCP server %s: only its first %d tools are used", self.server.name, MAX_TOOLS)
         self.tools = tuple(
@@ -249,10 +299,7 @@ class Connection:
         """List the tools again when they have changed."""
         while True:
             await self._tools_changed.wait()
-            try:
-                await self._list_tools(client)
-            except MCPError as error:
-                LOG.warning("MCP server %s: its tools cannot be listed: %s", self.server.name, error)
+            await self._list_tools(client)
 
     # Listening.
 
@@ -278,11 +325,14 @@ class Connection:
                 try:
                     await asyncio.wait((listening, self._honoured), return_when=asyncio.FIRST_COMPLETED)
                     if self.receiver.emits and other is None and not _has_honoured(self._honoured):
-                        # It has another way to listen, or none.
+                        # Try the request of the extension, which a server may have instead.
                         other = asyncio.create_task(self._listen_for_reminders(client))
                     await listening
                     why = "the server ended the listen stream"
                 except MCPError as error:
+                    if error.code == types.METHOD_NOT_FOUND:
+                        LOG.info("MCP server %s has no listen streams", self.server.name)
+                        await asyncio.Event().wait()
                     why = f"the listen stream was lost: {error}"
                 finally:
                     listening.cancel()
@@ -312,10 +362,15 @@ class Connection:
             await self._clock.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _ping(self, client: Client) -> None:
+    async def _ping(self, client: Client, http: HttpSession) -> None:
         """Return when the server no longer answers."""
         while True:
+            had_none = http.has_had_stream and http.open_streams == 0
             await self._clock.sleep(PING_SECONDS)
+            if had_none and http.open_streams == 0:
+                # The SDK has given up the stream on which the server sends reminders.
+                self.failure = "the stream of notifications was lost"
+                return
             try:
                 await client.session.send_request(
                     types.PingRequest(), types.EmptyResult, request_read_timeout_seconds=ANSWER_SECONDS
@@ -334,8 +389,11 @@ class Connection:
     def received(self, message: types.JSONRPCMessage, frame: bytes | None) -> bool:
         if isinstance(message, types.JSONRPCNotification):
             return self._notified(message, frame)
-        if isinstance(message, types.JSONRPCResponse) and self._asked.pop(message.id, None) is not None:
-            self.receiver.declared(message.result.get("capabilities"))
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            was_asked = self._asked.pop(message.id, None) is not None
+            # Later, a server cannot declare anything.
+            if was_asked and isinstance(message, types.JSONRPCResponse) and not self._is_connected:
+                self.receiver.declared(message.result.get("capabilities"))
         return True
 
     def _notified(self, message: types.JSONRPCNotification, frame: bytes | None) -> bool:
@@ -355,7 +413,14 @@ class Connection:
         await self.receiver.settle()
 
     def oversized(self, limit: int) -> None:
-        self.receiver.lost(limit)
+        self.receiver.oversized(limit)
+
+    def unreadable(self, frame: bytes) -> None:
+        if capabilities.NOTIFICATION.encode() in frame:
+            self.receiver.unreadable()
+        else:
+            # Some servers log to their standard output.
+            LOG.debug("MCP server %s: a line that is not JSON-RPC was ignored: %s", self.server.name, frame[:200])
 
     def ended(self) -> None:
         self._stop.set()
@@ -386,7 +451,7 @@ def _described(error: BaseException) -> str:
     """What has gone wrong; a group of errors, which the SDK raises, by its first one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, ChildNotStarted | MCPError):
+    if isinstance(error, MCPError):
         return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
@@ -394,5 +459,5 @@ def _described(error: BaseException) -> str:
 async def _why_it_ended(child: ChildProcess, failure: str | None) -> str:
     code = await child.exit_code()
     how = f"it ended with exit status {code}" if code is not None else failure or "it closed its output"
-    lines = child.stderr.splitlines()[-STDERR_LINES:]
-    return f"{how}: {shown(' | '.join(lines))}" if lines else how
+    lines = child.stderr.splitlines()[-STDERR_LINES:] or [*filter(None, [child.pipes.first_other_line])]
+    return mask_text(f"{how}: {shown(' | '.join(lines))}") if lines else how

@@ -1,9 +1,9 @@
-"""The way of one server's reminders into one session: each is offered at once, and held while there is no room."""
+"""Delivers the reminders of one server to one session: each is offered at once, and held while there is no room."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sideband.core.errors import (
     RateLimited,
@@ -20,7 +20,7 @@ from sideband.core.surfaces import Surface
 from sideband.core.trust import LEVELS, Channel, Provenance
 from sideband.protocols.logs import LOG
 from sideband.protocols.mcp.config import ServerConfig
-from sideband.protocols.mcp.host.hold import MAX_KEYS, Arrival, Hold
+from sideband.protocols.mcp.host.hold import MAX_KEYS, Arrival, Hold, ReminderKey
 from sideband.protocols.mcp.host.reports import Admission, OnReport, ReminderReport
 from sideband.protocols.wire import Via
 from sideband.runtime.producer import Accepted, Producer, drop_reason
@@ -29,6 +29,9 @@ from sideband.runtime.session import Session
 # A commit of the session tells that there may be room again. This is how long to wait at most if it was missed, and
 # after a failure of the store.
 RETRY_SECONDS: Final = 5.0
+# A newer version of a reminder that waits costs no token. It is accepted at most so often, so that a server cannot fill
+# the journal; the newest version is always accepted in the end.
+VERSION_SECONDS: Final = 0.2
 
 LEFT_OUT_KEY: Final = "sideband:left_out"
 
@@ -37,20 +40,34 @@ LEFT_OUT_KEY: Final = "sideband:left_out"
 BUSY_COUNT: Final = MAX_KEYS // 2
 BUSY_SECONDS: Final = 0.25
 
+_OVER: Final = (UnknownSession, TaskFinished, StoreClosed)
+
+
+class Held(NamedTuple):
+    """What a delivery had not delivered at its end; `left_out` is the number of reminders for which it had no place."""
+
+    arrivals: list[Arrival]
+    left_out: int
+
 
 class SessionDelivery:
-    """Offers the reminders of a server to a session, in a task of its own. `put` never waits."""
+    """Offers the reminders of a server to a session, in a task of its own. `put` never waits.
 
-    def __init__(self, session: Session, server: ServerConfig, on_report: OnReport) -> None:
+    `on_end` is called if the session is over; then nothing more may be put.
+    """
+
+    def __init__(
+        self, session: Session, server: ServerConfig, on_report: OnReport, *, on_end: Callable[[], None]
+    ) -> None:
         self.session = session
+        self.limits = session.talk.limits
         self._server = server
         self._on_report = on_report
+        self._on_end = on_end
         self._clock = session.intake.clock
-        self.limits = session.talk.limits
-        provenance = Provenance(trust=LEVELS[Channel.CONFIGURED_SERVER], principal=server.name, via=Via.MCP)
         self._producer = Producer(
             session,
-            provenance,
+            Provenance(trust=LEVELS[Channel.CONFIGURED_SERVER], principal=server.name, via=Via.MCP),
             surface=Surface.MCP,
             policy=server.reminders.trust,
             grants=server.reminders.grants,
@@ -64,6 +81,8 @@ class SessionDelivery:
         self._retry_at = 0.0
         # Why the last offer found no room; None if it found some, or if that may have changed.
         self._no_room: DropReason | None = None
+        # When a newer version of each key was accepted last.
+        self._replaced_at: dict[ReminderKey, float] = {}
         self._offered = asyncio.Event()
         self._task = asyncio.create_task(self._offer_all(), name=f"sideband-mcp-{server.name}")
 
@@ -76,12 +95,20 @@ class SessionDelivery:
         else:
             self._drop(arrival, DropReason.RATE_LIMITED)
 
+    def resume(self, held: Held) -> None:
+        """Continue with what an earlier delivery, or the host, has held."""
+        for arrival in held.arrivals:
+            self.put(arrival)
+        self._hold.left_out += held.left_out
+        self._may_have_room = True
+        self._arrived.set()
+
     async def settle(self) -> None:
         """Wait, for a short time, while many reminders have not been offered yet."""
         if self._hold.new_count >= BUSY_COUNT:
             with suppress(TimeoutError):
                 async with asyncio.timeout(BUSY_SECONDS):
-                    while self._hold.new_count >= BUSY_COUNT:
+                    while self._hold.new_count >= BUSY_COUNT and not self._task.done():
                         self._offered.clear()
                         await self._offered.wait()
 
@@ -89,18 +116,18 @@ class SessionDelivery:
         """Record that something of the server was refused before it could be offered."""
         self._producer.count_refusal(reason)
 
-    async def close(self) -> list[Arrival]:
+    async def close(self) -> Held:
         """Stop, and return what is held."""
         self._task.cancel()
         await asyncio.wait((self._task,))
-        return self._hold.take_all()
+        return Held(self._hold.take_all(), self._hold.left_out)
 
     # Offering.
 
     async def _offer_all(self) -> None:
         try:
             while True:
-                if (arrival := self._hold.first_new()) is not None:
+                if (arrival := self._hold.first_new(self._postponed())) is not None:
                     await self._offer(arrival, again=False)
                 elif self._may_have_room and (arrival := self._hold.first_refused()) is not None:
                     await self._offer(arrival, again=True)
@@ -108,9 +135,18 @@ class SessionDelivery:
                     await self._offer_count()
                 else:
                     await self._until_something_happens()
-        except (UnknownSession, TaskFinished, StoreClosed):
-            # The session is over, or the program ends.
+        except _OVER:
             self._hold.take_all()
+            self._on_end()
+        except Exception:  # noqa: BLE001 - the outermost handler of this task
+            LOG.exception("session %s: reminders of %s are no longer delivered", self.session.id, self._server.name)
+            self._on_end()
+
+    def _postponed(self) -> Mapping[ReminderKey, float]:
+        """The keys of which a newer version was accepted a moment ago."""
+        due = self._clock.monotonic() - VERSION_SECONDS
+        self._replaced_at = {key: at for key, at in self._replaced_at.items() if at > due}
+        return self._replaced_at
 
     async def _offer(self, arrival: Arrival, *, again: bool) -> None:
         try:
@@ -119,7 +155,7 @@ class SessionDelivery:
             # If it was accepted all the same, a second offer is a repeat.
             self._hold.refused(arrival, again=True)
             raise
-        except (UnknownSession, TaskFinished, StoreClosed):
+        except _OVER:
             raise
         except (RateLimited, TooManyPending) as error:
             if arrival.is_keyless:
@@ -135,7 +171,9 @@ class SessionDelivery:
             self._hold.refused(arrival, again=again)
         else:
             self._hold.accepted(arrival)
-            if not accepted.is_free:
+            if accepted.is_free:
+                self._replaced_at[arrival.key] = self._clock.monotonic()
+            else:
                 self._no_room = None
             self._report(Admission.ACCEPTED, arrival, deduped_count=accepted.deduped_count)
 
@@ -148,7 +186,7 @@ class SessionDelivery:
             dedupe_key=LEFT_OUT_KEY,
             ttl_turns=1,
         )
-        with suppress(RateLimited, TooManyPending, StoreError):
+        with suppress(RateLimited, TooManyPending):
             await self._accept(in_name_of(draft, self._server.name), {})
             self._hold.left_out -= count
 
@@ -168,20 +206,18 @@ class SessionDelivery:
 
     async def _until_something_happens(self) -> None:
         """Wait for a reminder; while there is no room, also for a commit of the session, which may have made some."""
-        if self._no_room is None and not self._hold.has_refused and not self._hold.left_out:
-            await self._arrived.wait()
-            self._arrived.clear()
-            return
-        waiting = [
-            asyncio.ensure_future(self._arrived.wait()),
-            asyncio.ensure_future(self._wake.wait()),
-            asyncio.ensure_future(self._clock.sleep(max(0.0, self._retry_at - self._clock.monotonic()))),
-        ]
+        events: list[Coroutine[Any, Any, object]] = [self._arrived.wait()]
+        lacks_room = self._no_room is not None or self._hold.has_refused or self._hold.left_out > 0
+        if lacks_room:
+            events += [self._wake.wait(), self._clock.sleep(max(0.0, self._retry_at - self._clock.monotonic()))]
+        if self._hold.new_count:
+            # Everything that is new is postponed.
+            events.append(self._clock.sleep(VERSION_SECONDS))
+        waiting = [asyncio.ensure_future(event) for event in events]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            self._may_have_room = waiting[1].done() or waiting[2].done()
-            if self._may_have_room:
-                self._no_room = None
+            if lacks_room and (waiting[1].done() or waiting[2].done()):
+                self._may_have_room, self._no_room = True, None
         finally:
             for task in waiting:
                 task.cancel()
@@ -193,19 +229,25 @@ class SessionDelivery:
         self.drop(reason)
         self._report(Admission.DROPPED, arrival, reason=reason, detail=detail)
 
-    def _report(self, admission: Admission, arrival: Arrival, **more: Any) -> None:  # noqa: ANN401 - the fields of the report
-        self._on_report(report_of(self._server.name, admission, arrival.draft, session_id=self.session.id, **more))
-
-
-def report_of(server: str, admission: Admission, draft: Draft, **more: Any) -> ReminderReport:  # noqa: ANN401 - see above
-    """The report of a reminder that could be read."""
-    return ReminderReport(
-        server=server, admission=admission, id=draft.caller_id, body=draft.body, dedupe_key=draft.dedupe_key, **more
-    )
-
-
-def sent_meta(meta: object) -> Mapping[str, Any]:
-    """The `_meta` object of a notification without the members of MCP itself."""
-    if not isinstance(meta, Mapping):
-        return {}
-    return {name: value for name, value in meta.items() if not str(name).startswith("io.modelcontextprotocol/")}
+    def _report(
+        self,
+        admission: Admission,
+        arrival: Arrival,
+        *,
+        reason: DropReason | None = None,
+        detail: str | None = None,
+        deduped_count: int = 0,
+    ) -> None:
+        self._on_report(
+            ReminderReport(
+                server=self._server.name,
+                admission=admission,
+                session_id=self.session.id,
+                id=arrival.draft.caller_id,
+                body=arrival.draft.body,
+                dedupe_key=arrival.draft.dedupe_key,
+                reason=reason,
+                detail=detail,
+                deduped_count=deduped_count,
+            )
+        )

@@ -1,7 +1,7 @@
 """The reminders of one server that wait for room in a session: the newest for each key, in bounded memory."""
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Container, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sideband.core.reminder import Draft
 
@@ -12,6 +12,10 @@ MAX_KEYS: Final = 64
 RECENT_KEYS: Final = 16
 
 
+ReminderKey: TypeAlias = tuple[bool, str]
+"""What a newer reminder must have in common with an older one to replace it; the first part tells ids from keys."""
+
+
 class Arrival(NamedTuple):
     """A reminder as it came from a server. Without a dedupe key of its own it is `is_keyless`; its id is then its key."""
 
@@ -20,7 +24,7 @@ class Arrival(NamedTuple):
     is_keyless: bool
 
     @property
-    def key(self) -> tuple[bool, str]:
+    def key(self) -> ReminderKey:
         return self.is_keyless, self.draft.dedupe_key or ""
 
 
@@ -32,10 +36,10 @@ class Hold:
     """
 
     def __init__(self) -> None:
-        self._new: dict[tuple[bool, str], Arrival] = {}
-        self._refused: dict[tuple[bool, str], Arrival] = {}
+        self._new: dict[ReminderKey, Arrival] = {}
+        self._refused: dict[ReminderKey, Arrival] = {}
         # The keys that were accepted last, as an ordered set.
-        self._recent: dict[tuple[bool, str], None] = {}
+        self._recent: dict[ReminderKey, None] = {}
         self.left_out = 0
 
     def __len__(self) -> int:
@@ -49,19 +53,28 @@ class Hold:
         key = arrival.key
         self._refused.pop(key, None)
         is_newer = key in self._new or key in self._recent
+        if not is_newer and len(self) >= MAX_KEYS and not arrival.is_keyless:
+            self._make_place()
         if not is_newer and (len(self) >= MAX_KEYS or (arrival.is_keyless and self._refused)):
             self.left_out += not arrival.is_keyless
             return False
         self._new[key] = arrival
         return True
 
-    def first_new(self) -> Arrival | None:
-        """Take the next reminder that was not offered yet."""
-        return _first(self._new)
+    def _make_place(self) -> None:
+        """Leave out the oldest reminder without a key, if there is one: keyed ones say how something is now."""
+        keyless = next((key for key, waiting in self._new.items() if waiting.is_keyless), None)
+        if keyless is not None:
+            del self._new[keyless]
+
+    def first_new(self, postponed: Container[ReminderKey] = ()) -> Arrival | None:
+        """Take the next reminder that was not offered yet and whose key is not postponed."""
+        key = next((key for key in self._new if key not in postponed), None)
+        return None if key is None else self._new.pop(key)
 
     def first_refused(self) -> Arrival | None:
         """Take the reminder that has waited for room the longest."""
-        return _first(self._refused)
+        return self._refused.pop(next(iter(self._refused))) if self._refused else None
 
     @property
     def new_count(self) -> int:
@@ -98,7 +111,3 @@ class Hold:
         self._refused.clear()
         self._new.clear()
         return found
-
-
-def _first(waiting: dict[tuple[bool, str], Arrival]) -> Arrival | None:
-    return waiting.pop(next(iter(waiting))) if waiting else None

@@ -8,16 +8,20 @@ async with McpHost(".mcp.json") as host:
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from sideband.core.errors import InvalidOption, shown, suggestion
+from sideband.core.trust import TrustPolicy
 from sideband.ports import Clock, Tool
+from sideband.protocols.logs import LOG
 from sideband.protocols.mcp.config import ConfigSource, ServerConfig, servers_of
 from sideband.protocols.mcp.host.connection import Connection
 from sideband.protocols.mcp.host.receiver import Receiver
-from sideband.protocols.mcp.host.reports import OnReport, ignore
+from sideband.protocols.mcp.host.reports import HostReport, OnReport, ignore
 from sideband.protocols.mcp.host.tools import McpTool, without_collisions
 from sideband.runtime.session import Session
 from sideband.runtime.system import SystemClock, new_id
@@ -27,15 +31,22 @@ from sideband.tools.live import LiveTools
 READY_SECONDS: Final = 10.0
 
 
-class _Attached(NamedTuple):
+class _HostState(StrEnum):
+    """Whether a host can be used; the words are those of an error."""
+
+    NEW = "not started"
+    STARTED = "started"
+    CLOSED = "closed"
+
+
+class _Attached:
     """The servers of one session: those of the configuration, and those that were given with the session."""
 
-    configured: tuple[Connection, ...]
-    given: tuple[Connection, ...]
-
-    @property
-    def all(self) -> tuple[Connection, ...]:
-        return self.configured + self.given
+    def __init__(self, configured: tuple[Connection, ...], given: tuple[Connection, ...]) -> None:
+        self.given = given
+        self.servers = configured + given
+        self.tools: Sequence[Tool] = ()
+        self.is_over = False
 
 
 class McpHost:
@@ -47,7 +58,11 @@ class McpHost:
     """
 
     def __init__(self, config: ConfigSource = (), *, on_report: OnReport = ignore, clock: Clock | None = None) -> None:
-        self._on_report = on_report
+        self._listener = on_report
+        self._has_failed_listener = False
+        self._state = _HostState.NEW
+        # Protects the attachments: one session is attached or detached at a time.
+        self._attaching: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._clock = clock or SystemClock()
         # By which a server recognises that several requests come from this host.
         self._client_name = new_id()
@@ -65,13 +80,14 @@ class McpHost:
 
     def start(self) -> None:
         """Connect to the servers of the configuration, in the background."""
+        self._state = _HostState.STARTED
         for connection in self._connections.values():
             connection.start()
 
     async def close(self) -> None:
         """Detach all sessions, and end all connections."""
-        for session_id in tuple(self._attached):
-            await self._detach(session_id)
+        self._state = _HostState.CLOSED
+        await asyncio.gather(*(self._detach(session_id) for session_id in tuple(self._attached)))
         await asyncio.gather(*(connection.close() for connection in self._connections.values()))
 
     @property
@@ -93,35 +109,52 @@ class McpHost:
         of these. `given` are further servers, for this session only. This waits for servers that are still connecting,
         but not longer than `seconds`. The returned sequence is read when a run begins, so it follows changes.
         """
-        if session.id in self._attached:
-            await self.detach(session)
+        if self._state is not _HostState.STARTED:
+            raise InvalidOption(
+                f"the host is {self._state}; attach sessions inside `async with McpHost(...) as host:`", field="session"
+            )
         chosen = tuple(self._chosen(servers))
-        own = tuple(self._connection(server) for server in given)
-        for connection in own:
-            if any(connection.server.name == other.server.name for other in chosen):
-                raise InvalidOption(
-                    f"the session has a server with the name {shown(connection.server.name)} in the configuration",
-                    field="given",
-                    value=connection.server.name,
-                )
-            connection.start()
-        attached = self._attached[session.id] = _Attached(chosen, own)
-        for connection in attached.all:
-            connection.receiver.attach(session)
-        await asyncio.gather(*(connection.until_settled(seconds) for connection in attached.all))
-        return LiveTools(lambda: without_collisions(_tools_of(attached)))
+        # Everything is checked before anything is started.
+        servers_of([connection.server for connection in chosen] + list(given))
+        async with self._attaching[session.id]:
+            await self._release(session.id)
+            own = tuple(self._connection(server) for server in given)
+            attached = self._attached[session.id] = _Attached(chosen, own)
+            for connection in own:
+                connection.start()
+            for connection in attached.servers:
+                _log_trust(connection.server, session.id)
+                connection.receiver.attach(session)
+        try:
+            await asyncio.gather(*(connection.until_settled(seconds) for connection in attached.servers))
+        except asyncio.CancelledError:
+            if self._attached.get(session.id) is attached:
+                await self._detach(session.id)
+            raise
+        attached.tools = LiveTools(lambda: without_collisions(_tools_of(attached)))
+        return attached.tools
 
-    async def detach(self, session: Session) -> None:
-        """Deliver nothing more to a session, and end the servers that were given with it."""
-        await self._detach(session.id)
+    async def detach(self, session: Session, *, tools: Sequence[Tool] | None = None) -> None:
+        """Deliver nothing more to a session, and end the servers that were given with it.
+
+        With `tools`, only if these are the ones that the last `attach` of the session has returned.
+        """
+        attached = self._attached.get(session.id)
+        if tools is None or (attached is not None and attached.tools is tools):
+            await self._detach(session.id)
 
     async def _detach(self, session_id: str) -> None:
+        async with self._attaching[session_id]:
+            await self._release(session_id)
+        self._attaching.pop(session_id, None)
+
+    async def _release(self, session_id: str) -> None:
         attached = self._attached.pop(session_id, None)
-        if attached is None:
-            return
-        for connection in attached.all:
-            await connection.receiver.detach(session_id)
-        await asyncio.gather(*(connection.close() for connection in attached.given))
+        if attached is not None:
+            attached.is_over = True
+            for connection in attached.servers:
+                await connection.receiver.detach(session_id)
+            await asyncio.gather(*(connection.close() for connection in attached.given))
 
     def _chosen(self, names: Sequence[str] | None) -> Iterator[Connection]:
         for name in self._connections if names is None else names:
@@ -134,10 +167,26 @@ class McpHost:
             yield self._connections[name]
 
     def _connection(self, server: ServerConfig) -> Connection:
-        receiver = Receiver(server, self._on_report, new_id)
-        return Connection(server, receiver, self._on_report, clock=self._clock, client_name=self._client_name)
+        receiver = Receiver(server, self._report, new_id)
+        return Connection(server, receiver, self._report, clock=self._clock, client_name=self._client_name)
+
+    def _report(self, report: HostReport) -> None:
+        try:
+            self._listener(report)
+        except Exception:  # noqa: BLE001 - the listener is code of the user
+            if not self._has_failed_listener:
+                self._has_failed_listener = True
+                LOG.exception("the listener of the MCP host failed; further failures are not logged")
 
 
 def _tools_of(attached: _Attached) -> Iterator[McpTool]:
-    for connection in attached.all:
+    for connection in () if attached.is_over else attached.servers:
         yield from connection.tools
+
+
+def _log_trust(server: ServerConfig, session_id: str) -> None:
+    """Log what the configuration lets a server do beyond its ceilings."""
+    reminders = server.reminders
+    if reminders.trust is not TrustPolicy.CEILINGS or reminders.grants:
+        granted = ", ".join(f"{grant.field} {grant.value}" for grant in reminders.grants) or "none"
+        LOG.info("session %s: MCP server %s: trust %s, grants: %s", session_id, server.name, reminders.trust, granted)

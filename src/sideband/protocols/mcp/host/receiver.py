@@ -13,19 +13,21 @@ from sideband.core.errors import BodyTooLarge, ReminderError
 from sideband.core.events import DropReason
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.core.parse import parse, read_meta, refuse_repeated_keys
-from sideband.core.reminder import Draft, in_name_of
+from sideband.core.reminder import in_name_of
 from sideband.core.surfaces import RULES, Case, Surface, spelled
 from sideband.core.trust import Trust
 from sideband.protocols.logs import LOG
 from sideband.protocols.mcp import capabilities
 from sideband.protocols.mcp.config import ServerConfig
-from sideband.protocols.mcp.host.delivery import SessionDelivery, report_of, sent_meta
+from sideband.protocols.mcp.host.delivery import Held, SessionDelivery
 from sideband.protocols.mcp.host.hold import Arrival, Hold
 from sideband.protocols.mcp.host.reports import Admission, OnReport, ReminderReport
 from sideband.runtime.producer import drop_reason
 from sideband.runtime.session import Session
 
 LOGGED_NOTIFICATION: Final = "notifications/message"
+# For so many sessions that were detached, what they had not taken is kept.
+MAX_DETACHED: Final = 16
 METHODS: Final = frozenset({capabilities.NOTIFICATION, capabilities.CHANNEL_NOTIFICATION, LOGGED_NOTIFICATION})
 # The members of a reminder in a log message, which spells them in snake_case.
 _LOGGED: Final[Mapping[str, str]] = {name: spelled(name, Case.CAMEL) for name in RULES[Surface.MCP].fields}
@@ -39,7 +41,9 @@ class Receiver:
         self._on_report = on_report
         self._new_id = new_id
         self._deliveries: dict[str, SessionDelivery] = {}
+        # What came while no session was attached, and what sessions that were detached had not taken.
         self._hold = Hold()
+        self._held: dict[str, Held] = {}
         self.emits = False
         self._emits_channel = False
         self._warned: set[DropReason] = set()
@@ -49,18 +53,28 @@ class Receiver:
     def attach(self, session: Session) -> None:
         """Deliver to this session from now on, and what was held while there was none."""
         if session.id not in self._deliveries:
-            delivery = self._deliveries[session.id] = SessionDelivery(session, self._server, self._on_report)
-            for arrival in self._hold.take_all():
-                delivery.put(arrival)
+            delivery = self._deliveries[session.id] = SessionDelivery(
+                session, self._server, self._on_report, on_end=lambda: self._end(delivery)
+            )
+            for held in (self._held.pop(session.id, None), Held(self._hold.take_all(), self._hold.left_out)):
+                if held is not None:
+                    delivery.resume(held)
+            self._hold.left_out = 0
 
     async def detach(self, session_id: str) -> None:
-        """Deliver nothing more to this session. What waits for room is held if no other session is attached."""
+        """Deliver nothing more to this session; what waits for room is held until it is attached again."""
         delivery = self._deliveries.pop(session_id, None)
         if delivery is not None:
             held = await delivery.close()
-            if not self._deliveries:
-                for arrival in held:
-                    self._keep(arrival)
+            if held.arrivals or held.left_out:
+                self._held[session_id] = held
+                if len(self._held) > MAX_DETACHED:
+                    del self._held[next(iter(self._held))]
+
+    def _end(self, delivery: SessionDelivery) -> None:
+        """A session is over: what comes from now on is for others."""
+        if self._deliveries.get(delivery.session.id) is delivery:
+            del self._deliveries[delivery.session.id]
 
     @property
     def limits(self) -> Limits:
@@ -81,25 +95,29 @@ class Receiver:
         match method:
             case capabilities.CHANNEL_NOTIFICATION:
                 reminder = {"id": self._new_id(), "body": given.get("content"), "tags": ["channel"]}
-                self._take(self._emits_channel, reminder, sent_meta(given.get("meta")), frame)
+                self._take(reminder, sent_meta(given.get("meta")), frame, is_declared=self._emits_channel)
             case capabilities.NOTIFICATION:
-                self._take(self.emits, given.get("reminder"), meta, frame)
+                self._take(given.get("reminder"), meta, frame, is_declared=self.emits)
             case _:
                 harn = meta.get("harn")
                 logged = harn.get("reminder") if isinstance(harn, Mapping) else None
                 if logged is not None:
-                    self._take(self.emits, _camel(logged), {}, frame)
+                    self._take(_camel(logged), {}, frame, is_declared=self.emits)
 
     async def settle(self) -> None:
         """Wait, for a short time, while sessions have many reminders to take."""
         for delivery in tuple(self._deliveries.values()):
             await delivery.settle()
 
-    def lost(self, limit: int) -> None:
+    def oversized(self, limit: int) -> None:
         """A message of the server was longer than the limit, and was discarded."""
         self._drop(DropReason.TOO_LARGE, f"a message of more than {limit:,} bytes")
 
-    def _take(self, is_declared: bool, payload: object, meta: Mapping[str, Any], frame: bytes | None) -> None:  # noqa: FBT001 - called with what was declared
+    def unreadable(self) -> None:
+        """A reminder of the server was not JSON-RPC in UTF-8."""
+        self._drop(DropReason.INVALID, "a message that is not JSON-RPC in UTF-8")
+
+    def _take(self, payload: object, meta: Mapping[str, Any], frame: bytes | None, *, is_declared: bool) -> None:
         if not is_declared:
             self._drop(DropReason.UNDECLARED_CAPABILITY, "it does not declare reminders in its capabilities")
             return
@@ -130,10 +148,18 @@ class Receiver:
         return Arrival(in_name_of(draft, self._server.name), meta, is_keyless=draft.dedupe_key is None)
 
     def _keep(self, arrival: Arrival) -> None:
-        if self._hold.add(arrival):
-            self._report(Admission.HELD, arrival.draft, detail="no session is attached")
-        else:
-            self._report(Admission.DROPPED, arrival.draft, reason=DropReason.TOO_MANY_PENDING)
+        is_held = self._hold.add(arrival)
+        self._on_report(
+            ReminderReport(
+                server=self._server.name,
+                admission=Admission.HELD if is_held else Admission.DROPPED,
+                id=arrival.draft.caller_id,
+                body=arrival.draft.body,
+                dedupe_key=arrival.draft.dedupe_key,
+                reason=None if is_held else DropReason.TOO_MANY_PENDING,
+                detail="no session is attached",
+            )
+        )
 
     # Drops.
 
@@ -148,8 +174,12 @@ class Receiver:
             ReminderReport(server=self._server.name, admission=Admission.DROPPED, reason=reason, detail=detail)
         )
 
-    def _report(self, admission: Admission, draft: Draft, **more: Any) -> None:  # noqa: ANN401 - the fields of the report
-        self._on_report(report_of(self._server.name, admission, draft, **more))
+
+def sent_meta(meta: object) -> Mapping[str, Any]:
+    """The `_meta` object of a notification without the members of MCP itself."""
+    if not isinstance(meta, Mapping):
+        return {}
+    return {name: value for name, value in meta.items() if not str(name).startswith("io.modelcontextprotocol/")}
 
 
 def _camel(logged: object) -> object:

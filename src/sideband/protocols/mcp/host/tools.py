@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from copy import copy
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -60,7 +61,7 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def _marked(name: str, plain: str) -> str:
-    """The name with a mark that differs for every plain name."""
+    """The name with a hash of `plain` at its end."""
     mark = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
     return f"{name[: MAX_NAME - _HASH_CHARACTERS - 1]}_{mark}"
 
@@ -69,9 +70,12 @@ def without_collisions(tools: Iterable[McpTool]) -> tuple[McpTool, ...]:
     """The tools with names that differ: `a` with `b__c` and `a__b` with `c` would have the same one."""
     found: dict[str, McpTool] = {}
     for tool in tools:
-        if tool.name in found:
-            tool.name = _marked(tool.name, f"{tool.server}\0{tool.own_name}")
-        found[tool.name] = tool
+        one = tool
+        if one.name in found:
+            # A copy, because other sessions use the tool as well.
+            one = copy(tool)
+            one.name = _marked(tool.name, f"{tool.server}\0{tool.own_name}")
+        found[one.name] = one
     return tuple(found.values())
 
 

@@ -6,7 +6,7 @@ in a queue that loses the oldest, and reads lines of any length.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -14,13 +14,13 @@ from typing import Final, Protocol, Self, TypeAlias
 
 import anyio
 import httpx2
+import msgspec
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from sideband.protocols.frames import MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized
-from sideband.protocols.logs import LOG
 from sideband.protocols.mcp.config import ServerConfig
 from sideband.protocols.process import ChildProcess, start_child
 
@@ -70,6 +70,9 @@ class Tap(Protocol):
 
     def oversized(self, limit: int) -> None:
         """The server has sent a message that was longer than the limit, and was discarded."""
+
+    def unreadable(self, frame: bytes) -> None:
+        """The server has sent a line that is not JSON-RPC."""
 
     def ended(self) -> None:
         """Nothing more comes from the server."""
@@ -157,46 +160,80 @@ async def tapped(transport: AbstractAsyncContextManager[Streams], tap: Tap) -> A
 # Streamable HTTP.
 
 
-class _TooLarge(httpx2.StreamError):
-    """The body of a response is larger than the limit."""
+class HttpSession:
+    """What the host knows of a server up to revision 2025-11-25: whether it has begun a session, and whether the stream is
+    open on which it sends notifications.
+    """
+
+    def __init__(self) -> None:
+        self.is_stateful = False
+        self.has_had_stream = False
+        self.open_streams = 0
 
 
-class _BoundedBody(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int) -> None:
+class _RefusedAnswer(httpx2.StreamError):
+    """The answer of a server is too large, or compressed."""
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of an answer, with at most `limit` bytes (None: of any size); `on_close` is called once at its end."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int | None, on_close: Callable[[], None]) -> None:
         self._inner = inner
         self._limit = limit
+        self._on_close: Callable[[], None] | None = on_close
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._inner:
             size += len(chunk)
-            if size > self._limit:
-                raise _TooLarge(f"the server answered with more than {self._limit:,} bytes")
+            if self._limit is not None and size > self._limit:
+                raise _RefusedAnswer(f"the server answered with more than {self._limit:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:
+        if self._on_close is not None:
+            self._on_close()
+            self._on_close = None
         await self._inner.aclose()
 
 
-class _BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Limits the size of answers, which the SDK reads as a whole. It limits the events of a stream by itself."""
+class _WatchedTransport(httpx2.AsyncHTTPTransport):
+    """Limits the size of answers, which the SDK reads as a whole, and notes which streams are open.
+
+    The SDK limits the events of a stream by itself. A stream may be silent for any time.
+    """
+
+    def __init__(self, session: HttpSession) -> None:
+        super().__init__()
+        self._session = session
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            request.extensions["timeout"] = {**request.extensions.get("timeout", {}), "read": None}
         response = await super().handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            # The limit would hold for the compressed bytes only.
+            await response.aclose()
+            raise _RefusedAnswer("the server answered with compressed data, which was not asked for")
+        self._session.is_stateful = self._session.is_stateful or "mcp-session-id" in response.headers
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        if not is_stream and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedBody(response.stream, MAX_FRAME_BYTES)
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            is_counted = is_stream and request.method == "GET"
+            response.stream = _Body(
+                response.stream, None if is_stream else MAX_FRAME_BYTES, self._closed if is_counted else _nothing
+            )
+            if is_counted:
+                self._session.has_had_stream = True
+                self._session.open_streams += 1
         return response
 
+    def _closed(self) -> None:
+        self._session.open_streams -= 1
 
-class HttpSession:
-    """Whether the server has begun a session, which it may do up to revision 2025-11-25."""
 
-    def __init__(self) -> None:
-        self.is_stateful = False
-
-    async def note(self, response: httpx2.Response) -> None:
-        self.is_stateful = self.is_stateful or "mcp-session-id" in response.headers
+def _nothing() -> None:
+    """The end of a body that is not counted."""
 
 
 @asynccontextmanager
@@ -206,10 +243,9 @@ async def http_transport(
     """A connection over Streamable HTTP."""
     async with (
         httpx2.AsyncClient(
-            headers=dict(headers),
+            headers={"accept-encoding": "identity", **headers},
             timeout=httpx2.Timeout(HTTP_SECONDS, read=SILENT_SECONDS),
-            transport=_BoundedTransport(),
-            event_hooks={"response": [session.note]},
+            transport=_WatchedTransport(session),
             auth=auth,
         ) as client,
         tapped(streamable_http_client(url, http_client=client, max_sse_event_size=MAX_FRAME_BYTES), tap) as streams,
@@ -218,6 +254,26 @@ async def http_transport(
 
 
 # Standard streams of a process.
+
+LARGE_NOTIFICATION: Final = 256 * 1024
+
+
+class _Head(msgspec.Struct, gc=False):
+    """What tells a notification from a request and from an answer; the rest is not decoded."""
+
+    id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    method: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
+
+
+def _is_notification(frame: bytes) -> bool:
+    try:
+        head = _decode_head(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return head.id is msgspec.UNSET and head.method is not msgspec.UNSET
 
 
 class _PipeSource(_Source):
@@ -249,11 +305,14 @@ class _PipeSource(_Source):
         if isinstance(frame, Oversized):
             self._tap.oversized(frame.limit)
             return None
+        if len(frame) > LARGE_NOTIFICATION and _is_notification(frame):
+            # No notification needs so much, and reading it could take seconds.
+            self._tap.oversized(LARGE_NOTIFICATION)
+            return None
         try:
             message = jsonrpc_message_adapter.validate_json(frame, by_name=False)
         except ValueError:
-            # Some servers log to their standard output.
-            LOG.debug("a line that is not JSON-RPC was ignored: %s", frame[:200])
+            self._tap.unreadable(frame)
             return None
         return message if self._tap.received(message, frame) else None
 
