@@ -132,9 +132,7 @@ class Connection:
             self._report(ServerState.CONNECTING)
             try:
                 await self._connect()
-            except ChildNotStarted as error:
-                self.failure = str(error)
-            except Exception as error:  # noqa: BLE001 - see _connect; the transport itself may fail, too
+            except Exception as error:  # noqa: BLE001 - the transport itself failed; see _connect
                 self.failure = _described(error)
             finally:
                 self._client, self.tools = None, ()
@@ -451,7 +449,7 @@ def _described(error: BaseException) -> str:
     """What has gone wrong; a group of errors, which the SDK raises, by its first one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, MCPError):
+    if isinstance(error, ChildNotStarted | MCPError):
         return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
