@@ -216,16 +216,14 @@ def test_when_nothing_is_left_to_watch_it_fails(url: str, capsys: Captured) -> N
         pytest.param(
             {}, "nothing is watched; name at least one of --files PATH, --tests CMD, --command CMD", id="nothing"
         ),
-        pytest.param(
-            {"files": (Path("missing"),)}, "--files: root must be a directory or a file that exists", id="files"
-        ),
-        pytest.param({"tests": "npx jest"}, "--tests: junit must name the file", id="tests-without-junit"),
+        pytest.param({"files": (Path("missing"),)}, "--files must be a directory or a file that exists", id="files"),
+        pytest.param({"tests": "npx jest"}, "--junit must name the file", id="tests-without-junit"),
         pytest.param({"junit": Path("x"), "git": True}, "--junit names the results of --tests CMD", id="only-junit"),
         pytest.param({"command": ("make 'x",)}, '--command: "make \'x" cannot be split into words', id="quotes"),
         pytest.param({"command": ("",)}, "--command must be a command, not ''", id="no-command"),
         pytest.param({"command": ("a", "b"), "name": "n"}, "--name names one command, and there are 2", id="one-name"),
         pytest.param({"command": ("make", "make")}, "two commands have the name 'make'", id="the-same-name"),
-        pytest.param({"command": ("make",), "name": "a b"}, "--command: name must have 1 to 64", id="a-wrong-name"),
+        pytest.param({"command": ("make",), "name": "a b"}, "error: --name must have 1 to 64", id="a-wrong-name"),
         pytest.param({"git": True, "debounce": 0}, "--debounce must be between 1 and 60,000", id="no-debounce"),
         pytest.param(
             {"git": True, "debounce": MAX_DEBOUNCE_MS + 1}, "--debounce must be between", id="a-long-debounce"
@@ -234,7 +232,7 @@ def test_when_nothing_is_left_to_watch_it_fails(url: str, capsys: Captured) -> N
             {"git": True, "to": "acp:agent#s", "store": None}, "a session of an agent over ACP", id="an-agent"
         ),
         pytest.param({"git": True, "to": "other"}, "other", id="an-unknown-session"),
-        pytest.param({"git": True}, "root must be in a Git repository", id="no-repository"),
+        pytest.param({"git": True}, "--git: the current directory must be in a Git repository", id="no-repository"),
     ],
 )
 def test_a_mistake_is_named_and_nothing_is_told(

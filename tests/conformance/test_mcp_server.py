@@ -9,11 +9,12 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
-from sideband.core.errors import InvalidReminder
+from sideband.core.errors import InvalidOption, InvalidReminder
 from sideband.protocols.mcp.capabilities import EXTENSION, LISTEN, declares_emit, declares_receive
 from sideband.protocols.mcp.messages import ReminderParams, ReminderSpec
 from sideband.protocols.mcp.server import Reminders
 from sideband.protocols.mcp.server.outbox import CAPACITY, LEFT_OUT_KEY, UNHEARD_SECONDS, Unheard
+from sideband.protocols.mcp.server.reminders import MAX_CLIENTS
 from tests.acp_agents import in_time
 from tests.mcp_clients import (
     FILTER,
@@ -33,7 +34,7 @@ from tests.mcp_clients import (
     declaring,
     serving,
 )
-from tests.mcp_server import a_server
+from tests.mcp_server import a_plain_server, a_server
 from tests.waiting import until
 
 SUBSCRIBE: Final = "subscriptions/listen"
@@ -275,6 +276,47 @@ async def test_a_newer_stream_takes_the_place_of_the_older_one(
         assert {frame["_meta"][STAMP] for frame in peer.of("notifications/reminder")} == {second}
 
 
+@pytest.mark.requirement("mcp:server:one-listen-stream", "mcp:server:core-keys-keep-working")
+@pytest.mark.parametrize(("method", "params"), LISTENS, ids=["filter-key", "reminders-listen"])
+@pytest.mark.parametrize("route", [STDIO_2026, HTTP_2026], ids=str)
+@in_time
+async def test_a_newer_stream_ends_no_other_subscription_of_the_older_one(
+    route: Route, method: str, params: dict[str, Any]
+) -> None:
+    both = {"notifications": {"toolsListChanged": True, "reminders": True}}
+    async with (
+        connected(route, declares=declaring("me")) as peer,
+        peer.listening(SUBSCRIBE, both) as older,
+        peer.listening(method, params) as newer,
+    ):
+        first, second = (frame["_meta"][STAMP] for frame in peer.of(ACKNOWLEDGED))
+        await peer.emit("once", inside=False)
+        await peer.gets(1)
+        await peer.client.call_tool("tell_tools_changed", {})
+        await until(lambda: peer.of("notifications/tools/list_changed"))
+        assert {frame["_meta"][STAMP] for frame in peer.of("notifications/reminder")} == {second}
+        assert {frame["_meta"][STAMP] for frame in peer.of("notifications/tools/list_changed")} == {first}
+        assert not older.done()
+        async with peer.listening(LISTEN):
+            await newer
+            assert not older.done()
+
+
+@pytest.mark.requirement("mcp:server:newest-clients-are-served")
+@in_time
+async def test_abandoned_http_sessions_do_not_mute_a_new_client() -> None:
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+    handshake = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    async with serving("stateful") as server:
+        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+            for _ in range(MAX_CLIENTS + 2):
+                answer = await http.post(server.url, json=_raw("initialize", handshake, request_id=1))
+                session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+                await http.post(server.url, json=_raw("notifications/initialized"), headers=session)
+        async with a_peer(server.transport(), LEGACY) as peer:
+            await reachable(peer)
+
+
 @pytest.mark.requirement("mcp:server:one-listen-stream")
 @in_time
 async def test_clients_that_cannot_be_told_apart_do_not_end_the_streams_of_each_other() -> None:
@@ -390,6 +432,23 @@ async def test_a_wrong_reminder_raises_its_code_in_the_server() -> None:
     with pytest.raises(InvalidReminder) as caught:
         await Reminders().emit("fine", ttl_turns=0)
     assert (caught.value.code, caught.value.field) == ("HARN-RMD-002", "ttlTurns")
+
+
+@pytest.mark.requirement("mcp:server:options")
+@in_time
+async def test_declared_words_are_checked_at_once() -> None:
+    assert await Reminders(propagate=["all"]).emit("fine", propagate="all")
+    with pytest.raises(InvalidOption, match="'all', 'session', 'none'; 'everywhere' is none of them"):
+        Reminders(propagate=["everywhere"])  # type: ignore[list-item] # refused
+
+
+@pytest.mark.requirement("mcp:server:options")
+@in_time
+async def test_a_hook_tool_that_no_client_could_call_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ExceptionGroup):
+        async with Client(a_plain_server(Reminders(hook_tool="plain")), mode=LEGACY):
+            pass
+    assert "hook_tool adds a tool to an MCPServer only" in caplog.text
 
 
 @pytest.mark.requirement("mcp:server:half-mounted")

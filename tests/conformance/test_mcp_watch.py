@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from sideband.protocols.mcp.messages import ReminderParams, ReminderSpec
-from sideband.protocols.mcp.server.hook_tool import PendingReminders
+from sideband.protocols.mcp.server.hook_tool import MAX_TEXT, PendingReminders
 from sideband.protocols.mcp.server.outbox import CAPACITY
 from sideband.protocols.mcp.server.watch_server import MAX_TEXT_BYTES
 from tests.acp_agents import in_time
@@ -317,7 +318,43 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_from_ending(tm
         process.stdin.write(listing)
         await process.stdin.drain()
         process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(4):
+            assert await process.wait() == 0
+        assert process.stderr is not None
+        assert await process.stderr.read() == b""
+
+
+@pytest.mark.requirement("mcp:watch:ends-with-0")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@in_time
+async def test_a_signal_before_the_first_answer_is_a_normal_end(number: signal.Signals, tmp_path: Path) -> None:
+    async with a_process("watch-files", cwd=tmp_path) as process:
+        stat = Path(f"/proc/{process.pid}/status")
+
+        def catches() -> bool:
+            caught = next(line for line in stat.read_text(encoding="ascii").splitlines() if line.startswith("SigCgt"))
+            return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+        await until(catches)
+        process.send_signal(number)
         assert await process.wait() == 0
+
+
+@pytest.mark.requirement("mcp:watch:message-limit")
+@in_time
+async def test_a_message_over_1_mib_is_discarded_with_a_warning(tmp_path: Path) -> None:
+    async with a_process("watch-files", cwd=tmp_path) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(_frame("ping", {"padding": "x" * 2**20}, request_id=7) + HELLO)
+        assert msgspec.json.decode(await process.stdout.readline())["id"] == 1
+        process.stdin.close()
+        assert await process.wait() == 0
+        # The SDK breaks the lines of its log.
+        log = await process.stderr.read()
+        assert b"discarded" in log
+        assert b"1,048,576" in log
 
 
 @pytest.mark.requirement("mcp:watch:only-json-on-stdout")
@@ -356,9 +393,26 @@ async def test_a_watcher_that_ends_says_so(tmp_path: Path) -> None:
         assert told["body"] == (
             "watch-files has stopped and reports no more changes, because what it watched no longer exists."
         )
-    async with watching(LEGACY, "watch-git", str(tmp_path), cwd=tmp_path) as peer:
-        told = await first(peer, lambda: None, "watch-git:stopped")
-        assert "because of an error: " in told["body"]
+
+
+@pytest.mark.requirement("mcp:watch:refused-at-the-start")
+def test_a_folder_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
+    answer = run_sideband("mcp", "watch-git", cwd=tmp_path, env={"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)})
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith(f"error: PATH must be in a Git repository, not '{tmp_path}'")
+    assert answer.stderr.endswith("; run it in a repository, or pass its PATH\n")
+    answer = run_sideband("mcp", "watch-git", cwd=tmp_path, env={"PATH": ""})
+    assert answer.returncode == 2
+    assert answer.stderr == "error: the program git was not found, and watch-git needs it; install git\n"
+
+
+@pytest.mark.requirement("mcp:watch:refused-at-the-start")
+def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        answer = run_sideband("mcp", "watch-files", "--http", f"127.0.0.1:{port}", cwd=tmp_path)
+    assert answer.returncode == 2
+    assert answer.stderr == f"error: port {port} on 127.0.0.1 is in use; choose another one with --http, or port 0\n"
 
 
 @pytest.mark.requirement("mcp:watch:missing-extras")
@@ -426,6 +480,15 @@ async def test_requests_for_other_hosts_and_from_web_pages_are_refused(tmp_path:
         assert answer.status_code == 200
 
 
+@pytest.mark.requirement("mcp:watch:message-limit")
+@in_time
+async def test_a_body_over_1_mib_is_refused_over_http(tmp_path: Path) -> None:
+    async with over_http(tmp_path) as url, httpx2.AsyncClient() as http:
+        accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        answer = await http.post(url, content=b"x" * (2**20 + 1), headers=accept)
+        assert answer.status_code == 413
+
+
 @pytest.mark.requirement("mcp:watch:loopback-only")
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.org:80"])
 def test_a_bind_that_other_machines_can_reach_is_refused(address: str, tmp_path: Path) -> None:
@@ -473,6 +536,47 @@ async def test_no_reminder_breaks_out_of_the_text_of_the_hook() -> None:
     assert 'from="evil&#34; name"' in text
     lines = text.splitlines()
     assert [line for line in lines if line.startswith(("The user says", "System reminder"))] == []
+
+
+@pytest.mark.requirement("mcp:hook:one-carriage")
+@in_time
+async def test_what_the_hook_tool_returns_is_not_sent_too(tmp_path: Path) -> None:
+    check = (sys.executable, "-c", "raise SystemExit(3)")
+    arguments = [*command("watch-command", "--name", "build", "--hook-tool"), "--", *check]
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(tmp_path), env=ENVIRONMENT)
+    async with a_peer(stdio_client(parameters), MODERN, declares=declaring("me")) as peer:
+        # Nothing but the hook tool is called, so that no request has fetched what was kept.
+        while not (answer := await pending(peer)):
+            pass
+        assert "failed (exit status 3)" in answer["hookSpecificOutput"]["additionalContext"]
+        await peer.client.list_tools()
+        assert peer.bodies == []
+
+
+@pytest.mark.requirement("mcp:hook:bounded")
+@in_time
+async def test_the_text_of_the_hook_is_bounded_and_counts_the_rest() -> None:
+    hook = PendingReminders("watch")
+    for number in range(20):
+        hook.outbox.put(ReminderParams(reminder=ReminderSpec(id=f"r{number}", body=f"fact {number} " + "x" * 900)))
+    text = msgspec.json.decode(hook.pending_reminders())["hookSpecificOutput"]["additionalContext"]
+    kept = text.count("<server-notice")
+    assert 6_000 < len(text) <= MAX_TEXT
+    assert text.endswith(f"\n{20 - kept} further notices were left out.")
+    assert text.index(f"fact {20 - kept} ") < text.index("fact 19 ")
+    hook.outbox.put(ReminderParams(reminder=ReminderSpec(id="small", body="small")))
+    hook.outbox.put(ReminderParams(reminder=ReminderSpec(id="large", body="x" * MAX_TEXT)))
+    text = msgspec.json.decode(hook.pending_reminders())["hookSpecificOutput"]["additionalContext"]
+    assert "small" in text
+    assert text.endswith("1 further notice was left out.")
+
+
+@pytest.mark.requirement("mcp:hook:bounded")
+@in_time
+async def test_a_long_event_is_refused(tmp_path: Path) -> None:
+    async with watching(LEGACY, "watch-files", ".", "--hook-tool", cwd=tmp_path) as peer:
+        result = await peer.client.call_tool("pending_reminders", {"event": "x" * 1_000})
+        assert result.is_error
 
 
 @pytest.mark.requirement("mcp:hook:answer-of-a-hook")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sideband.watch import reruns, text
+from sideband.watch import process, reruns, text
 from sideband.watch.commands import CommandWatcher
 from sideband.watch.reruns import OUTPUT_RUNS, SUSPECTED_RUNS
 from tests.waiting import until
@@ -319,3 +319,101 @@ def test_an_output_that_does_not_change_starts_no_further_run(tmp_path: Path) ->
 
     run(scenario())
     assert len(lines(tmp_path / "runs")) == 3
+
+
+@pytest.mark.requirement("watch:command:new-names-reported")
+def test_a_command_that_writes_new_names_in_every_run_is_reported(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    script = "echo run >> ../runs; sleep 0.1; echo x > out.$$; sleep 0.3; false"
+
+    async def scenario() -> str:
+        async with watching(shell(script, root)) as seen:
+            return (await seen.next()).body
+
+    said = run(scenario())
+    assert "failed (exit status 1), but out." in said
+    assert said.endswith(" changed during the run, and it runs again.")
+    assert len(lines(tmp_path / "runs")) == SUSPECTED_RUNS + 1
+
+
+# Changes during a run.
+
+
+@pytest.mark.requirement("watch:command:changed-during-run")
+@pytest.mark.usefixtures("short_backoff")
+@pytest.mark.parametrize(("last", "said"), [("7", "failed (exit status 7)"), ("0", "passed")], ids=["red", "green"])
+def test_a_result_does_not_claim_to_follow_a_change_during_its_run(tmp_path: Path, last: str, said: str) -> None:
+    root = filled(tmp_path / "root", {"code": "0"})
+    script = "code=$(cat code); echo run >> ../runs; while [ -e ../hold ]; do sleep 0.01; done; exit $code"
+
+    async def scenario() -> list[str]:
+        (tmp_path / "hold").touch()
+        watcher = shell(script, root)
+        async with watching(watcher) as seen:
+            for number in range(1, SUSPECTED_RUNS):
+                await until(partial(has_lines, tmp_path / "runs", number))
+                filled(root, {"code": "0" + " " * number})
+            await until(partial(has_lines, tmp_path / "runs", SUSPECTED_RUNS))
+            # Such a run is not killed by the change, and its result is that of the content before.
+            filled(root, {"code": last + " " * SUSPECTED_RUNS})
+            await asyncio.sleep(10 * FAST)
+            (tmp_path / "hold").unlink()
+            return await seen.bodies(2)
+
+    first, second = run(scenario())
+    assert first.endswith("passed, but code changed during the run, and it runs again.")
+    assert f"{said} after the last change." in second
+
+
+@pytest.mark.requirement("watch:command:changed-during-run")
+def test_a_change_right_before_the_end_of_a_run_supersedes_its_result(tmp_path: Path) -> None:
+    root = filled(tmp_path / "root", {"code": "1"})
+    # The first run has read the old code when it changes it, and ends before the change is settled.
+    script = "code=$(cat code); [ -e ../once ] || { touch ../once; echo 0 > code; }; exit $code"
+
+    async def scenario() -> str:
+        async with watching(shell(script, root)) as seen:
+            return (await seen.next()).body
+
+    assert run(scenario()).endswith(" passed after the last change.")
+
+
+# Secrets.
+
+
+TOKEN = "ghp_" + "A1b2C3d4E5" * 4
+KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowAb3/Ab3/\n" * 12 + "-----END RSA PRIVATE KEY-----\n"
+
+
+@pytest.mark.requirement("watch:command:secrets-masked")
+def test_secrets_are_masked_before_lines_are_chosen_and_cut(tmp_path: Path) -> None:
+    filled(tmp_path, {"key": KEY})
+
+    async def scenario() -> None:
+        watcher = shell(f"cat key; echo {'x' * 170} {TOKEN} tail; exit 1", tmp_path)
+        async with watching(watcher) as seen:
+            notice = await seen.next()
+        for said in (notice.body, watcher.latest, watcher.title):
+            assert "MIIE" not in said
+            assert "ghp_" not in said
+        assert "[masked]" in watcher.latest
+
+    run(scenario())
+
+
+@pytest.mark.requirement("watch:command:secrets-masked")
+def test_the_command_line_and_its_name_are_masked(tmp_path: Path) -> None:
+    watcher = CommandWatcher(["curl", TOKEN, "-H", "Authorization: Bearer abcdefghijklmnop1234"], watch=tmp_path)
+    assert watcher.title == "Result of curl [masked] -H 'Authorization: Bearer [masked]'"
+    assert watcher.latest == "curl [masked] -H 'Authorization: Bearer [masked]' has not ended yet."
+    assert watcher.name == "curl--masked"
+    keys = {text.key("test", f"{TOKEN}{number}") for number in range(2)}
+    assert len(keys) == 2
+    assert not any("ghp_" in key for key in keys)
+
+
+@pytest.mark.requirement("watch:command:cannot-start")
+def test_a_missing_directory_is_named_as_the_reason(tmp_path: Path) -> None:
+    outcome = run(process.run(["true"], folder=tmp_path / "missing", seconds=None))
+    assert outcome.fault == "cannot be started: the directory in which it runs does not exist"

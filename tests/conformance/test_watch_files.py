@@ -7,22 +7,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import watchfiles
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from sideband.core.errors import InvalidOption
 from sideband.watch import contents as contents_module
 from sideband.watch import events
 from sideband.watch.contents import ChangedFile, ChangeKind, Contents
 from sideband.watch.files import FileWatcher, file_notices
 from sideband.watch.ignore import IgnoreRules
+from sideband.watch.notice import MAX_SEPARATE
 from sideband.watch.text import MAX_BODY_BYTES, MAX_KEY_BYTES
-from sideband.watch.tree import MANY
 from tests.watching import Watching, filled, replaced, run, watching
 
 FAST = 0.03
@@ -302,11 +303,46 @@ def test_a_directory_that_is_reached_through_a_link_is_not_watched(tmp_path: Pat
     assert keys_after(root, lambda: filled(real, {"a.txt": "y"})) == set()
 
 
-NAMES = st.sampled_from(["a", "b", "a.x", "b.x", "d"])
-PATTERNS = st.lists(
-    st.sampled_from(["a", "*.x", "!a.x", "/a", "d/", "!d/", "d/*", "!d/b", "**/b", "a/**", "/*", "!/d", "b.?", "\\!a"]),
-    max_size=5,
-)
+NAMES = st.sampled_from(["a", "b", "a.x", "b.x", "d", "aabab", "\u2028a"])
+LINES = [
+    *(
+        "a",
+        "*.x",
+        "!a.x",
+        "/a",
+        "d/",
+        "!d/",
+        "d/*",
+        "!d/b",
+        "**/b",
+        "a/**",
+        "/*",
+        "!/d",
+        "b.?",
+        "\\!a",
+        "*",
+        "*/",
+        "!*/",
+    ),
+    *(
+        "!*.x",
+        "!a/b/",
+        "**",
+        "**/",
+        "a/**/",
+        "d/**/b",
+        "/d/**",
+        "a*a*b",
+        "*a*b*",
+        "?a*b",
+        "[ab]*[!x]",
+        "d/a*a*b/*",
+        "**/**/a",
+    ),
+    *("!/*/", "/*/", "!**/", "d/**/*.x", "\x0ca", "\u2028a", "a\r", "# a", "!"),
+]
+PATTERNS = st.lists(st.sampled_from(LINES), max_size=5)
+WHITELIST = ["*", "!*/", "!*.x"]
 
 
 @pytest.fixture(scope="module")
@@ -318,23 +354,60 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.requirement("watch:files:ignored-is-silent")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(outer=PATTERNS, inner=PATTERNS, paths=st.sets(st.lists(NAMES, min_size=1, max_size=3).map("/".join), min_size=1))
-def test_the_rules_are_those_of_git(repository: Path, outer: list[str], inner: list[str], paths: set[str]) -> None:
+@given(
+    outer=PATTERNS,
+    inner=PATTERNS,
+    exclude=PATTERNS,
+    paths=st.sets(st.lists(NAMES, min_size=1, max_size=3).map("/".join), min_size=1),
+)
+@example(outer=WHITELIST, inner=[], exclude=[], paths={"d/a.x", "d/a", "a.x", "b"})
+@example(outer=["a/**", "!a/b/", "!a/b/a"], inner=[], exclude=[], paths={"a/b/a", "a/b/b", "a/d"})
+@example(outer=[], inner=[], exclude=["/d/a", "/b"], paths={"d/a/b", "d/b", "b"})
+@example(outer=["\ufeffa"], inner=["\ufeffa"], exclude=[], paths={"a", "d/a"})
+def test_the_rules_are_those_of_git(
+    repository: Path, outer: list[str], inner: list[str], exclude: list[str], paths: set[str]
+) -> None:
     for entry in repository.iterdir():
         if entry.name != ".git":
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    filled(repository, {".gitignore": "\n".join(outer), "d/.gitignore": "\n".join(inner)})
+    files = {".gitignore": outer, "d/.gitignore": inner, ".git/info/exclude": exclude}
+    filled(repository, {name: "\n".join(lines) for name, lines in files.items()})
     given_paths = sorted(path for path in paths if path != "d")
+    ignored = _ignored_by_git(repository, given_paths)
+    rules = IgnoreRules(repository)
+    assert {path for path in given_paths if rules.ignores(path)} == ignored
+    if not _ignored_by_git(repository, ["d/"]):
+        below = {path.removeprefix("d/") for path in given_paths if path.startswith("d/")}
+        inner_rules = IgnoreRules(repository / "d")
+        assert {f"d/{path}" for path in below if inner_rules.ignores(path)} == {
+            path for path in ignored if path.startswith("d/")
+        }
+
+
+def _ignored_by_git(repository: Path, paths: Sequence[str]) -> set[str]:
     answer = subprocess.run(
-        ["git", "check-ignore", "--no-index", "--stdin"],
+        ["git", "-c", "core.excludesFile=/dev/null", "check-ignore", "--no-index", "--stdin", "-z"],
         cwd=repository,
-        input="\n".join(given_paths),
+        input="\0".join(paths),
         capture_output=True,
         text=True,
         check=False,
     )
-    rules = IgnoreRules(repository)
-    assert {path for path in given_paths if rules.ignores(path)} == set(answer.stdout.split())
+    return {*filter(None, answer.stdout.split("\0"))}
+
+
+@pytest.mark.requirement("watch:files:hostile-patterns")
+def test_no_pattern_makes_matching_slow(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hostile = ["a*" * 30 + "b", "*a" * 100 + "*b", "a/**/" * 20 + "b", "**/" * 200 + "b", "*.log"]
+    rules = IgnoreRules(filled(tmp_path, {".gitignore": "\n".join(hostile)}))
+    began = time.monotonic()
+    assert not rules.ignores("a" * 250)
+    assert not rules.ignores("/".join("a" * 100))
+    assert rules.ignores("a" * 250 + "b")
+    assert rules.ignores("x.log")
+    assert time.monotonic() - began < 2
+    (record,) = caplog.records
+    assert record.getMessage().startswith("a pattern with more than 3 ** is not used: 'a/**/a/**/")
 
 
 # Many changes, and names that are no text.
@@ -351,11 +424,11 @@ def test_many_changes_are_one_notice_for_each_top_directory(tmp_path: Path) -> N
             filled(tmp_path, dict.fromkeys(names, "x"))
             told = {notice.dedupe_key: notice for notice in [await seen.next() for _ in range(3)]}
         assert told["file_changed:src/"].body == (
-            "250 files in src/ changed on disk; re-read them before editing: src/m000.py, src/m001.py, src/m002.py, "
+            "250 files in src/ were created on disk; read them before editing: src/m000.py, src/m001.py, src/m002.py, "
             "src/m003.py, src/m004.py and 245 more."
         )
-        assert told["file_changed:docs/"].body.startswith("49 files in docs/ changed on disk;")
-        assert told["file_changed:./"].body.startswith("1 file directly in the watched directory changed on disk;")
+        assert told["file_changed:docs/"].body.startswith("49 files in docs/ were created on disk;")
+        assert told["file_changed:./"].body.startswith("1 file directly in the watched directory was created on disk;")
         uris = {uri for notice in told.values() for uri in notice.uris}
         assert uris == {(tmp_path / name).as_uri() for name in names}
 
@@ -380,7 +453,7 @@ def test_notices_are_bounded_and_account_for_every_file(changes: list[ChangedFil
     notices = list(file_notices(folder, changes))
     uris = [uri for notice in notices for uri in notice.uris]
     assert sorted(uris) == sorted((folder / change.path).as_uri() for change in changes)
-    if len(changes) <= MANY:
+    if len(changes) <= MAX_SEPARATE:
         assert len(notices) == len(changes)
     else:
         assert len(notices) == len({change.path.partition("/")[0] if "/" in change.path else "." for change in changes})
@@ -532,3 +605,97 @@ def test_a_missing_package_is_named_with_how_to_install_it(package: str) -> None
     assert (
         last == f"ModuleNotFoundError: a watcher needs {package}, which is not installed: pip install 'sideband[watch]'"
     )
+
+
+@pytest.mark.requirement("watch:files:many-collapse")
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        pytest.param(
+            [ChangeKind.DELETED] * 25,
+            "25 files in lib/ were deleted on disk; do not expect them to exist: ",
+            id="deleted",
+        ),
+        pytest.param(
+            [ChangeKind.CHANGED] * 25, "25 files in lib/ changed on disk; re-read them before editing: ", id="changed"
+        ),
+        pytest.param(
+            [ChangeKind.DELETED] * 20 + [ChangeKind.CREATED] * 5,
+            "25 files in lib/ changed on disk (5 created, 20 deleted); re-read those that exist before editing: ",
+            id="mixed",
+        ),
+    ],
+)
+def test_many_changes_are_counted_by_kind(kinds: list[ChangeKind], said: str) -> None:
+    changes = [ChangedFile(f"lib/f{number}", kind) for number, kind in enumerate(kinds)]
+    (notice,) = file_notices(Path("/w"), changes)
+    assert notice.body.startswith(said)
+
+
+def _delete_and_create(root: Path) -> None:
+    shutil.rmtree(root)
+    root.mkdir()
+
+
+def _move_and_create(root: Path) -> None:
+    root.rename(root.with_name("elsewhere"))
+    root.mkdir()
+
+
+@pytest.mark.requirement("watch:files:replaced-root")
+@pytest.mark.parametrize("replace", [_delete_and_create, _move_and_create])
+def test_a_directory_that_is_replaced_is_watched_again(tmp_path: Path, replace: Callable[[Path], object]) -> None:
+    root = filled(tmp_path / "root", {"a.txt": "x"})
+
+    async def scenario() -> None:
+        async with watching(FileWatcher(root, debounce_seconds=FAST)) as seen:
+            replace(root)
+            assert await seen.bodies(1) == ["a.txt was deleted on disk; do not expect it to exist."]
+            for text in ("1", "2"):
+                filled(root, {"b.txt": text})
+                assert (await seen.next()).dedupe_key == "file_changed:b.txt"
+
+    run(scenario())
+
+
+@pytest.mark.requirement("watch:files:unreadable-part")
+def test_a_part_that_cannot_be_read_does_not_hide_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def denied(*_: Path, ignore_permission_denied: bool, **__: object) -> Iterator[Any]:
+        # With True watchfiles would leave out other directories without an error.
+        assert not ignore_permission_denied
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(events, "watch", denied)
+    monkeypatch.setattr(events, "COMPARE_SECONDS", FAST)
+    root = filled(tmp_path / "root", {"sub/a.txt": "1"})
+
+    async def scenario() -> list[str]:
+        watcher = FileWatcher(root, debounce_seconds=FAST)
+        bodies: list[str] = []
+
+        async def collect() -> None:
+            async for notice in watcher.notices():
+                bodies.append(notice.body)
+                if "created" in notice.body:
+                    shutil.rmtree(root)
+
+        collecting = asyncio.create_task(collect())
+        await watcher.ready.wait()
+        filled(root, {"sub/b.txt": "1"})
+        await collecting
+        return bodies
+
+    created, *deleted = run(scenario())
+    assert created == "sub/b.txt was created on disk; read it before editing."
+    assert len(deleted) == 2
+    (record,) = caplog.records
+    assert "has parts that cannot be read, now comparing it every second" in record.getMessage()
+
+
+@pytest.mark.requirement("watch:files:unreadable-part")
+def test_a_root_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InvalidOption, match="root must be a directory or a file that can be read, not "):
+        FileWatcher(tmp_path)

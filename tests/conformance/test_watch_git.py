@@ -1,8 +1,10 @@
 """Git: moves of the branch and its upstream branch, and conflicts, in all kinds of repositories."""
 
+import asyncio
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from sideband.core.errors import InvalidOption
 from sideband.watch import repository as repository_module
 from sideband.watch.git import GitWatcher
 from sideband.watch.notice import Notice
+from sideband.watch.repository import Repository
 from sideband.watch.text import MAX_BODY_BYTES
 from tests.watching import filled, run, watching
 
@@ -378,3 +381,116 @@ def test_the_repository_of_a_hook_is_not_taken(root: Path, tmp_path: Path, monke
         commit(root, "second")
 
     assert "1 commit: second" in body(root, act)
+
+
+# What the repository may name.
+
+
+def _is_run(root: Path, program: Path, command: tuple[str, ...]) -> bool:
+    """Whether git runs the program if it is not told otherwise: proves that the test would notice."""
+    git(root, *command, fails=True)
+    was_run = program.exists()
+    program.unlink(missing_ok=True)
+    return was_run
+
+
+@pytest.mark.requirement("watch:git:runs-no-configured-program")
+def test_the_program_that_checks_signatures_is_not_run(root: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "run"
+    program = filled(tmp_path, {"program": f"#!/bin/sh\ntouch {trace}\n"}) / "program"
+    program.chmod(0o700)
+    old, tree = git(root, "rev-parse", "HEAD"), git(root, "rev-parse", "HEAD^{tree}")
+    signature = "-----BEGIN PGP SIGNATURE-----\n \n iQ\n -----END PGP SIGNATURE-----"
+    person = "n <e> 1700000000 +0000"
+    signed = f"tree {tree}\nparent {old}\nauthor {person}\ncommitter {person}\ngpgsig {signature}\n\nsigned\n"
+    filled(tmp_path, {"commit": signed})
+    new = git(root, "hash-object", "-t", "commit", "-w", str(tmp_path / "commit"))
+    git(root, "config", "log.showSignature", "true")
+    git(root, "config", "gpg.program", str(program))
+    assert _is_run(root, trace, ("log", "-1", new))
+    assert "(1 commit: signed)" in body(root, lambda: git(root, "update-ref", "HEAD", new))
+    assert not trace.exists()
+
+
+@pytest.mark.requirement("watch:git:runs-no-configured-program")
+@pytest.mark.parametrize("setting", ["", "protocol.file.allow", "protocol.allow"])
+def test_a_missing_object_is_not_fetched(root: Path, tmp_path: Path, setting: str) -> None:
+    trace = tmp_path / "run"
+    old = git(root, "rev-parse", "HEAD")
+    commit(root, "second")
+    new = git(root, "rev-parse", "HEAD")
+    (root / ".git" / "objects" / new[:2] / new[2:]).unlink()
+    settings = {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": str(tmp_path),
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": f"touch {trace};false",
+        **({setting: "always"} if setting else {}),
+    }
+    for name, value in settings.items():
+        git(root, "config", name, value)
+    assert _is_run(root, trace, ("rev-list", new))
+
+    async def scenario() -> None:
+        repository = await Repository.find(root)
+        state = await repository.state()
+        assert state is not None
+        assert (state.branch, state.commit) == ("main", new)
+        assert await repository.movement(old, new) == ""
+        assert await repository.subject(new) == ""
+
+    run(scenario())
+    assert not trace.exists()
+
+
+# What git cannot read.
+
+
+@pytest.mark.requirement("watch:git:unreadable-is-silent")
+def test_nothing_is_reported_while_head_cannot_be_read(root: Path) -> None:
+    def act() -> None:
+        head = root / ".git" / "HEAD"
+        before = head.read_text(encoding="utf-8")
+        head.write_text("nonsense\n", encoding="utf-8")
+        time.sleep(10 * FAST)
+        head.write_text(before, encoding="utf-8")
+        commit(root, "second")
+
+    assert "main moved from" in body(root, act)
+
+
+@pytest.mark.requirement("watch:git:unreadable-is-silent")
+def test_a_directory_that_a_switch_removes_does_not_matter(root: Path) -> None:
+    git(root, "switch", "-q", "-c", "topic")
+    commit(root, "topic", **{"sub/b_txt": "1"})
+    there, back = told(
+        root / "sub", lambda: git(root, "switch", "-q", "main"), lambda: git(root, "switch", "-q", "topic")
+    )
+    assert there.body.startswith("The branch was switched from topic to main ")
+    assert back.body.startswith("The branch was switched from main to topic ")
+
+
+@pytest.mark.requirement("watch:git:unreadable-is-silent")
+@pytest.mark.parametrize("is_worktree", [False, True], ids=["the-repository", "a-worktree"])
+def test_the_watch_ends_when_its_repository_is_removed(root: Path, *, is_worktree: bool) -> None:
+    # The directory above is a repository as well, which must not be taken for it.
+    git(root.parent, "init", "-q", "-b", "outer")
+    tree = root.parent / "tree"
+    git(root, "worktree", "add", "-q", str(tree))
+
+    async def scenario() -> list[str]:
+        watcher = GitWatcher(tree if is_worktree else root, debounce_seconds=FAST)
+
+        async def collect() -> list[str]:
+            return [notice.body async for notice in watcher.notices()]
+
+        collecting = asyncio.create_task(collect())
+        await watcher.ready.wait()
+        if is_worktree:
+            git(root, "worktree", "remove", "--force", str(tree))
+        else:
+            (root / ".git").rename(root.parent / "moved")
+        return await collecting
+
+    assert run(scenario()) == []

@@ -89,7 +89,12 @@ def test_a_green_start_and_a_change_that_breaks_nothing_are_silent(tmp_path: Pat
     [
         pytest.param("", 2, "failed (exit status 2) and wrote no test report:\nsaid", id="no-report"),
         pytest.param("", 0, "passed and wrote no test report:\nsaid", id="no-report-of-a-success"),
-        pytest.param("<testsuites>", 1, "its test report cannot be read: it is not valid XML (no element", id="broken"),
+        pytest.param(
+            "<testsuites>",
+            1,
+            "its test report cannot be read: it is not valid XML (line 1, column 12: no element",
+            id="broken",
+        ),
         pytest.param("<html/>", 1, "its root is <html>, not <testsuites>", id="another-format"),
         pytest.param(
             a_report(a_case("test_a")), 5, "(exit status 5), but its report has no failing test", id="no-failure"
@@ -103,7 +108,7 @@ def test_a_run_without_results_is_told_and_so_is_its_end(tmp_path: Path, report:
             assert said in notice.body
             assert notice.dedupe_key == "test:suite"
             filled(tmp_path, {"results": a_report(a_case("test_b")), "code": "0"})
-            assert (await seen.next()).body.endswith("runs again: 1 test, 0 fail.")
+            assert (await seen.next()).body.endswith("has results again: 1 test, 0 fail.")
 
     run(scenario())
 
@@ -263,3 +268,48 @@ def test_closing_removes_the_temporary_report(tmp_path: Path, monkeypatch: pytes
         assert os.listdir(reports) == []  # noqa: PTH208 - a count
 
     run(scenario())
+
+
+@pytest.mark.requirement("watch:tests:hostile-xml")
+@pytest.mark.parametrize("encoding", ["utf-7", "idna", "shift_jis", "utf-32", "hex", "undefined", "cp037"])
+def test_an_odd_encoding_is_refused_or_read(encoding: str) -> None:
+    data = f"<?xml version='1.0' encoding='{encoding}'?><testsuites/>".encode()
+    try:
+        assert read_junit(data) == ()
+    except BrokenReport as error:
+        assert "not valid XML" in str(error)  # noqa: PT017 - both outcomes are right
+
+
+@pytest.mark.requirement("watch:tests:hostile-xml")
+def test_the_place_of_an_error_is_not_taken_for_a_secret(tmp_path: Path) -> None:
+    async def scenario() -> str:
+        async with watching(a_suite(tmp_path, "<testsuites", 1)) as seen:
+            return (await seen.next()).body
+
+    assert "it is not valid XML (line 1, column 0: unclosed token)" in run(scenario())
+
+
+@pytest.mark.requirement("watch:tests:hostile-xml")
+def test_a_name_that_is_too_long_for_a_file_does_not_end_the_watch(tmp_path: Path) -> None:
+    case = f'<testcase classname="{"x" * 5000}" name="t">{FAILED}</testcase>'
+
+    async def scenario() -> str:
+        async with watching(a_suite(tmp_path, a_report(case), 1)) as seen:
+            return (await seen.next()).body
+
+    assert ": t fails now." in run(scenario())
+
+
+@pytest.mark.requirement("watch:command:changed-during-run")
+def test_results_of_tests_say_that_files_changed_during_the_run(tmp_path: Path) -> None:
+    root = filled(tmp_path / "root", {"results": a_report(a_case("test_a", fails=True))})
+    script = "echo x > out.$$; sleep 0.3; cp results ../junit.xml; exit 1"
+
+    async def scenario() -> str:
+        watcher = SuiteWatcher(["sh", "-c", script], junit=Path("../junit.xml"), watch=root, debounce_seconds=FAST)
+        async with watching(watcher) as seen:
+            return (await seen.next()).body
+
+    fact, note, _ = run(scenario()).split("\n")
+    assert fact == "tests/test_api.py: test_a fails now."
+    assert note.startswith("(The tests run again, because of changes during this run: out.")

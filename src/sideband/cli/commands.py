@@ -113,7 +113,7 @@ GROUPS: Final = {
             (
                 "sideband mcp watch-files src",
                 "sideband mcp watch-command --name build -- make build",
-                "sideband mcp watch-tests --junit report.xml -- pytest --junitxml=report.xml",
+                "sideband mcp watch-tests -- pytest -q",
                 "sideband mcp watch-git --http 127.0.0.1:8931",
             ),
             has_subcommands=True,

@@ -1,11 +1,13 @@
 """`sideband mcp`: watchers as MCP servers, which hosts start; `mcp_listen` shows what a host makes of a server."""
 
 import asyncio
+import errno
 import os
+import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
@@ -15,6 +17,7 @@ from cyclopts.validators import Number
 
 from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.commands import COMMANDS
+from sideband.cli.target import Flag
 from sideband.core.errors import InvalidOption
 from sideband.inspect.report import CommandError
 
@@ -26,6 +29,8 @@ mcp: Final = App(
     help="Serve a watcher to MCP hosts, or see what a host accepts from a server.",
     help_epilogue=COMMANDS["mcp"].epilogue,
 )
+
+MAX_DEBOUNCE_MS: Final = 60_000
 
 _HttpOption: TypeAlias = Annotated[
     str | None,
@@ -40,23 +45,21 @@ _DebounceOption: TypeAlias = Annotated[
     Parameter(
         name="--debounce",
         metavar="MS",
-        help="How long nothing must change before it is reported, in milliseconds.",
-        validator=Number(gte=1),
+        help="How long nothing must change before it is reported, in milliseconds; at most 60,000.",
+        validator=Number(gte=1, lte=MAX_DEBOUNCE_MS),
     ),
 ]
 _OnlyDeclaredOption: TypeAlias = Annotated[
-    bool,
+    Flag,
     Parameter(
         name="--only-declared",
-        negative="",
         help="Send reminders only to clients that declare them. Without it, clients up to 2025-11-25 get them too.",
     ),
 ]
 _HookToolOption: TypeAlias = Annotated[
-    bool,
+    Flag,
     Parameter(
         name="--hook-tool",
-        negative="",
         help="Add the tool `pending_reminders`, which hooks of Claude Code can call.",
     ),
 ]
@@ -65,7 +68,11 @@ _Command: TypeAlias = Annotated[
 ]
 
 
-mcp.command("sideband.cli.mcp_listen:listen", name="listen")
+mcp.command(
+    "sideband.cli.mcp_listen:listen",
+    name="listen",
+    help="Connect to MCP servers and print each reminder that a host accepts, holds or drops.",
+)
 
 
 @mcp.command(name="watch-files")
@@ -110,7 +117,7 @@ def watch_command(
     *command: _Command,
     name: str | None = None,
     watch: Path = Path(),
-    transitions_only: Annotated[bool, Parameter(negative="")] = False,
+    transitions_only: Flag = False,
     http: _HttpOption = None,
     debounce: _DebounceOption = 100,
     only_declared: _OnlyDeclaredOption = False,
@@ -121,7 +128,7 @@ def watch_command(
     Parameters
     ----------
     name
-        The name of the result, by default the name of the program.
+        The name of the result; the default is the program and its first argument.
     watch
         The folder, or the file, whose changes start the command.
     transitions_only
@@ -202,6 +209,7 @@ def watch_git(
     path
         A folder of the repository.
     """
+    folder = path.resolve()
 
     def make() -> "WatchServer":
         from sideband.protocols.mcp.server.watch_server import WatchServer  # noqa: PLC0415 - the help does not need it
@@ -210,12 +218,22 @@ def watch_git(
         return WatchServer(
             "watch-git",
             [GitWatcher(path, debounce_seconds=debounce / 1000)],
-            instructions=f"Reports changes of the branches and conflicts of the Git repository at {path.resolve()}.",
+            instructions=f"Reports changes of the branches and conflicts of the Git repository at {folder}.",
             only_declared=only_declared,
             hook_tool=hook_tool,
         )
 
-    return _run(make, http)
+    async def check() -> None:
+        from sideband.watch.repository import Repository  # noqa: PLC0415 - the help does not need it
+
+        if shutil.which("git") is None:
+            raise CommandError("the program git was not found, and watch-git needs it; install git")
+        try:
+            await Repository.find(folder)
+        except InvalidOption as error:
+            raise CommandError(f"{_in_options(error)}; run it in a repository, or pass its PATH") from None
+
+    return _run(make, http, check=check)
 
 
 # Running.
@@ -232,16 +250,25 @@ class _Address(NamedTuple):
 
 
 def _run(
-    make: Callable[[], "WatchServer"], http: str | None, *, command: tuple[str, Sequence[str]] | None = None
+    make: Callable[[], "WatchServer"],
+    http: str | None,
+    *,
+    command: tuple[str, Sequence[str]] | None = None,
+    check: Callable[[], Awaitable[None]] | None = None,
 ) -> int:
-    """Serve until standard input ends or a signal arrives; both are a normal end."""
+    """Serve until standard input ends or a signal arrives; both are a normal end.
+
+    `check` is awaited before anything is served; it raises an error if the watcher could not work.
+    """
+    # Until the event loop handles it, SIGTERM ends the command like Ctrl-C.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if command is not None and not command[1]:
             raise CommandError(
                 f"no command is given; write it after --, for example: sideband mcp {command[0]} -- make check"
             )
         address = None if http is None else _read_address(http)
-        asyncio.run(_serve(make, address))
+        asyncio.run(_serve(make, address, check))
     except ModuleNotFoundError as error:
         missing = (error.name or "a package").partition(".")[0]
         return refuse(f"{missing} is not installed, and this command needs it: pip install 'sideband[mcp,watch]'")
@@ -252,6 +279,8 @@ def _run(
     except KeyboardInterrupt:
         # Before the server was ready to handle it.
         return OK
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return OK
 
 
@@ -270,30 +299,57 @@ def _read_address(text: str) -> _Address:
         raise CommandError(f"--http must be HOST:PORT, for example 127.0.0.1:8931, not {text!r}")
     if not is_loopback(host):
         raise CommandError(
-            f"--http serves without authentication, and so only programs of this machine: 127.0.0.1, localhost or [::1], "
-            f"not {host!r}; for other machines, put a proxy that authenticates in front of it"
+            "--http serves without authentication, and so only programs of this machine: 127.0.0.1, localhost or "
+            f"[::1], not {host!r}; for other machines, put a proxy that authenticates in front of it"
         )
     return _Address(host, int(port))
 
 
-async def _serve(make: Callable[[], "WatchServer"], address: _Address | None) -> None:
-    from sideband.protocols.frames import standard_streams  # noqa: PLC0415 - the help does not need it
-
+async def _serve(
+    make: Callable[[], "WatchServer"], address: _Address | None, check: Callable[[], Awaitable[None]] | None
+) -> None:
+    loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for stop in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(stop, stopping.set)
-    # The import takes most of the time until the first answer.
-    from sideband.protocols.mcp.server.serve import PATH, serve_http, serve_lines  # noqa: PLC0415 - see above
+        loop.add_signal_handler(stop, stopping.set)
+    # These imports take most of the time until the first answer; the help does not need them.
+    from sideband.protocols.frames import standard_streams  # noqa: PLC0415 - see above
+    from sideband.protocols.mcp.server.serve import (  # noqa: PLC0415 - see above
+        GRACE_SECONDS,
+        MAX_MESSAGE_BYTES,
+        PATH,
+        serve_http,
+        serve_lines,
+    )
 
     watching = make()
+    if check is not None:
+        await check()
     if address is not None:
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        with socket.create_server(address, family=family) as listening:
-            host = f"[{address.host}]" if family is socket.AF_INET6 else address.host
+        with _listen(address) as listening:
+            host = f"[{address.host}]" if listening.family is socket.AF_INET6 else address.host
             print(f"listening on http://{host}:{listening.getsockname()[1]}{PATH}", file=sys.stderr, flush=True)
             await serve_http(watching.server, listening, stopping=stopping, stop=watching.reminders.close)
         return
     if os.isatty(0):
         print("An MCP host starts this command; it waits for JSON-RPC messages. Ctrl-C ends it.", file=sys.stderr)
-    async with standard_streams() as lines:
-        await serve_lines(watching.server, lines, stopping=stopping)
+    limit = asyncio.timeout(None)
+    try:
+        async with limit, standard_streams(limit=MAX_MESSAGE_BYTES) as lines:
+            await serve_lines(watching.server, lines, stopping=stopping)
+            # A client that does not read would delay the end by the longer time-out of the transport.
+            limit.reschedule(loop.time() + GRACE_SECONDS)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+
+
+def _listen(address: _Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server(address, family=family)
+    except OSError as error:
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({os.strerror(error.errno or 0)})"
+        raise CommandError(
+            f"port {address.port} on {address.host} {why}; choose another one with --http, or port 0"
+        ) from None

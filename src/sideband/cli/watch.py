@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
@@ -24,6 +25,10 @@ DEBOUNCE_MS: Final = 100
 MAX_DEBOUNCE_MS: Final = 60_000
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STORE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
+# How the parameters of watchers are named in errors; the option is put in place of the braces.
+_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {"root": "{}", "command": "{}", "watch": "{}: the current directory", "name": "--name", "junit": "--junit"}
+)
 # The session accepts nothing more.
 _ENDED: Final = (UnknownSession, TaskFinished)
 
@@ -44,13 +49,13 @@ def watch(
 ) -> int:
     """Watch files, tests, commands and Git, and tell a session what changes, until Ctrl-C.
 
-    The session may be running in another process. It is told as with `sideband remind`: a running agent takes a reminder
+    The session may be running in another process. It gets reminders as with `sideband remind`: a running agent takes one
     at its next seam, an idle one shows it in its next turn, and a newer one replaces an older one about the same thing.
-    Files that Git ignores and saves that change nothing are not told. CMD is split into words like a line of a shell, but
-    no shell runs it.
+    Files that Git ignores and saves that change nothing are not reported. CMD is split into words like a line of a shell,
+    but no shell runs it.
 
-    Ends with 0 on Ctrl-C and SIGTERM, with 1 when the session is closed or deleted, and with 2 if an option is wrong, the
-    session cannot be reached, or nothing that was watched exists any more.
+    Ends with 0 on Ctrl-C and SIGTERM, with 1 when the session is closed or deleted, and with 2 if an option is wrong,
+    the session cannot be reached, or nothing that was watched exists any more.
 
     Parameters
     ----------
@@ -58,20 +63,21 @@ def watch(
         A directory or a file to watch for changes on disk; may be given several times.
     tests
         The command of a test suite. It runs at the start and after each change in this directory, and tests that start
-        or stop failing are told.
+        or stop failing are reported.
     junit
         The file to which the command of `--tests` writes its results as JUnit XML. pytest needs none.
     command
         A command, for example a build. It runs at the start and after each change in this directory, and its result is
-        told; may be given several times.
+        reported; may be given several times.
     name
-        The name of the command in the key of its reminders, `NAME:status`. The default is its program and first argument.
+        The name of the command in the key of its reminders, `NAME:status`. The default is its program and first
+        argument.
     git
-        Tell when the branch or its upstream branch moves, and when merge conflicts start and end.
+        Report when the branch or its upstream branch moves, and when merge conflicts start and end.
     debounce
-        For how many milliseconds nothing may change before a change is told.
+        For how many milliseconds nothing may change before a change is reported.
     transitions_only
-        Tell the result of a command only when it differs from the one before.
+        Report the result of a command only when it differs from the one before.
     """
     if not (files or tests is not None or command or git):
         return refuse("nothing is watched; name at least one of --files PATH, --tests CMD, --command CMD and --git")
@@ -108,7 +114,7 @@ class _Options(NamedTuple):
 
 
 def _store_files(url: str) -> tuple[Path, ...]:
-    """The files of a store, which every reminder changes: they would be told for ever."""
+    """The files of a store, which every reminder changes: they would be reported for ever."""
     if not url.startswith("sqlite:"):
         return ()
     from sideband.runtime.store import sqlite_path  # noqa: PLC0415 - the help of a command does not need it
@@ -177,11 +183,15 @@ def _words(option: str, line: str) -> list[str]:
 
 @contextmanager
 def _naming(option: str) -> Iterator[None]:
-    """Put the option in front of what is wrong with it."""
+    """Name the option in an error instead of the parameter of the watcher."""
     try:
         yield
     except InvalidOption as error:
-        raise CommandError(f"{option}: {str(error).removeprefix(f'{error.code}: ')}") from None
+        text = str(error).removeprefix(f"{error.code}: ")
+        parameter, _, rest = text.partition(" ")
+        # The watcher of Git gets the current directory, and so does that of commands.
+        name = _NAMES.get("watch" if option == "--git" else parameter, "{}: " + parameter)
+        raise CommandError(f"{name.format(option)} {rest}") from None
 
 
 async def _relay(recipient: Recipient, watchers: "Mapping[str, NoticeWatcher]", *, session_id: str, json: bool) -> int:
@@ -202,7 +212,8 @@ async def _relay(recipient: Recipient, watchers: "Mapping[str, NoticeWatcher]", 
             if stopping in done:
                 return OK
             for ended in done:
-                ended.result()
+                with _naming(telling[ended]):
+                    ended.result()
                 running.discard(ended)
                 _say(f"{telling[ended]}: what was watched no longer exists")
         return FAILED

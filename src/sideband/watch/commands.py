@@ -1,4 +1,4 @@
-"""Runs a command after each change and tells its result."""
+"""Runs a command after each change and reports its result."""
 
 import asyncio
 import re
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from sideband.core.errors import InvalidOption, shown
 from sideband.core.limits import Bound
+from sideband.core.masking import mask_text
 from sideband.tools.tool import offload
 from sideband.watch import text
 from sideband.watch.notice import Notice
@@ -21,7 +22,7 @@ TTL_TURNS: Final = 1
 TIMEOUT_SECONDS: Final = 600.0
 AT_START: Final = "when the watch started"
 AFTER_CHANGE: Final = "after the last change"
-# So many files that are taken as output are named.
+# At most this many files that changed during a run are named.
 NAMED: Final = 3
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -42,6 +43,7 @@ class WatchedCommand:
             )
         _TIMEOUT.check("timeout_seconds", timeout_seconds)
         self.argv = tuple(command)
+        # Masked before it is cut, because half of a secret is not recognised.
         self.line = text.name(shlex.join(command))
         self.name = default_name(command) if name is None else name
         if _NAME.fullmatch(self.name) is None:
@@ -65,7 +67,7 @@ def default_name(command: Sequence[str]) -> str:
     program = Path(command[0]).name
     # A word with spaces is a script for a shell.
     argument = next((word for word in command[1:] if not word.startswith("-") and len(word.split()) == 1), None)
-    words = program if argument is None else f"{program}-{argument}"
+    words = mask_text(program if argument is None else f"{program}-{argument}")
     return _NOT_IN_NAME.sub("-", words)[:64].strip("-") or "command"
 
 
@@ -78,12 +80,12 @@ class _Reported(NamedTuple):
 
 
 class CommandWatcher:
-    """Runs a command at the start and after each settled change below `watch`, and tells whether it passed.
+    """Runs a command at the start and after each settled change below `watch`, and reports whether it passed.
 
     The command runs in the directory `watch`, the current one by default. A change during a run kills it and starts it
-    again; changes of the files `without` do not. The first run is told if it failed, each further one whether it passed or failed; with `transitions_only`,
-    only when that differs from the run before. `latest` is the last result with the end of the output, and `ready` is
-    set when changes are noticed.
+    again; changes of the files `without` do not. The first run is reported if it failed, each further one whether it
+    passed or failed; with `transitions_only`, only when that differs from the run before. `latest` is the last result
+    with the end of the output, and `ready` is set when changes are noticed.
     """
 
     def __init__(
@@ -101,6 +103,8 @@ class CommandWatcher:
         self._tree = Tree(watch or Path(), debounce_seconds=debounce_seconds, without=without, field="watch")
         self._transitions_only = transitions_only
         self._before: ProcessEnd | None = None
+        # Whether the last notice announced another run, whose result is then reported.
+        self._announced = False
         self.name = self._command.name
         self.uri = self._command.uri
         self.title = f"Result of {self._command.line}"
@@ -110,13 +114,15 @@ class CommandWatcher:
     async def notices(self) -> AsyncGenerator[Notice, None]:
         """The notices from now on; the generator ends when the watched directory no longer exists."""
         self._before = None
+        self._announced = False
         async with aclosing(reruns(self._tree, self._run, on_ready=self.ready.set)) as results:
             async for result in results:
                 notice = self._notice(result)
-                is_told = self._is_told(result)
+                is_reported = self._is_reported(result)
                 self._before = result.result.outcome
                 self.latest = result.result.latest
-                if is_told:
+                if is_reported:
+                    self._announced = bool(result.changed)
                     yield notice
 
     async def _run(self) -> _Reported:
@@ -127,8 +133,10 @@ class CommandWatcher:
             lambda _: _Reported(outcome, text.failing_lines(outcome.output), text.report(heading, outcome.output))
         )
 
-    def _is_told(self, result: Rerun[_Reported]) -> bool:
+    def _is_reported(self, result: Rerun[_Reported]) -> bool:
         outcome, before = result.result.outcome, self._before
+        if self._announced and not result.changed:
+            return True
         if not outcome.started:
             return outcome != before
         if self._transitions_only or not result.after_change:
@@ -137,11 +145,17 @@ class CommandWatcher:
 
     def _notice(self, result: Rerun[_Reported]) -> Notice:
         outcome, lines, _ = result.result
-        when = f" {AFTER_CHANGE if result.after_change or self._before else AT_START}" if outcome.started else ""
+        if not outcome.started:
+            when = ""
+        elif result.changed:
+            # It would not be true that the result is one after the last change.
+            when = f", but {text.listed(result.changed, NAMED)} changed during the run, and it runs again"
+        else:
+            when = f" {AFTER_CHANGE if result.after_change or self._before else AT_START}"
         fact = f"{self._command.line} {outcome.fault or 'passed'}{when}{':' if lines and outcome.fault else '.'}"
         outputs = (
             [f"(Changes of {text.listed(result.outputs, NAMED)} during the run were taken as its output.)"]
-            if result.outputs
+            if result.outputs and not result.changed
             else []
         )
         return Notice(

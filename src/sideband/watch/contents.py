@@ -1,4 +1,4 @@
-"""What is known of the files below a directory, to tell a change of content from a save that changes nothing.
+"""What is known of the files below a directory, to distinguish a change of content from a save that changes nothing.
 
 The names and sizes of all files are recorded at the start. Contents are hashed afterwards, while nothing changes. A
 file whose earlier content is not known counts as changed: to read it again costs less than to miss a change.
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from sideband.watch.ignore import IgnoreRules
 
 MIB: Final = 1024 * 1024
-# More files than this are not remembered: a new one among the rest counts as changed, and its deletion is not told.
+# More files than this are not remembered: a new one among the rest counts as changed, and its deletion is not reported.
 MAX_FILES: Final = 100_000
 # A larger file counts as changed with each save.
 MAX_HASHED_BYTES: Final = 4 * MIB
@@ -42,7 +42,7 @@ class ChangedFile(NamedTuple):
 
 
 class _KnownFile(NamedTuple):
-    """`signature` is the part of the status that changes with the content; `digest=None` if the content is not known."""
+    """`signature` is the part of the status that changes with the content; `digest=None` if it is not known."""
 
     signature: int
     digest: bytes | None
@@ -94,7 +94,7 @@ class Contents:
         self.hashed = False
 
     def hash_some(self, seconds: float) -> None:
-        """Hash recorded files for about so many seconds; `hashed` is set when there are none left."""
+        """Hash recorded files for about this many seconds; `hashed` is set when there are none left."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             path = next(self._unhashed, None)

@@ -19,7 +19,7 @@ TAGS: Final = ("git",)
 NAMED: Final = 10
 RE_READ: Final = "Re-read files before editing them."
 
-# What tells of a change; the objects of a repository are not read.
+# The files whose changes are of interest; the objects of a repository are not read.
 _FILES: Final = frozenset(
     {
         "HEAD",
@@ -71,10 +71,10 @@ class _GitTree(Tree):
 
 
 class GitWatcher:
-    """Tells when the branch of a repository moves or is switched, its upstream branch moves, or conflicts start or end.
+    """Reports moves and switches of the branch, moves of its upstream branch, and the start and end of conflicts.
 
-    `root` is a directory of the working tree. `latest` says where the repository stands, and `ready` is set when changes
-    are noticed.
+    `root` is a directory of the working tree. `latest` says where the repository stands, and `ready` is set when
+    changes are noticed. While git cannot read the repository, nothing is reported.
     """
 
     def __init__(self, root: Path, *, debounce_seconds: float = DEBOUNCE_SECONDS) -> None:
@@ -95,19 +95,24 @@ class GitWatcher:
         tree = _GitTree(repository, debounce_seconds=self._debounce_seconds)
         async with aclosing(tree.batches()) as batches:
             # What the branch is compared with; it stays the same during a rebase, which moves HEAD many times.
-            told: RepositoryState | None = None
+            reported: RepositoryState | None = None
             conflicts: tuple[str, ...] = ()
             async for _ in batches:
                 state = await repository.state()
+                if state is None:
+                    self.ready.set()
+                    if not repository.exists:
+                        return
+                    continue
                 self.latest = status(state)
-                if told is not None:
+                if reported is not None:
                     if not state.is_rebasing:
-                        for subject, fact in await changes(repository, told, state):
+                        for subject, fact in await changes(repository, reported, state):
                             yield self._notice(subject, fact)
                     if state.conflicts != conflicts:
                         yield self._notice("conflicts", conflict_fact(state.conflicts))
                 conflicts = state.conflicts
-                told = told if told is not None and state.is_rebasing else state
+                reported = reported if reported is not None and state.is_rebasing else state
                 self.ready.set()
 
     def _notice(self, subject: str, fact: str) -> Notice:

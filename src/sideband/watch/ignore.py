@@ -1,9 +1,11 @@
 """Which files a watcher ignores: what Git ignores, version control itself, and the usual caches and swap files."""
 
+import logging
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 try:
     from pathspec import GitIgnoreSpec
@@ -39,6 +41,31 @@ DEFAULTS: Final = (
 # The group in the expressions of pathspec that matches the slash after a directory.
 _BELOW: Final = "ps_d"
 MAX_PATTERN_BYTES: Final = 1024 * 1024
+# A pattern with more `**` is not used: the time to match a path can grow with a power of its length.
+MAX_DOUBLE_STARS: Final = 3
+
+_LOG: Final = logging.getLogger("sideband")
+# What pathspec makes of `*` and of `?`.
+_STAR: Final = "[^/]*"
+_ONE: Final = "[^/]"
+_NEGATED: Final = re.compile(r"(?<!\\)\[\^(?!/\])")
+_REPEATED: Final = re.compile(r"(?:(?<=/)|^)(?:\*\*/){2,}")
+
+
+class _Pattern(NamedTuple):
+    """A line of an ignore file; `ignores` is False for one that begins with `!`."""
+
+    regex: re.Pattern[str]
+    ignores: bool
+
+    def matches(self, path: str) -> bool:
+        """Whether it matches the path itself, and not only a directory above it."""
+        if _BELOW not in self.regex.groupindex:
+            # `*` matches all paths, and `a/**` what is in `a`, but not `a/` itself.
+            found = self.regex.match(path)
+            return found is not None and not (found.end() == len(path) and path.endswith("/"))
+        # `*/` becomes an expression without a beginning.
+        return any(found.end(_BELOW) in {-1, len(path)} for found in self.regex.finditer(path))
 
 
 class IgnoreRules:
@@ -55,21 +82,29 @@ class IgnoreRules:
     def reload(self) -> None:
         """Forget the patterns that were read; they are read again when they are needed."""
         self._folders: dict[str, bool] = {}
-        self._specs: dict[str, GitIgnoreSpec | None] = {}
-        # The directories of the repository above the root, from the nearest to the top, with the path of the root in them.
-        self._outer: list[tuple[GitIgnoreSpec, str]] = []
-        top = next((folder for folder in (self._root, *self._root.parents) if (folder / ".git").exists()), self._root)
-        self._base = _spec_of([*DEFAULTS, *_lines(_git_folder(top) / "info" / "exclude")])
-        if top == self._root:
-            return
-        for folder in self._root.parents:
-            spec = _spec_of(_lines(folder / GITIGNORE))
-            self._outer.append((spec, f"{self._root.relative_to(folder).as_posix()}/"))
-            if folder == top:
-                break
-        # With a match of any directory above the root.
-        if any(spec.check_file(place).include for spec, place in self._outer):
+        self._patterns: dict[str, Sequence[_Pattern]] = {}
+        # The patterns of directories above the root, the strongest first, with the path of the root in each directory.
+        self._outer: list[tuple[Sequence[_Pattern], str]] = []
+        self._base = _patterns_of(DEFAULTS, "the defaults")
+        folders = (self._root, *self._root.parents)
+        top = next((folder for folder in folders if os.path.lexists(folder / ".git")), self._root)
+        files = [(folder, folder / GITIGNORE) for folder in folders[1 : folders.index(top) + 1]]
+        for folder, file in (*files, (top, _git_folder(top) / "info" / "exclude")):
+            below = self._root.relative_to(folder).as_posix()
+            self._outer.append((_patterns_in(file), "" if below == "." else f"{below}/"))
+        if top != self._root and self._ignores_root(self._root.relative_to(top).parts):
             self._outer = []
+
+    def _ignores_root(self, parts: Sequence[str]) -> bool:
+        """Whether the repository ignores the root itself, or a directory between its top and the root."""
+        for depth in range(1, len(parts) + 1):
+            # What follows this directory in the path of the root.
+            rest = len("".join(f"{part}/" for part in parts[depth:]))
+            places = [(patterns, place[: len(place) - rest]) for patterns, place in self._outer]
+            decisions = (_decision(patterns, place) for patterns, place in places if place)
+            if next((decision for decision in decisions if decision is not None), False):
+                return True
+        return False
 
     def ignores(self, path: str, *, is_folder: bool = False) -> bool:
         """Whether a file, or with `is_folder` a directory with all that is in it, is ignored."""
@@ -100,58 +135,68 @@ class IgnoreRules:
         folder = path.rstrip("/")
         while folder:
             folder, _, _ = folder.rpartition("/")
-            spec = self._spec(folder)
-            if spec is not None:
-                yield _decision(spec, path[len(folder) + 1 :] if folder else path)
+            if folder not in self._patterns:
+                self._patterns[folder] = _patterns_in(self._root / folder / GITIGNORE)
+            yield _decision(self._patterns[folder], path[len(folder) + 1 :] if folder else path)
         for outer, place in self._outer:
             yield _decision(outer, place + path)
         yield _decision(self._base, path)
 
-    def _spec(self, folder: str) -> GitIgnoreSpec | None:
-        if folder not in self._specs:
-            lines = _lines(self._root / folder / GITIGNORE)
-            self._specs[folder] = _spec_of(lines) if lines else None
-        return self._specs[folder]
+
+def _patterns_in(file: Path) -> Sequence[_Pattern]:
+    return _patterns_of(_lines(file), str(file))
 
 
-def _spec_of(lines: list[str]) -> GitIgnoreSpec:
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
-        # Git skips a line that is not a pattern.
-        return GitIgnoreSpec.from_lines([line for line in lines if _is_pattern(line)])
+def _patterns_of(lines: Sequence[str], source: str) -> Sequence[_Pattern]:
+    patterns = []
+    for line in lines:
+        # `a/**/` are the directories below `a`; pathspec takes it for `a/`.
+        short = _REPEATED.sub("**/", line)
+        short = f"{short}*/" if short.endswith("/**/") else short
+        if short.count("**") > MAX_DOUBLE_STARS:
+            _LOG.warning("a pattern with more than %d ** is not used: %.100r in %s", MAX_DOUBLE_STARS, line, source)
+            continue
+        try:
+            (pattern,) = GitIgnoreSpec.from_lines([short]).patterns
+        except ValueError:
+            # Git skips a line that is not a pattern.
+            continue
+        if pattern.regex is not None and pattern.include is not None:
+            patterns.append(_Pattern(re.compile(_linear(pattern.regex.pattern)), pattern.include))
+    return patterns
 
 
-def _decision(spec: GitIgnoreSpec, path: str) -> bool | None:
+def _linear(expression: str) -> str:
+    """The expression with each `*` but the last of a segment matched once, as short as possible.
+
+    The shortest match leaves the most for what follows, so another one need not be tried. Without this, a name that
+    does not match costs a time that is a power of its length, for example with `a*a*a*a*b`. `[!x]` never matches `/`.
+    """
+    first, *pieces = _NEGATED.sub("[^/", expression).split(_STAR)
+    parts = [first]
+    for left, piece in zip(reversed(range(len(pieces))), pieces, strict=True):
+        ends_segment = not left or "/" in piece.replace(_ONE, "")
+        parts.append(f"{_STAR}{piece}" if ends_segment else f"(?>{_STAR}?{piece})")
+    return "".join(parts)
+
+
+def _decision(patterns: Sequence[_Pattern], path: str) -> bool | None:
     """Whether the last pattern that matches the path itself ignores it; None if none does.
 
     `GitIgnoreSpec.check_file` also counts patterns that match a directory above the path, and then lets `!d/` take back
     what `d/*` ignores. The rules of directories have been applied before.
     """
-    for pattern in reversed(spec.patterns):
-        regex = pattern.regex
-        found = None if regex is None else regex.match(path)
-        if found is not None and pattern.include is not None:
-            below = found.end(_BELOW) if _BELOW in found.re.groupindex else -1
-            if below in {-1, len(path)}:
-                return pattern.include
-    return None
-
-
-def _is_pattern(line: str) -> bool:
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
+    return next((pattern.ignores for pattern in reversed(patterns) if pattern.matches(path)), None)
 
 
 def _lines(file: Path) -> list[str]:
     try:
         with file.open("rb") as stream:
-            return stream.read(MAX_PATTERN_BYTES).decode(errors="replace").splitlines()
+            text = stream.read(MAX_PATTERN_BYTES).decode(errors="replace")
     except OSError:
         return []
+    # As Git reads it: other characters that Python takes for the end of a line may be part of a name.
+    return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
 
 
 def _git_folder(top: Path) -> Path:

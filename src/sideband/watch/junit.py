@@ -35,8 +35,12 @@ def read_junit(data: bytes) -> tuple[ReportedCase, ...]:
     parser.CharacterDataHandler = reader.text
     try:
         parser.Parse(data, True)  # noqa: FBT003 - the method takes no keyword
-    except (expat.ExpatError, LookupError) as error:
-        raise BrokenReport(f"it is not valid XML ({error})") from None
+    except expat.ExpatError as error:
+        # The reason last: `unclosed token: line 1` looks like a secret with a name, and would be masked.
+        place = f"line {error.lineno}, column {error.offset}"
+        raise BrokenReport(f"it is not valid XML ({place}: {expat.ErrorString(error.code)})") from None
+    except (LookupError, ValueError) as error:
+        raise BrokenReport(f"it is not valid XML in an encoding that can be read ({error})") from None
     return tuple(reader.cases)
 
 

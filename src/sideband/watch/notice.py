@@ -1,10 +1,13 @@
-"""What watchers report: facts for a running agent, in the form of reminders. Watchers know nothing of MCP or of sessions."""
+"""What watchers report: facts for an agent, in the form of reminders. Watchers know nothing of MCP or of sessions."""
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
+
+# More files than this are reported together, so that many changes stay few notices.
+MAX_SEPARATE: Final = 20
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):

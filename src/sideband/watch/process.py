@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sideband.providers.verifiers import TEXT_BYTES
 from sideband.tools.run import LINGER_SECONDS, UNATTENDED, Pipe
 from sideband.tools.text import HeadTail
-from sideband.tools.tool import outlast
+from sideband.tools.tool import offload, outlast
 
 
 class ProcessEnd(NamedTuple):
@@ -27,6 +27,11 @@ class ProcessEnd(NamedTuple):
         return not self.fault
 
 
+def failed(code: int) -> str:
+    """The fault of a command that ended with an exit status other than 0."""
+    return f"failed (exit status {code})"
+
+
 async def run(
     command: Sequence[str],
     *,
@@ -37,8 +42,8 @@ async def run(
 ) -> ProcessEnd:
     """Run the command and return how it ended; at the end, and when cancelled, its whole process group is killed.
 
-    `environment` replaces that of this process. `seconds=None` sets no time-out. Without `with_errors` the standard error
-    of the command is discarded.
+    `environment` replaces that of this process. `seconds=None` sets no time-out. Without `with_errors` the standard
+    error of the command is discarded.
     """
     output = HeadTail(TEXT_BYTES)
     pipe = Pipe(output)
@@ -63,6 +68,8 @@ async def run(
             if cancelled:
                 raise cancelled from None
             reason = error.strerror if isinstance(error, OSError) else error
+            if not await offload(lambda _: folder.is_dir()):
+                reason = "the directory in which it runs does not exist"
             return ProcessEnd(f"cannot be started: {reason}", "", started=False)
         try:
             if cancelled:
@@ -84,7 +91,7 @@ async def _fault(process: Process, seconds: float | None) -> str:
         return f"timed out after {seconds:g} s and was killed"
     if code < 0:
         return f"was killed by signal {-code}"
-    return f"failed (exit status {code})" if code else ""
+    return failed(code) if code else ""
 
 
 async def _kill(process: Process) -> None:

@@ -10,27 +10,30 @@ from sideband.tools.tool import outlast
 from sideband.watch.events import STEP_MS
 from sideband.watch.tree import SettledChanges, Tree
 
-# A file that changes during so many runs in a row may be output of the command: it no longer kills a run, and runs the
-# command again after a time that doubles.
+# A file that changes during this many runs in a row may be output of the command: it no longer kills a run, and runs
+# the command again after a time that doubles. The same holds for any file after this many runs without a result.
 SUSPECTED_RUNS: Final = 3
 BACKOFF_SECONDS: Final = 1.0
-# A file that changes during so many runs in a row is output of the command.
+MAX_BACKOFFS: Final = 4
+# A file that changes during this many runs in a row is output of the command.
 OUTPUT_RUNS: Final = 8
-# An event of the operating system arrives so much later than its change.
+# How much later than its change an event of the operating system arrives.
 EVENT_LAG_SECONDS: Final = 3 * STEP_MS / 1000
 
 _ResultT = TypeVar("_ResultT")
 
 
 class Rerun(NamedTuple, Generic[_ResultT]):
-    """The result of a run that no change has superseded.
+    """The result of a run that was not killed.
 
-    `after_change` is False for the run at the start, and for one that follows only from possible `outputs`.
+    `after_change` is False for the run at the start, and for one that follows only from possible `outputs`. `changed`
+    are files that changed during the run and were not taken as output: the command runs again because of them.
     """
 
     result: _ResultT
     after_change: bool
     outputs: tuple[str, ...]
+    changed: tuple[str, ...]
 
 
 class Outputs:
@@ -46,7 +49,7 @@ class Outputs:
         self._changed: set[str] = set()
 
     def begin(self, *, completed: bool) -> None:
-        """A run begins; `completed` if the one before was not superseded, and could therefore write all of its output."""
+        """A run begins; `completed` if the one before was not superseded, and could write all of its output."""
         if completed:
             self._runs = {path: count for path, count in self._runs.items() if path in self._changed}
         self._changed = set()
@@ -63,11 +66,49 @@ class Outputs:
         runs = min(self._runs[path] for path in paths)
         if runs >= OUTPUT_RUNS:
             return None
-        return 0.0 if runs < SUSPECTED_RUNS else BACKOFF_SECONDS * 2 ** (runs - SUSPECTED_RUNS)
+        return 0.0 if runs < SUSPECTED_RUNS else _backoff(runs)
 
     def paths(self) -> tuple[str, ...]:
         """The files whose changes do not kill a run."""
         return tuple(sorted(path for path, count in self._runs.items() if count >= SUSPECTED_RUNS))
+
+
+def _backoff(runs: int) -> float:
+    """After how many seconds the command runs again if files have changed during this many runs in a row."""
+    return BACKOFF_SECONDS * (1 << min(runs - SUSPECTED_RUNS, MAX_BACKOFFS))
+
+
+class _Disturbances:
+    """Which files have changed during a run, and how many runs in a row had such changes, whichever the files."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        self._runs = 0
+
+    def begin(self) -> None:
+        self.paths = set()
+
+    def reported(self) -> tuple[str, ...]:
+        """The result of the run is reported with these files; without any, the row ends."""
+        self._runs = self._runs if self.paths else 0
+        return tuple(sorted(self.paths))
+
+    def quiet(self) -> None:
+        """Files have changed while there was no run and no result: the row ends."""
+        self._runs = 0
+
+    def add(self, paths: Collection[str], delay: float) -> float:
+        """Files have changed that run the command again after `delay` seconds; return a longer time if it never ends."""
+        self._runs += not self.paths
+        self.paths.update(paths)
+        return delay if self._runs <= SUSPECTED_RUNS else max(delay, _backoff(self._runs - 1))
+
+
+class _Finished(NamedTuple, Generic[_ResultT]):
+    """The result of a run that has ended, until it is known that no file changed during the run."""
+
+    result: _ResultT
+    known: float
 
 
 async def reruns(
@@ -76,6 +117,9 @@ async def reruns(
     """The result of `run` at the start and after each settled change; a change during a run cancels it and runs again.
 
     `on_ready` is called when the tree is being watched. The generator ends when the tree no longer exists.
+
+    A change is known only some time after it was made. A result is therefore held until the changes during its run are
+    known, and dropped if the command runs again at once because of them.
     """
     outputs = Outputs()
     async with aclosing(tree.batches()) as batches:
@@ -84,14 +128,17 @@ async def reruns(
         on_ready()
         awaited = _next(batches)
         running: asyncio.Task[_ResultT] | None = asyncio.create_task(run())
+        finished: _Finished[_ResultT] | None = None
         after_change = False
         ended = 0.0
+        disturbances = _Disturbances()
         # When to run again because of suspected output; None if there was none.
         due: float | None = None
         try:
             while True:
                 tasks: set[asyncio.Future[Any]] = {awaited} if running is None else {awaited, running}
                 patience = None if due is None or running is not None else max(0.0, due - time.monotonic())
+                patience = patience if finished is None else STEP_MS / 1000
                 done, _ = await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 delay: float | None = None
                 if awaited in done:
@@ -100,17 +147,27 @@ async def reruns(
                         return
                     awaited = _next(batches)
                     during_run = running is not None or batch.began <= ended + EVENT_LAG_SECONDS
-                    delay = outputs.changed({change.path for change in batch.changes}, during_run=during_run)
+                    paths = {change.path for change in batch.changes}
+                    delay = outputs.changed(paths, during_run=during_run)
+                    if not during_run and finished is None:
+                        disturbances.quiet()
+                    elif delay is not None:
+                        delay = disturbances.add(paths, delay)
                     due = time.monotonic() + delay if delay else due
                 elif running is not None:
-                    result, running = running.result(), None
                     ended = time.monotonic()
-                    yield Rerun(result, after_change, outputs.paths())
+                    finished, running = _Finished(running.result(), ended + EVENT_LAG_SECONDS), None
+                elif finished is not None:
+                    if disturbances.paths or (time.monotonic() >= finished.known and not tree.is_unsettled):
+                        yield Rerun(finished.result, after_change, outputs.paths(), disturbances.reported())
+                        finished = None
+                    continue
                 if delay == 0 or not done:
                     outputs.begin(completed=running is None)
                     await _cancel(running)
-                    running = asyncio.create_task(run())
+                    running, finished = asyncio.create_task(run()), None
                     after_change = delay == 0
+                    disturbances.begin()
                     due = None
         finally:
             await _cancel(running)

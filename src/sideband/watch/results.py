@@ -1,5 +1,6 @@
 """The results of a test suite: which file each test is in, and what has changed since the run before."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -48,7 +49,9 @@ def _identifier(folder: Path) -> Callable[[ReportedCase], CaseId]:
         if dotted not in files:
             parts = dotted.split(".")
             found = (("/".join(parts[:count]) + ".py", ".".join(parts[count:])) for count in range(len(parts), 0, -1))
-            files[dotted] = next((place for place in found if (folder / place[0]).is_file()), None)
+            # `Path.is_file` raises an error for a name that is too long.
+            exists = os.path.isfile
+            files[dotted] = next((place for place in found if exists(folder / place[0])), None)
         return files[dotted]
 
     def identify(case: ReportedCase) -> CaseId:

@@ -1,4 +1,4 @@
-"""Runs a test suite after each change and tells which tests have started or stopped failing."""
+"""Runs a test suite after each change and reports which tests have started or stopped failing."""
 
 import asyncio
 import tempfile
@@ -11,17 +11,18 @@ from typing import Final, NamedTuple
 from sideband.core.errors import InvalidOption, shown
 from sideband.tools.tool import offload
 from sideband.watch import text
+from sideband.watch.commands import NAMED as NAMED_CHANGES
 from sideband.watch.commands import TIMEOUT_SECONDS, WatchedCommand
 from sideband.watch.junit import MAX_REPORT_BYTES, BrokenReport, read_junit
-from sideband.watch.notice import Notice
+from sideband.watch.notice import MAX_SEPARATE, Notice
 from sideband.watch.process import ProcessEnd
 from sideband.watch.reruns import reruns
 from sideband.watch.results import CaseId, FileDelta, Results, deltas, results_of
-from sideband.watch.tree import DEBOUNCE_SECONDS, MANY, Tree
+from sideband.watch.tree import DEBOUNCE_SECONDS, Tree
 
 TTL_TURNS: Final = 2
 TAGS: Final = ("tests",)
-# So many tests of a file, and files of a suite, are named.
+# At most this many tests of a file, and files of a suite, are named.
 NAMED: Final = 8
 
 _PYTEST: Final = frozenset({"pytest", "py.test"})
@@ -43,8 +44,9 @@ class SuiteWatcher:
     """Runs a test suite at the start and after each settled change below `watch`, and compares it with the run before.
 
     The command runs in the directory `watch`, the current one by default, and writes JUnit XML to `junit`. For pytest
-    `junit` may be None: the option for a temporary file is added. The first run tells which tests fail; each further
-    one, which have started or stopped failing. Changes of the files `without` run nothing. `latest` is the last result, and `ready` is set when changes are noticed.
+    `junit` may be None: the option for a temporary file is added. The first run reports which tests fail; each further
+    one, which have started or stopped failing. Changes of the files `without` run nothing. `latest` is the last result,
+    and `ready` is set when changes are noticed.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class SuiteWatcher:
         if given is None and self._pytest_at is None:
             raise InvalidOption(
                 f"junit must name the file to which {shown(self._command.line)} writes its results as JUnit XML (--junit "
-                "FILE); only pytest is told by Sideband where to write them",
+                "FILE); only for pytest does Sideband add the option",
                 field="junit",
             )
         root = (watch or Path()).resolve()
@@ -87,16 +89,18 @@ class SuiteWatcher:
         with tempfile.TemporaryDirectory(prefix="sideband-watch-") as folder:
             run = partial(self._run, Path(folder) / "junit.xml")
             async with aclosing(reruns(self._tree, run, on_ready=self.ready.set)) as runs:
-                async for finished, _, _ in runs:
+                async for rerun in runs:
+                    finished = rerun.result
                     self.latest = finished.latest
+                    note = _note(rerun.changed)
                     if finished.problem:
-                        yield self._notice(
-                            self.name, f"{finished.problem}{':' * bool(finished.lines)}", *finished.lines
-                        )
+                        fact = f"{finished.problem}{':' * bool(finished.lines)}"
+                        yield self._notice(self.name, fact, *note, *finished.lines)
                     elif had_problem:
-                        yield self._notice(self.name, f"{self._command.line} runs again: {_totals(finished.results)}.")
+                        fact = f"{self._command.line} has results again: {_totals(finished.results)}."
+                        yield self._notice(self.name, fact, *note)
                     had_problem = bool(finished.problem)
-                    for notice in self._told(deltas(known, finished.results)):
+                    for notice in self._reported(deltas(known, finished.results), note):
                         yield notice
 
     async def _run(self, own_report: Path) -> _SuiteRun:
@@ -128,16 +132,16 @@ class SuiteWatcher:
             f"{file}: {name}: {failure}" for (file, name), failure in sorted(results.items()) if failure is not None
         ]
         heading = problem or f"{self._command.line}: {_totals(results)}."
-        latest = text.report(heading, "\n".join([*failing[:MANY], "", outcome.output]))
+        latest = text.report(heading, "\n".join([*failing[:MAX_SEPARATE], "", outcome.output]))
         return _SuiteRun(results, problem, text.failing_lines(outcome.output) if problem else (), latest)
 
-    def _told(self, changes: Sequence[FileDelta]) -> Iterator[Notice]:
-        if len(changes) > MANY:
+    def _reported(self, changes: Sequence[FileDelta], note: Sequence[str] = ()) -> Iterator[Notice]:
+        if len(changes) > MAX_SEPARATE:
             fail = sum(len(change.failing) for change in changes)
             passed = sum(len(change.passing) for change in changes)
             files = text.listed([change.file for change in changes], NAMED)
             fact = f"In {len(changes):,} files, {text.counted(fail, 'test')} started and {passed:,} stopped failing: {files}."
-            yield self._notice(self.name, fact)
+            yield self._notice(self.name, fact, *note)
             return
         for change in changes:
             facts = [
@@ -150,7 +154,7 @@ class SuiteWatcher:
                 for name, failure in list(change.failing.items())[: text.MAX_LINES]
                 if failure
             ]
-            yield self._notice(change.file, f"{text.name(change.file)}: {'; '.join(facts)}.", *reasons)
+            yield self._notice(change.file, f"{text.name(change.file)}: {'; '.join(facts)}.", *note, *reasons)
 
     def _notice(self, subject: str, *lines: str) -> Notice:
         return Notice(
@@ -160,6 +164,13 @@ class SuiteWatcher:
             tags=TAGS,
             uris=(self.uri,),
         )
+
+
+def _note(changed: Sequence[str]) -> tuple[str, ...]:
+    """What a notice says of files that changed during the run, so that its results are not taken for the last ones."""
+    if not changed:
+        return ()
+    return (f"(The tests run again, because of changes during this run: {text.listed(changed, NAMED_CHANGES)}.)",)
 
 
 def pytest_position(command: Sequence[str]) -> int | None:

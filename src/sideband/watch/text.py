@@ -32,8 +32,8 @@ def bounded(text: str, limit: int = MAX_BODY_BYTES) -> str:
 
 
 def name(text: str) -> str:
-    """A name or a subject from outside as part of a body."""
-    return bounded(printable(text), MAX_NAME_BYTES)
+    """A name or a subject from outside as part of a body; secrets are masked before it is cut."""
+    return bounded(printable(mask_text(text)), MAX_NAME_BYTES)
 
 
 def body(*lines: str) -> str:
@@ -42,9 +42,13 @@ def body(*lines: str) -> str:
 
 
 def key(kind: str, subject: str) -> str:
-    """The dedupe key of a subject; one that is long or unprintable ends with a digest, so that keys stay distinct."""
-    whole = f"{kind}:{printable(subject)}"
-    if size(whole) <= MAX_KEY_BYTES and subject.isprintable():
+    """The dedupe key of a subject, with secrets masked.
+
+    If the subject is long, unprintable or masked, the key ends with a digest, so that keys stay distinct.
+    """
+    masked = mask_text(subject)
+    whole = f"{kind}:{printable(masked)}"
+    if size(whole) <= MAX_KEY_BYTES and subject.isprintable() and masked == subject:
         return whole
     digest = hashlib.blake2b(subject.encode(errors="surrogateescape"), digest_size=_DIGEST_BYTES).hexdigest()
     return f"{cut(whole, MAX_KEY_BYTES - size(ELLIPSIS) - len(digest))}{ELLIPSIS}{digest}"
@@ -62,14 +66,16 @@ def listed(names: Sequence[str], most: int) -> str:
 
 def failing_lines(output: str) -> list[str]:
     """The first lines of a command's output that report failures; its last lines if no tool is recognised."""
-    found = [reported.summary for reported in islice(scan(output), MAX_LINES)]
-    lines = found or [line for line in plain(output).split("\n") if line.strip()][-MAX_LINES:]
+    # A secret may have several lines, as a private key does.
+    masked = mask_text(plain(output))
+    found = [reported.summary for reported in islice(scan(masked), MAX_LINES)]
+    lines = found or [line for line in masked.split("\n") if line.strip()][-MAX_LINES:]
     return [bounded(printable(line.rstrip()), MAX_NAME_BYTES) for line in lines]
 
 
 def report(heading: str, output: str) -> str:
     """A heading and the end of a command's output, as the text of a resource."""
-    lines = "\n".join(map(printable, plain(output).split("\n")))
+    lines = "\n".join(map(printable, mask_text(plain(output)).split("\n")))
     return mask_text(f"{printable(heading)}\n\n{ending(lines, MAX_REPORT_BYTES)}".rstrip())
 
 

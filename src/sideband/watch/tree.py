@@ -14,11 +14,11 @@ from sideband.watch.events import TreeEvents, WatchState
 from sideband.watch.ignore import GITIGNORE, IgnoreRules
 
 DEBOUNCE_SECONDS: Final = 0.1
-# A tree that changes all the time is reported after so many times the debounce time.
+# A tree that changes all the time is reported after this many times the debounce time.
 MAX_DEBOUNCES: Final = 10
-# After more changes at once the whole tree is compared, because watchfiles can lose an event while others arrive.
-MANY: Final = 20
-# Files are hashed for so long, then events are awaited for as long: half of one processor core is left free.
+# After more events at once the whole tree is compared, because watchfiles can lose an event while others arrive.
+RESCAN_EVENTS: Final = 20
+# Files are hashed for this time, then events are awaited for as long: half of one processor core is left free.
 HASH_SECONDS: Final = 0.01
 
 _DEBOUNCE: Final = Bound(0, whole=False, above=True)
@@ -75,8 +75,16 @@ class Tree:
         self.is_file = not place.is_dir()
         # An editor replaces a file when it saves it, and only the directory shows that.
         self.folder = place.parent if self.is_file else place
+        if not os.access(self.folder, os.R_OK | os.X_OK):
+            raise InvalidOption(
+                f"{field} must be a directory or a file that can be read, not {shown(str(root))} (Permission denied)",
+                field=field,
+                value=str(root),
+            )
         self._only = place.name if self.is_file else None
         self._debounce_seconds = debounce_seconds
+        # Whether files were touched that no batch has reported yet; written by the thread that awaits a batch.
+        self.is_unsettled = False
         outside = [path.parent.resolve() / path.name for path in without]
         self._without = {
             path.relative_to(self.folder).as_posix() for path in outside if path.is_relative_to(self.folder)
@@ -128,12 +136,14 @@ class Tree:
                     raise error
                 case set() as paths:
                     unsettled.add({path for path in map(self._relative, paths) if path and contents.wants(path)}, now)
+            self.is_unsettled = bool(unsettled.paths)
             is_gone = isinstance(event, set) and not self.folder.is_dir()
             if is_gone or (unsettled.paths and now >= unsettled.due):
                 batch = self._compared(contents, unsettled, is_gone=is_gone)
                 unsettled = _Unsettled(self._debounce_seconds)
                 if batch.changes:
                     yield batch
+                self.is_unsettled = False
             if is_gone:
                 return
 
@@ -142,7 +152,7 @@ class Tree:
 
     def _compared(self, contents: Contents, unsettled: _Unsettled, *, is_gone: bool) -> SettledChanges:
         paths = unsettled.paths
-        if is_gone or len(paths) > MANY:
+        if is_gone or len(paths) > RESCAN_EVENTS:
             paths |= contents.differing()
         changes = contents.compare(paths)
         if any(change.path.rpartition("/")[2] == GITIGNORE for change in changes):

@@ -135,6 +135,6 @@ def test_notices_are_bounded_and_printable(first: dict[CaseId, str | None], seco
     watcher = SuiteWatcher(["pytest"])
     known: dict[CaseId, bool] = {}
     for results in (first, second):
-        for notice in watcher._told(deltas(known, results)):
+        for notice in watcher._reported(deltas(known, results)):
             assert len(notice.body.encode()) <= MAX_BODY_BYTES
             assert notice.body.replace("\n", "").isprintable()

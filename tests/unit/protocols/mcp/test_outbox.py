@@ -108,6 +108,16 @@ async def test_closing_wakes_a_waiting_reader() -> None:
     assert await waiting is None
 
 
+def test_an_outbox_that_is_cleared_has_forgotten_its_overflow() -> None:
+    outbox = Outbox(1)
+    for number in range(2):
+        outbox.put(a_reminder(number))
+    overflowed = [outbox.has_overflowed]
+    outbox.clear()
+    assert [*overflowed, outbox.has_overflowed] == [True, False]
+    assert drained(outbox) == []
+
+
 @pytest.mark.parametrize("capacity", [1, 3, CAPACITY])
 def test_a_flood_of_100_000_reminders_keeps_no_more_than_its_capacity(capacity: int) -> None:
     outbox = Outbox(capacity)

@@ -152,6 +152,43 @@ async def test_a_declared_value_can_be_emitted() -> None:
     assert reminders.settings()["roleHints"] == ["user_block"]
 
 
+@in_time
+async def test_declared_values_can_be_given_as_words() -> None:
+    reminders = Reminders(propagate=["all"], role_hints=["user_block"])
+    assert await reminders.emit("fine", propagate="all", role_hint="user_block", id="mine") == "mine"
+    assert reminders.settings()["propagate"] == ["all"]
+    with pytest.raises(InvalidOption, match=r"'session'.*declare it"):
+        Reminders(propagate=["all"])._params({"id": "r1", "body": "fine", "propagate": "session"}, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"propagate": ["al"]}, "propagate must be a list of 'all', 'session', 'none'; 'al' is", id="word"),
+        pytest.param({"propagate": "all"}, "propagate must be a list of .*, not 'all'", id="one-word"),
+        pytest.param({"propagate": [["all"]]}, "propagate must be a list of .* is none of them", id="nested"),
+        pytest.param({"role_hints": ["system", "user"]}, "role_hints must be a list of .*; 'user' is", id="hint"),
+    ],
+)
+def test_unknown_words_are_refused_with_the_allowed_ones(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        Reminders(**options)
+
+
+def test_reminders_can_be_used_again_in_a_second_event_loop() -> None:
+    reminders, receiver = Reminders(), Receiver()
+
+    async def serve(body: str) -> None:
+        await reminders.emit("before the first message")
+        async with a_client(a_server(reminders), LEGACY, receiver):
+            await reminders.emit(body)
+            await until(lambda: body in receiver.bodies)
+
+    for body in ("first", "second"):
+        asyncio.run(serve(body))
+    assert receiver.bodies == ["first", "second"]
+
+
 def test_the_channel_and_only_declared_exclude_each_other() -> None:
     with pytest.raises(InvalidOption, match="exclude each other"):
         Reminders(only_declared=True, channel=True)
@@ -279,24 +316,51 @@ async def test_a_second_initialized_notification_changes_nothing() -> None:
 
 
 @in_time
-async def test_the_number_of_clients_and_streams_is_bounded(
+async def test_the_number_of_streams_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CLIENTS", 1)
+    server = a_server(Reminders())
+    async with (
+        a_client(server, "auto", Receiver()) as one,
+        a_client(server, "auto", Receiver()) as other,
+        listening(one),
+    ):
+        with pytest.raises(MCPError, match="1 listen streams are open"):
+            await other.session.send_request(_Raw(method=LISTEN, params={}), mcp_types.Result)
+        # Its own older stream makes room for a newer one.
+        async with listening(one) as newer:
+            assert not newer.done()
+
+
+@in_time
+async def test_a_new_client_takes_the_place_of_the_one_that_was_silent_for_longest(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "MAX_CLIENTS", 1)
-    reminders, first, second = Reminders(), Receiver(), Receiver()
+    monkeypatch.setattr(module, "MAX_CLIENTS", 2)
+    reminders, receivers = Reminders(), [Receiver() for _ in range(3)]
     server = a_server(reminders)
-    async with a_client(server, LEGACY, first) as one, a_client(server, LEGACY, second) as other:
-        await round_trip(other)
-        assert "1 clients are served already" in caplog.text
-        await reminders.emit("to the first")
-        await until(lambda: first.bodies)
-        async with listening(one):
-            with pytest.raises(MCPError, match="1 listen streams are open"):
-                await other.session.send_request(_Raw(method=LISTEN, params={}), mcp_types.Result)
-            # Its own older stream makes room for a newer one.
-            async with listening(one) as newer:
-                assert not newer.done()
-    assert second.bodies == []
+    async with a_client(server, LEGACY, receivers[0]) as first, a_client(server, LEGACY, receivers[1]):
+        await round_trip(first)
+        async with a_client(server, LEGACY, receivers[2]):
+            await reminders.emit("to two")
+            await until(lambda: receivers[0].bodies and receivers[2].bodies)
+            assert len(reminders._standalone) == 2
+        assert "more than 2 clients are connected" in caplog.text
+    assert [receiver.bodies for receiver in receivers] == [["to two"], [], ["to two"]]
+    assert reminders._standalone == {}
+
+
+@in_time
+async def test_a_new_client_takes_the_place_of_one_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CLIENTS", 2)
+    reminders, receivers = Reminders(), [Receiver() for _ in range(3)]
+    server = a_server(reminders)
+    async with a_client(server, LEGACY, receivers[0]), a_client(server, LEGACY, receivers[1]):
+        _, blocked = reminders._standalone.values()
+        monkeypatch.setattr(type(blocked.outbox), "has_overflowed", property(lambda box: box is blocked.outbox))
+        async with a_client(server, LEGACY, receivers[2]):
+            assert blocked not in reminders._standalone.values()
+            await reminders.emit("news")
+            await until(lambda: receivers[0].bodies and receivers[2].bodies)
 
 
 @in_time

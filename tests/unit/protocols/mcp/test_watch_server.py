@@ -20,6 +20,7 @@ from sideband.protocols.mcp.server.watch_server import WatchServer
 from sideband.watch.notice import Notice
 from tests.acp_agents import in_time
 from tests.piped import FarEnd, piped
+from tests.programs import run_sideband
 from tests.waiting import until
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
@@ -161,7 +162,7 @@ async def on_pipes(watching: WatchServer, stopping: asyncio.Event) -> AsyncItera
 
 
 @in_time
-async def test_a_server_on_pipes_ends_with_its_input() -> None:
+async def test_a_server_on_pipes_ends_with_its_input(caplog: pytest.LogCaptureFixture) -> None:
     watcher = Told()
     async with on_pipes(a_watch_server(watcher), asyncio.Event()) as (far, serving):
         far.write(b"garbage", b"x" * 2_000)
@@ -170,6 +171,7 @@ async def test_a_server_on_pipes_ends_with_its_input() -> None:
         assert not serving.done()
         await far.hang_up()
     assert watcher.is_closed
+    assert "discarded, because it has more than 1,000 bytes" in caplog.text
 
 
 @in_time
@@ -213,3 +215,20 @@ async def test_a_server_over_http_ends_when_it_is_told_to() -> None:
 )
 def test_loopback_addresses_are_known_by_their_value(host: str, *, expected: bool) -> None:
     assert is_loopback(host) is expected
+
+
+# The command line.
+
+
+def test_the_help_describes_each_command_and_prints_no_default_of_a_flag() -> None:
+    commands = run_sideband("mcp", "--help").stdout
+    assert "Connect to MCP servers and print each reminder" in commands
+    options = run_sideband("mcp", "watch-command", "--help").stdout
+    assert "the default is the program and" in options
+    assert "[default: False]" not in options
+
+
+def test_the_debounce_time_is_bounded() -> None:
+    answer = run_sideband("mcp", "watch-files", "--debounce", "60001")
+    assert answer.returncode == 2
+    assert "Must be <= 60000" in answer.stdout + answer.stderr

@@ -1,4 +1,4 @@
-"""The carriages on which reminders travel to a client: its standalone channel, one of its requests, or a listen stream."""
+"""The carriages on which reminders travel to a client: its standalone channel, a request, or a listen stream."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
@@ -50,7 +50,7 @@ def _passes(reminder: ReminderSpec, wants: ReminderFilter) -> bool:
 # What is written.
 
 
-class _Message(Notification[dict[str, Any], str]):
+class _ExtensionNotification(Notification[dict[str, Any], str]):
     """A notification that the SDK has no class for."""
 
 
@@ -58,7 +58,7 @@ async def notify(
     session: ServerSession, method: str, params: dict[str, Any], *, related_to: RequestId | None = None
 ) -> None:
     """Send a notification that belongs to no revision of the protocol."""
-    message = cast("ServerNotification", _Message(method=method, params=params))
+    message = cast("ServerNotification", _ExtensionNotification(method=method, params=params))
     await session.send_notification(message, related_request_id=related_to)
 
 

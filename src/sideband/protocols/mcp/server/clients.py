@@ -43,7 +43,7 @@ def is_modern(context: Context) -> bool:
 
 
 def has_session(context: Context) -> bool:
-    """Whether the client has shaken hands on this connection or in this HTTP session."""
+    """Whether the client has completed the handshake on this connection or in this HTTP session."""
     return not is_modern(context) and context.session.client_params is not None
 
 
@@ -53,7 +53,7 @@ def is_ready(context: Context) -> bool:
 
 
 def declared(context: Context) -> Mapping[str, Any]:
-    """The capabilities that the client has declared; empty where a request does not tell them (stateless legacy HTTP)."""
+    """The capabilities that the client has declared; empty over HTTP without sessions up to 2025-11-25."""
     capabilities = context.session.client_capabilities
     return {} if capabilities is None else capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
 

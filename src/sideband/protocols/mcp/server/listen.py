@@ -35,6 +35,12 @@ def requested(params: Mapping[str, Any] | None) -> object:
     return None if value is False else value
 
 
+def asks_for_more(params: Mapping[str, Any] | None) -> bool:
+    """Whether the filter of `subscriptions/listen` also asks for notifications other than reminders."""
+    wanted = (params or {}).get("notifications")
+    return isinstance(wanted, Mapping) and any(value for name, value in wanted.items() if name != NAME)
+
+
 def read_filter(value: object, *, where: str) -> ReminderFilter:
     """The filter in a request; `where` is its place there, for the error."""
     if value is True:
@@ -110,16 +116,26 @@ class Disconnected(Exception):
 
 
 class ListenStream(Carriage):
-    """A carriage that a client has opened with a request, and that lasts until this request ends."""
+    """A carriage that a client has opened with a request, and that lasts until this request ends.
 
-    def __init__(self, ctx: Context, client: ClientId, wants: ReminderFilter) -> None:
+    `has_other_keys`: the server's own handler serves other notifications on the same stream.
+    """
+
+    def __init__(self, ctx: Context, client: ClientId, wants: ReminderFilter, *, has_other_keys: bool) -> None:
         self.request_id = cast("RequestId", ctx.request_id)
         write = reminder_writer(ctx.session, related_to=self.request_id, subscription=self.request_id)
         # Up to 2025-11-25 the SDK lets a request run on when its HTTP connection is closed.
         if ctx.request is not None and not is_modern(ctx):
             write = _while_connected(ctx.request, write)
         super().__init__(client, write, wants=wants)
+        self.has_other_keys = has_other_keys
         self.scope = anyio.CancelScope()
+
+    def give_way(self) -> None:
+        """Stop the reminders, because a newer stream carries them; end the stream if it carries nothing else."""
+        self.outbox.close()
+        if not self.has_other_keys:
+            self.scope.cancel()
 
     def end(self) -> None:
         """End the stream with its graceful result."""

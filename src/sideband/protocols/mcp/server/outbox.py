@@ -14,9 +14,9 @@ UNHEARD_SECONDS: Final = 60.0
 class Outbox:
     """A queue whose producers never wait.
 
-    A newer reminder takes the place of a waiting one with the same dedupe key, or with the same id if it has no key. When
-    the queue is full, the oldest reminder is left out. The consumer then gets a notice with their number before anything
-    else.
+    A newer reminder takes the place of a waiting one with the same dedupe key, or with the same id if it has no key.
+    When the queue is full, the oldest reminder is left out. The consumer then gets a notice with their number before
+    anything else.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -24,12 +24,12 @@ class Outbox:
         # In the order of delivery.
         self._waiting: dict[tuple[str | None, str], ReminderParams] = {}
         self._left_out = 0
-        self._is_closed = False
+        self.is_closed = False
         self._changed = asyncio.Event()
 
     def put(self, params: ReminderParams) -> None:
         """Add a reminder; it is dropped if the outbox is closed."""
-        if self._is_closed:
+        if self.is_closed:
             return
         self.withdraw(params)
         self._waiting[_key(params)] = params
@@ -42,25 +42,35 @@ class Outbox:
         """Remove the waiting reminder that this one takes the place of, if there is one."""
         self._waiting.pop(_key(params), None)
 
+    @property
+    def has_overflowed(self) -> bool:
+        """Whether reminders were left out, and the consumer has not read their number yet."""
+        return self._left_out > 0
+
     def take(self) -> ReminderParams | None:
         """The next reminder, or None if nothing waits."""
         if self._left_out:
             count, self._left_out = self._left_out, 0
-            return _left_out(count)
+            return _left_out_notice(count)
         if self._waiting:
             return self._waiting.pop(next(iter(self._waiting)))
         return None
 
     async def get(self) -> ReminderParams | None:
         """Wait for the next reminder; None if the outbox is closed and nothing is left in it."""
-        while (params := self.take()) is None and not self._is_closed:
+        while (params := self.take()) is None and not self.is_closed:
             self._changed.clear()
             await self._changed.wait()
         return params
 
+    def clear(self) -> None:
+        """Forget what waits."""
+        self._waiting.clear()
+        self._left_out = 0
+
     def close(self) -> None:
         """Take no more reminders; those that wait can still be read."""
-        self._is_closed = True
+        self.is_closed = True
         self._changed.set()
 
 
@@ -92,7 +102,7 @@ def _key(params: ReminderParams) -> tuple[str | None, str]:
     return (None, reminder.id) if reminder.dedupe_key is None else (reminder.dedupe_key, "")
 
 
-def _left_out(count: int) -> ReminderParams:
+def _left_out_notice(count: int) -> ReminderParams:
     were = "1 reminder was" if count == 1 else f"{count:,} reminders were"
     body = f"{were} left out because this client did not read its reminders in time."
     return ReminderParams(reminder=ReminderSpec(id=new_id(), body=body, dedupe_key=LEFT_OUT_KEY, ttl_turns=1))

@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.extension import Extension, ToolBinding
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, CallToolRequestParams
+from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, CallToolRequestParams, RequestId
 
 from sideband.core.errors import BodyTooLarge, InvalidOption, shown
 from sideband.core.limits import DEFAULT_LIMITS
@@ -51,13 +51,14 @@ from sideband.protocols.mcp.server.clients import (
     is_modern,
     is_ready,
 )
-from sideband.protocols.mcp.server.hook_tool import PendingReminders
+from sideband.protocols.mcp.server.hook_tool import TOOL, PendingReminders
 from sideband.protocols.mcp.server.listen import (
     SUBSCRIPTIONS_LISTEN,
     AcknowledgingSession,
     Disconnected,
     ListenStream,
     acknowledgement,
+    asks_for_more,
     ending,
     honoured,
     read_filter,
@@ -67,7 +68,10 @@ from sideband.protocols.mcp.server.outbox import Unheard
 from sideband.runtime.system import new_id
 
 MAX_CLIENTS: Final = 256
-"""How many clients are served at a time, and how many listen streams; bounds the memory for clients that do not read."""
+"""How many standalone channels and how many listen streams are served at a time.
+
+This bounds the memory for clients that do not read.
+"""
 # No session accepts a larger body, whatever it grants a server.
 MAX_BODY_BYTES: Final = DEFAULT_LIMITS.body_bytes[Trust.OPERATOR]
 
@@ -75,9 +79,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class _RequestScope:
-    """The request that a task works for; what is emitted there can travel on the stream of the request.
+    """A request that is being served, and the carriage on its response stream.
 
-    `carriage` None: this client cannot be reached, or is better reached, in another way.
+    A context variable holds the scope in the task of the handler and in the tasks that it starts, so that `emit` finds
+    it. `carriage` is None if this response stream carries no reminders, and after the request has ended.
     """
 
     def __init__(self, owner: "Reminders", carriage: Carriage | None) -> None:
@@ -93,7 +98,7 @@ class _RequestScope:
             self._writer = asyncio.create_task(self.carriage.run())
 
     async def finish(self) -> None:
-        """Write what waits. After the response, nothing can be written on this stream."""
+        """Write what waits, because nothing can be written on this stream after the response."""
         carriage, self.carriage = self.carriage, None
         if carriage is not None:
             carriage.outbox.close()
@@ -103,6 +108,23 @@ class _RequestScope:
 
 
 _REQUEST: Final[ContextVar[_RequestScope | None]] = ContextVar("sideband_mcp_request", default=None)
+
+
+_WordT = TypeVar("_WordT", Propagate, RoleHint)
+
+
+def _members(kind: type[_WordT], words: Sequence[str], *, field: str) -> tuple[_WordT, ...]:
+    """The members of a vocabulary that these words name; `InvalidOption` for any other word."""
+    allowed = ", ".join(repr(member.value) for member in kind)
+    if isinstance(words, str):
+        raise InvalidOption(f"{field} must be a list of {allowed}, not {shown(words)}", field=field, value=words)
+    try:
+        return tuple(map(kind, words))
+    except ValueError:
+        unknown = next(word for word in words if word not in [member.value for member in kind])
+        raise InvalidOption(
+            f"{field} must be a list of {allowed}; {shown(unknown)} is none of them", field=field, value=unknown
+        ) from None
 
 
 class _Unserved(Exception):
@@ -117,9 +139,10 @@ class Reminders(Extension):
 
     `only_declared` leaves out clients up to 2025-11-25 that do not declare reminders. `channel` sends those the
     notification of Claude Code's channels instead. `hook_tool` adds the tool `pending_reminders`, for hosts whose hooks
-    can call a tool; its value names this server in the text of the hook. With `keep_unheard`, what is emitted while no
-    client can be reached is kept for the first one that can: the newest of each key, for a minute. `propagate` and `role_hints` are the values
-    that this server emits; it declares them, and `emit` refuses all others.
+    can call a tool; its value names this server in the text of the hook. It needs an `MCPServer` with this extension:
+    on other servers, requests fail with `InvalidOption`. With `keep_unheard`, what is emitted while no client can be
+    reached is kept for the first one that can: the newest of each key, for a minute. `propagate` and `role_hints` are
+    the values that this server emits; it declares them, and `emit` refuses all others.
     """
 
     identifier = EXTENSION
@@ -131,21 +154,25 @@ class Reminders(Extension):
         channel: bool = False,
         hook_tool: str | None = None,
         keep_unheard: bool = False,
-        propagate: Sequence[Propagate] = (Propagate.SESSION, Propagate.NONE),
-        role_hints: Sequence[RoleHint] = (RoleHint.SYSTEM, RoleHint.DEVELOPER),
+        propagate: Sequence[PropagateWord] = (Propagate.SESSION, Propagate.NONE),
+        role_hints: Sequence[RoleHintWord] = (RoleHint.SYSTEM, RoleHint.DEVELOPER),
     ) -> None:
         if only_declared and channel:
             raise InvalidOption(
-                "only_declared and channel exclude each other: the channel is for clients that do not declare reminders",
+                "only_declared and channel exclude each other: the channel is for clients that do not declare "
+                "reminders",
                 field="channel",
                 value=channel,
             )
         self._only_declared = only_declared
         self._has_channel = channel
-        self._propagate = tuple(propagate)
-        self._role_hints = tuple(role_hints)
+        self._propagate = _members(Propagate, propagate, field="propagate")
+        self._role_hints = _members(RoleHint, role_hints, field="role_hints")
         self._pending = None if hook_tool is None else PendingReminders(hook_tool)
         self._unheard = Unheard() if keep_unheard else None
+        # Whether an `MCPServer` has taken the tools of this extension.
+        self._is_extension = False
+        # The client that has sent nothing for the longest time is the first.
         self._standalone: dict[ClientId, Carriage] = {}
         self._streams: list[ListenStream] = []
         # The loop of the server; None before its first message.
@@ -169,8 +196,8 @@ class Reminders(Extension):
         """Send a reminder to all clients, and return its id.
 
         The call does not wait for clients: for each, up to 64 reminders wait in a buffer. It works in any task of the
-        server's event loop, inside and outside of requests. A wrong value raises the error that a host would report, and
-        nothing is sent.
+        server's event loop, inside and outside of requests. A wrong value raises the error that a host would report,
+        and nothing is sent.
         """
         self._check_loop()
         params = self._params(
@@ -229,7 +256,10 @@ class Reminders(Extension):
         )
 
     def _check_loop(self) -> None:
-        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+        # A closed loop belongs to an earlier run of the server.
+        if self._loop is None or self._loop.is_closed():
+            return
+        if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError(
                 "emit() was called in another event loop than the server's; from a thread, use "
                 "anyio.from_thread.run(reminders.emit, body) or asyncio.run_coroutine_threadsafe(...)"
@@ -239,7 +269,7 @@ class Reminders(Extension):
         """Put a reminder into the outbox of one carriage of each client."""
         if self._pending is not None:
             self._pending.outbox.put(params)
-        listening = {stream.client for stream in self._streams}
+        listening = {stream.client for stream in self._streams if not stream.outbox.is_closed}
         for stream in self._streams:
             stream.offer(params)
         scope = _REQUEST.get()
@@ -257,6 +287,10 @@ class Reminders(Extension):
             else:
                 carriage.offer(params)
 
+    def _forget_unheard(self) -> None:
+        if self._unheard is not None:
+            self._unheard.take(now=asyncio.get_running_loop().time())
+
     def _catch_up(self, carriage: "Carriage | _RequestScope") -> None:
         """Offer what was emitted while no client could be reached."""
         if self._unheard is not None:
@@ -269,12 +303,16 @@ class Reminders(Extension):
         return emit_settings(propagate=self._propagate, role_hints=self._role_hints)
 
     def tools(self) -> Sequence[ToolBinding]:
+        self._is_extension = True
         return () if self._pending is None else (self._pending.binding,)
 
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: Context, call_next: CallNext
     ) -> HandlerResult:
-        """Pass every call on; the first one shows whether the other half is mounted."""
+        """Refuse tool calls if these reminders are mounted as an extension but not as a middleware.
+
+        The middleware sees each message before this function does, so `_loop` is None only if there is no middleware.
+        """
         if self._loop is None:
             raise InvalidOption(
                 "reminders are mounted as an extension only, and reach no client; "
@@ -288,6 +326,13 @@ class Reminders(Extension):
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Serve the messages that concern reminders, and pass on all others."""
         self._loop = asyncio.get_running_loop()
+        if self._pending is not None and not self._is_extension and ctx.request_id is not None:
+            raise InvalidOption(
+                "hook_tool adds a tool to an MCPServer only; write MCPServer(..., extensions=[reminders], "
+                "middleware=[reminders]), or leave hook_tool out",
+                field="hook_tool",
+            )
+        self._note_activity(ctx)
         match ctx.method:
             case "initialize" | "server/discover":
                 return self._with_capability(ctx, await call_next(ctx))
@@ -313,7 +358,10 @@ class Reminders(Extension):
 
     async def _serve_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         scope = _RequestScope(self, self._request_carriage(ctx))
-        if scope.carriage is not None:
+        if self._calls_hook_tool(ctx):
+            # The answer of the tool has what was kept, too.
+            self._forget_unheard()
+        elif scope.carriage is not None:
             self._catch_up(scope)
         token = _REQUEST.set(scope)
         try:
@@ -324,6 +372,8 @@ class Reminders(Extension):
 
     def _request_carriage(self, ctx: Context) -> Carriage | None:
         """The carriage on the stream of a request; None if its client is not reached this way."""
+        if self._calls_hook_tool(ctx):
+            return None
         is_declared = declares_receive(declared(ctx))
         if is_modern(ctx):
             is_open = is_declared
@@ -336,19 +386,23 @@ class Reminders(Extension):
             is_open = not self._only_declared
         if not is_open:
             return None
-        writer = channel_writer if self._uses_channel(ctx, is_declared=is_declared) else reminder_writer
-        return Carriage(client_of(ctx), writer(ctx.session, related_to=ctx.request_id))
+        return self._carriage(ctx, is_declared=is_declared, related_to=ctx.request_id)
 
-    def _uses_channel(self, ctx: Context, *, is_declared: bool) -> bool:
-        return self._has_channel and has_session(ctx) and not is_declared
+    def _calls_hook_tool(self, ctx: Context) -> bool:
+        return self._pending is not None and ctx.method == "tools/call" and (ctx.params or {}).get("name") == TOOL
+
+    def _carriage(self, ctx: Context, *, is_declared: bool, related_to: RequestId | None = None) -> Carriage:
+        uses_channel = self._has_channel and has_session(ctx) and not is_declared
+        writer = channel_writer if uses_channel else reminder_writer
+        return Carriage(client_of(ctx), writer(ctx.session, related_to=related_to))
 
     # The standalone channel.
 
     async def _serve_standalone(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Write to a client that has shaken hands until its connection ends.
+        """Write to a client that has completed the handshake until its connection ends.
 
-        The handler of the notification does not return before that: the SDK cancels it at the end of the connection, and
-        tells a server in no other way that a client has left.
+        The handler of the notification does not return before that: the SDK cancels it at the end of the connection,
+        and tells a server in no other way that a client has left.
         """
         carriage = self._admit(ctx)
         if carriage is None:
@@ -359,19 +413,40 @@ class Reminders(Extension):
             result = await call_next(ctx)
             await carriage.run()
         finally:
-            del self._standalone[carriage.client]
+            # Not if another client has taken its place.
+            if self._standalone.get(carriage.client) is carriage:
+                del self._standalone[carriage.client]
         return result
 
     def _admit(self, ctx: Context) -> Carriage | None:
+        """The standalone channel of a new client; None if it gets none."""
         is_declared = declares_receive(declared(ctx))
-        client = client_of(ctx)
-        if not has_session(ctx) or client in self._standalone or (self._only_declared and not is_declared):
+        if not has_session(ctx) or client_of(ctx) in self._standalone or (self._only_declared and not is_declared):
             return None
         if len(self._standalone) >= MAX_CLIENTS:
-            _log.warning("a client gets no reminders: %d clients are served already", MAX_CLIENTS)
-            return None
-        writer = channel_writer if self._uses_channel(ctx, is_declared=is_declared) else reminder_writer
-        return Carriage(client, writer(ctx.session))
+            self._evict()
+        return self._carriage(ctx, is_declared=is_declared)
+
+    def _evict(self) -> None:
+        """End the standalone channel of a client that does not read, or else of the one that is silent for longest.
+
+        Over HTTP the SDK does not tell whether a session was abandoned: writing to it succeeds.
+        """
+        silent = next(iter(self._standalone.values()))
+        evicted = next((other for other in self._standalone.values() if other.outbox.has_overflowed), silent)
+        del self._standalone[evicted.client]
+        evicted.outbox.clear()
+        evicted.outbox.close()
+        _log.warning(
+            "more than %d clients are connected: the one that was silent for longest gets reminders only in its "
+            "requests and on listen streams",
+            MAX_CLIENTS,
+        )
+
+    def _note_activity(self, ctx: Context) -> None:
+        """Keep the standalone channels in the order in which their clients were last active."""
+        if has_session(ctx) and (carriage := self._standalone.pop(client := client_of(ctx), None)) is not None:
+            self._standalone[client] = carriage
 
     # Listen streams.
 
@@ -383,13 +458,14 @@ class Reminders(Extension):
         """
         where = "params" if call_next is None else "notifications.reminders"
         wants = read_filter(wanted, where=where)
-        stream = self._open_stream(ctx, wants)
+        stream = self._open_stream(ctx, wants, has_other_keys=call_next is not None and asks_for_more(ctx.params))
         subscription = stream.request_id
         try:
             with stream.scope:
                 if call_next is not None:
                     with suppress(_Unserved):
                         return await self._serve_beside(ctx, call_next, stream, wants)
+                    stream.has_other_keys = False
                 await ctx.session.send_notification(acknowledgement(subscription, honoured(wants)), subscription)
                 await stream.run()
         except Disconnected as gone:
@@ -421,17 +497,19 @@ class Reminders(Extension):
                 stream.outbox.close()
                 await writer
 
-    def _open_stream(self, ctx: Context, wants: ReminderFilter) -> ListenStream:
+    def _open_stream(self, ctx: Context, wants: ReminderFilter, *, has_other_keys: bool) -> ListenStream:
+        """Open a stream, which takes over the reminders of older streams of the same client."""
         client = client_of(ctx)
-        stream = ListenStream(ctx, client, wants)
+        stream = ListenStream(ctx, client, wants, has_other_keys=has_other_keys)
         older = [other for other in self._streams if client.is_certain and other.client == client]
-        if len(self._streams) - len(older) >= MAX_CLIENTS:
+        if len(self._streams) - sum(not other.has_other_keys for other in older) >= MAX_CLIENTS:
             raise MCPError(INTERNAL_ERROR, f"{MAX_CLIENTS} listen streams are open; no more are served")
         for other in older:
             while (params := other.outbox.take()) is not None:
                 stream.offer(params)
-            self._close_stream(other)
-            other.end()
+            other.give_way()
+            if not other.has_other_keys:
+                self._close_stream(other)
         self._streams.append(stream)
         self._catch_up(stream)
         return stream

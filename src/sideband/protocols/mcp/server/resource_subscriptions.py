@@ -18,7 +18,7 @@ from sideband.protocols.mcp.server.clients import ClientId, Context, client_of, 
 MAX_SUBSCRIPTIONS: Final = 1_024
 
 
-class _Subscriber:
+class _ResourceSubscriber:
     """A client, its subscriptions, and those among them that it has not been told to read again."""
 
     def __init__(self, session: ServerSession) -> None:
@@ -50,7 +50,7 @@ class ResourceSubscriptions:
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
-        self._subscribers: dict[ClientId, _Subscriber] = {}
+        self._subscribers: dict[ClientId, _ResourceSubscriber] = {}
 
     async def updated(self, uris: Iterable[str]) -> None:
         """Tell the subscribers of these resources, without waiting for them."""
@@ -81,7 +81,7 @@ class ResourceSubscriptions:
 
     async def _serve(self, client: ClientId, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Serve a client until its connection ends, when the SDK cancels the handler of this notification."""
-        subscriber = self._subscribers[client] = _Subscriber(ctx.session)
+        subscriber = self._subscribers[client] = _ResourceSubscriber(ctx.session)
         writer = asyncio.create_task(subscriber.run())
         try:
             result = await call_next(ctx)

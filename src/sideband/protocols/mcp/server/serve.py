@@ -1,11 +1,13 @@
-"""Serving an MCP server on standard streams and over HTTP, such that it ends at once and with everything it started.
+"""Serving an MCP server on standard streams and over HTTP, such that it ends soon and with everything it started.
 
-The SDK reads and writes standard streams in threads. A thread that waits for a peer cannot be cancelled, so such a server
-does not end at a signal while its standard input is open. These streams belong to the event loop.
+The SDK reads and writes standard streams in threads. A thread that waits for a peer cannot be cancelled, so such a
+server does not end at a signal while its standard input is open. These streams belong to the event loop. A client that
+does not read delays the end by `GRACE_SECONDS`.
 """
 
 import asyncio
 import ipaddress
+import logging
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -25,6 +27,12 @@ from sideband.protocols.frames import ConnectionLost, Frame, Oversized, Transpor
 PATH: Final = "/mcp"
 # How long open connections may take after the server was told to end.
 GRACE_SECONDS: Final = 1
+# A longer message is discarded; over HTTP it is answered with 413.
+MAX_MESSAGE_BYTES: Final = 1024 * 1024
+# How long an HTTP session without open requests lasts; its client then gets 404 and begins a new one.
+SESSION_SECONDS: Final = 300.0
+
+_log: Final = logging.getLogger(__name__)
 
 
 def _low_level(server: MCPServer[Any]) -> Server[Any]:
@@ -66,6 +74,8 @@ async def _receive(
 def _message(frame: Frame) -> SessionMessage | Exception:
     """The message of a frame; an exception, which the SDK ignores, if it has none."""
     if isinstance(frame, Oversized):
+        # There is no reply, because the id of the request was discarded with it.
+        _log.warning("a message of the client was discarded, because it has more than %s bytes", f"{frame.limit:,}")
         return ValueError(f"a message has more than {frame.limit:,} bytes")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(frame, by_name=False))
@@ -101,7 +111,12 @@ async def serve_http(
     port = listening.getsockname()[1]
     hosts = [f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")]
     security = TransportSecuritySettings(enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=[])
-    app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        transport_security=security,
+        max_request_body_size=MAX_MESSAGE_BYTES,
+        session_idle_timeout=SESSION_SECONDS,
+    )
     web = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_SECONDS)
     )

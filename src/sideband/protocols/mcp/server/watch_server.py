@@ -44,7 +44,8 @@ class WatchedResource(Protocol):
 class WatchServer:
     """A server with its watchers, which run as long as the server does.
 
-    `files` is a text file, or a folder with text files, that can be read as resources. `hook_tool` adds the tool `pending_reminders`.
+    `files` is a text file, or a folder with text files, that can be read as resources. `hook_tool` adds the tool
+    `pending_reminders`.
     """
 
     def __init__(
