@@ -74,7 +74,6 @@ def measure(effort: Effort, progress: Progress) -> Report:
         figures=(
             *(Figure(name=name, value=median(_all(rounds))) for name, rounds in costs.sent.items()),
             *(Figure(name=name, value=median(spent)) for name, spent in costs.files.items()),
-            Figure(name=GROWTH, value=costs.growth, unit="bytes"),
         ),
     )
 

@@ -38,8 +38,13 @@ def test_the_overview_shows_the_commands_in_groups() -> None:
         assert [line.split()[0] for line in section.splitlines()] == [*group]
 
 
+MCP: Final = ("listen", "watch-command", "watch-files", "watch-git", "watch-tests")
+
+
 @pytest.mark.requirement("cli:help:options-and-examples")
-@pytest.mark.parametrize("line", [*COMMANDS, "facts add", "facts remove"])
+@pytest.mark.parametrize(
+    "line", [*(name for name in COMMANDS if name != "mcp"), "facts add", "facts remove", *map("mcp {}".format, MCP)]
+)
 def test_help_explains_every_option_of_a_command(line: str) -> None:
     name, *rest = line.split()
     command = app[name][rest[0]] if rest else app[name]
@@ -50,7 +55,17 @@ def test_help_explains_every_option_of_a_command(line: str) -> None:
     ]
     assert [option.names for option in shown if not option.parameter.help] == []
     text = run_sideband(*line.split(), "--help", env={"COLUMNS": "200"}).stdout
-    for example in (*(option.names[0] for option in shown), *COMMANDS[name].examples):
+    examples = () if name == "mcp" else COMMANDS[name].examples
+    for example in (*(option.names[0] for option in shown if option.names), *examples):
+        assert example in text
+
+
+@pytest.mark.requirement("cli:help:options-and-examples")
+def test_the_help_of_mcp_describes_its_commands_and_shows_examples() -> None:
+    text = run_sideband("mcp", "--help", env={"COLUMNS": "200"}).stdout
+    for name in MCP:
+        assert re.search(rf"{name} +[A-Z]", text)
+    for example in COMMANDS["mcp"].examples:
         assert example in text
 
 
@@ -185,7 +200,10 @@ sys.meta_path.insert(0, Hidden)
 
 @pytest.mark.requirement("cli:doctor:names-missing-extras")
 def test_doctor_says_which_extras_are_there_and_how_to_get_the_others(tmp_path: Path) -> None:
-    hidden = {module.partition(".")[0] for modules in EXTRAS.values() for module in modules} - {"watchfiles"}
+    hidden = {module.partition(".")[0] for modules in EXTRAS.values() for module in modules} - {
+        "watchfiles",
+        "pathspec",
+    }
     (tmp_path / "sitecustomize.py").write_text(HIDE_EXTRAS.format(hidden=hidden), encoding="utf-8")
     (tmp_path / "watchfiles.py").write_text("", encoding="utf-8")
     answer = run_sideband("doctor", env={"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})

@@ -252,7 +252,10 @@ FOREIGN: Final = {"RpcError"}
 INTERNAL: Final = {
     "CommandError",
     "CommitSeparately",
+    "BrokenReport",
+    "ChildNotStarted",
     "ConnectionLost",
+    "Disconnected",
     "Halted",
     "NotReadable",
     "OutOfTime",
@@ -269,6 +272,8 @@ INTERNAL: Final = {
     "UnreadableSource",
     "UserCodeFailed",
     "_Again",
+    "_RefusedAnswer",
+    "_Unserved",
 }
 
 

@@ -1,7 +1,6 @@
 """`sideband mcp listen`: see what a host accepts from MCP servers, holds and drops; for people who write servers."""
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable
 from pathlib import PurePath
@@ -14,6 +13,7 @@ from cyclopts.validators import Number
 from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.target import JsonLinesOption
 from sideband.inspect.report import CommandError, printable
+from sideband.logs import LOG
 
 if TYPE_CHECKING:
     from sideband.protocols.mcp.config import ServerConfig
@@ -79,7 +79,7 @@ async def _listen(host: "McpHost", printer: "_Printer", turn: float) -> None:
     from sideband.runtime.store import open_store  # noqa: PLC0415 - the help does not need it
 
     # The reports say the same, and more.
-    logging.getLogger("sideband").setLevel(logging.ERROR)
+    LOG.setLevel("ERROR")
     stopping = asyncio.Event()
     for stop in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(stop, stopping.set)

@@ -16,8 +16,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sideband.core.errors import InvalidReminder, shown
 from sideband.core.parse import refuse_repeated_keys
+from sideband.logs import LOG
 from sideband.protocols.frames import CLOSE_SECONDS, ConnectionLost, Frame, Oversized, Transport
-from sideband.protocols.logs import LOG
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

@@ -1,12 +1,13 @@
 """The events of the operating system: which paths below a directory were touched, received in a thread of its own."""
 
-import logging
 import threading
 import time
 from collections import deque
 from enum import Enum
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from sideband.logs import LOG
 
 try:
     from watchfiles import Change, watch
@@ -25,8 +26,6 @@ MAX_FAILURES: Final = 3
 IDENTITY_SECONDS: Final = 1.0
 # How often the tree is compared if a part of it cannot be read. watchfiles can then neither watch nor poll it.
 COMPARE_SECONDS: Final = 1.0
-
-_LOG: Final = logging.getLogger("sideband")
 
 
 class WatchState(Enum):
@@ -135,7 +134,7 @@ class TreeEvents:
                 return
             except (OSError, RuntimeError) as error:
                 if _is_denied(error):
-                    _LOG.warning(
+                    LOG.warning(
                         "%s has parts that cannot be read, now comparing it every second: %s", self._folder, error
                     )
                     self._compare()
@@ -147,7 +146,7 @@ class TreeEvents:
                 # Among others: the limit of watches is reached, or a file name is not valid UTF-8.
                 polling = True if isinstance(error, OSError) else polling
                 how = "polling it" if polling else "watching it again"
-                _LOG.warning("the watch of %s failed, now %s: %s", self._folder, how, error)
+                LOG.warning("the watch of %s failed, now %s: %s", self._folder, how, error)
 
     def _compare(self) -> None:
         """Let the reader compare the tree again and again, until the end or until the directory no longer exists."""

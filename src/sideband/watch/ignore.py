@@ -1,11 +1,12 @@
 """Which files a watcher ignores: what Git ignores, version control itself, and the usual caches and swap files."""
 
-import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from sideband.logs import LOG
 
 try:
     from pathspec import GitIgnoreSpec
@@ -44,7 +45,6 @@ MAX_PATTERN_BYTES: Final = 1024 * 1024
 # A pattern with more `**` is not used: the time to match a path can grow with a power of its length.
 MAX_DOUBLE_STARS: Final = 3
 
-_LOG: Final = logging.getLogger("sideband")
 # What pathspec makes of `*` and of `?`.
 _STAR: Final = "[^/]*"
 _ONE: Final = "[^/]"
@@ -154,7 +154,7 @@ def _patterns_of(lines: Sequence[str], source: str) -> Sequence[_Pattern]:
         short = _REPEATED.sub("**/", line)
         short = f"{short}*/" if short.endswith("/**/") else short
         if short.count("**") > MAX_DOUBLE_STARS:
-            _LOG.warning("a pattern with more than %d ** is not used: %.100r in %s", MAX_DOUBLE_STARS, line, source)
+            LOG.warning("a pattern with more than %d ** is not used: %.100r in %s", MAX_DOUBLE_STARS, line, source)
             continue
         try:
             (pattern,) = GitIgnoreSpec.from_lines([short]).patterns

@@ -20,9 +20,9 @@ from sideband.core.events import QueuedMessage
 from sideband.core.seams import InjectMode
 from sideband.core.state import Waiting
 from sideband.core.surfaces import LIFECYCLE, RULES, Surface, spelled
+from sideband.logs import LOG
 from sideband.protocols.acp.messages import SteeringOutcome
 from sideband.protocols.jsonrpc import Call, RpcError
-from sideband.protocols.logs import LOG
 from sideband.protocols.refusals import error_data, refusal
 from sideband.protocols.wire import outward
 from sideband.runtime.producer import Accepted, Producer

@@ -14,6 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
+from sse_starlette.sse import AppStatus
 
 from sideband.core.errors import BodyTooLarge, InvalidOption, InvalidReminder, ReminderError, UnknownPropagate
 from sideband.core.reminder import Propagate, RoleHint
@@ -30,6 +31,12 @@ from tests.piped import piped
 from tests.waiting import until
 
 ERAS: Final = [pytest.param(LEGACY, id="2025"), pytest.param("auto", id="2026")]
+
+
+@pytest.fixture(autouse=True)
+def no_web_server_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget that a web server of this process was ended by a signal, after which all streams of the SDK end at once."""
+    monkeypatch.setattr(AppStatus, "should_exit", False)
 
 
 class Seen(BaseModel):

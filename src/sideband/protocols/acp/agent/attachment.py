@@ -22,10 +22,10 @@ from sideband.core.updates import (
     View,
     Viewer,
 )
+from sideband.logs import LOG
 from sideband.protocols.acp.agent.session_updates import Abilities, Translator, calls_of, idle_state, running_state
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import Peer
-from sideband.protocols.logs import LOG
 from sideband.runtime.runner import TurnStatus
 
 if TYPE_CHECKING:

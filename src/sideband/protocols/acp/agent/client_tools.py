@@ -20,12 +20,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from sideband.logs import LOG
 from sideband.ports import ToolContext
 from sideband.protocols.acp.agent.attachment import Attachment
 from sideband.protocols.acp.agent.session_updates import Abilities
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import METHOD_NOT_FOUND, RpcError
-from sideband.protocols.logs import LOG
 from sideband.tools.root import WorkspacePath
 from sideband.tools.run import MAX_REPORTED_BYTES, UNATTENDED, CommandEnd, ShellCommand
 from sideband.tools.text import HeadTail, cut

@@ -20,6 +20,7 @@ from sideband.core.seams import InjectMode
 from sideband.core.surfaces import Surface
 from sideband.core.trust import LEVELS, Channel, Provenance
 from sideband.core.updates import Viewer
+from sideband.logs import LOG
 from sideband.loop.turn import DESCRIBES_EXCEPTION
 from sideband.ports import ModelError
 from sideband.protocols.acp import capabilities, methods
@@ -39,7 +40,6 @@ from sideband.protocols.jsonrpc import (
     Peer,
     RpcError,
 )
-from sideband.protocols.logs import LOG
 from sideband.protocols.wire import Via
 from sideband.runtime.producer import Producer
 from sideband.runtime.runner import TurnStatus

@@ -12,13 +12,13 @@ from sideband.core.reminder import Source
 from sideband.core.seams import InjectMode
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance
+from sideband.logs import LOG
 from sideband.ports import Tool, ToolContext, ToolOutput
 from sideband.protocols.acp.agent import tool_calls
 from sideband.protocols.acp.agent.attachment import Attachment
 from sideband.protocols.acp.agent.client_tools import ClientEditor, editor_of_clients
 from sideband.protocols.acp.agent.permissions import SessionPermission
 from sideband.protocols.acp.agent.tool_calls import Change
-from sideband.protocols.logs import LOG
 from sideband.protocols.servers import SessionServers
 from sideband.providers.context import WorkspaceAnchor
 from sideband.runtime.options import AgentOptions

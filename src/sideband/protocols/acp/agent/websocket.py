@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from sideband.core.errors import InvalidOption, shown
+from sideband.logs import LOG
 from sideband.protocols.acp.agent.agent import AcpAgent
 from sideband.protocols.frames import CLOSE_SECONDS, CONGESTED_BYTES, MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized
-from sideband.protocols.logs import LOG
 
 try:
     from starlette.requests import HTTPConnection

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 import msgspec
 
 from sideband.core.reminder import Source
+from sideband.logs import LOG
 from sideband.protocols.acp.messages import ReminderEmitted, ReminderUpdate
 from sideband.protocols.acp.methods import member
-from sideband.protocols.logs import LOG
 from sideband.protocols.wire import OUTWARD, SourceWord
 
 # How much a stream keeps for a reader that is slower than the agent. A reader that stops reading costs no more memory.

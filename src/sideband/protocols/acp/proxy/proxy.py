@@ -37,6 +37,7 @@ from sideband.core.seams import InjectMode
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.core.updates import MessageUpdate, ReminderUpdate, Update, UpdateKind, Viewer
+from sideband.logs import LOG
 from sideband.protocols.acp.agent.session_updates import NO_META, Abilities, Translator
 from sideband.protocols.acp.capabilities import MODES, inject_capability, reminder_capability
 from sideband.protocols.acp.messages import SteeringOutcome
@@ -76,7 +77,6 @@ from sideband.protocols.jsonrpc import (
     request_frame,
     result_frame,
 )
-from sideband.protocols.logs import LOG
 from sideband.runtime.handover import Given
 from sideband.runtime.producer import Producer
 from sideband.runtime.session import Session

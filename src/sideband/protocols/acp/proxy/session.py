@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from sideband.core.errors import ReminderError, StoreError
-from sideband.protocols.logs import LOG
+from sideband.logs import LOG
 from sideband.runtime.handover import Given, HandOver, OpenedPrompt
 from sideband.runtime.session import Session
 

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from sideband import __version__
 from sideband.core.errors import shown
 from sideband.core.masking import mask_text
+from sideband.logs import LOG
 from sideband.ports import Clock
-from sideband.protocols.logs import LOG
 from sideband.protocols.mcp import capabilities
 from sideband.protocols.mcp.config import ServerConfig
 from sideband.protocols.mcp.host.receiver import METHODS, Receiver

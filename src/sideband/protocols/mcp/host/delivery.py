@@ -18,7 +18,7 @@ from sideband.core.events import DropReason
 from sideband.core.reminder import Draft, in_name_of
 from sideband.core.surfaces import Surface
 from sideband.core.trust import LEVELS, Channel, Provenance
-from sideband.protocols.logs import LOG
+from sideband.logs import LOG
 from sideband.protocols.mcp.config import ServerConfig
 from sideband.protocols.mcp.host.hold import MAX_KEYS, Arrival, Hold, ReminderKey
 from sideband.protocols.mcp.host.reports import Admission, OnReport, ReminderReport

@@ -16,8 +16,8 @@ from typing import Final, Self
 
 from sideband.core.errors import InvalidOption, shown, suggestion
 from sideband.core.trust import TrustPolicy
+from sideband.logs import LOG
 from sideband.ports import Clock, Tool
-from sideband.protocols.logs import LOG
 from sideband.protocols.mcp.config import ConfigSource, ServerConfig, servers_of
 from sideband.protocols.mcp.host.connection import Connection
 from sideband.protocols.mcp.host.receiver import Receiver

@@ -16,7 +16,7 @@ from sideband.core.parse import parse, read_meta, refuse_repeated_keys
 from sideband.core.reminder import in_name_of
 from sideband.core.surfaces import RULES, Case, Surface, spelled
 from sideband.core.trust import Trust
-from sideband.protocols.logs import LOG
+from sideband.logs import LOG
 from sideband.protocols.mcp import capabilities
 from sideband.protocols.mcp.config import ServerConfig
 from sideband.protocols.mcp.host.delivery import Held, SessionDelivery

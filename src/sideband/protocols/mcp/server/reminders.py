@@ -13,7 +13,6 @@ To one client a reminder travels on one carriage only.
 """
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -32,6 +31,7 @@ from sideband.core.parse import parse, read_meta
 from sideband.core.reminder import Propagate, PropagateWord, RoleHint, RoleHintWord, Tags
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Trust
+from sideband.logs import LOG
 from sideband.protocols.mcp.capabilities import (
     CHANNEL,
     EXTENSION,
@@ -74,8 +74,6 @@ This bounds the memory for clients that do not read.
 """
 # No session accepts a larger body, whatever it grants a server.
 MAX_BODY_BYTES: Final = DEFAULT_LIMITS.body_bytes[Trust.OPERATOR]
-
-_log: Final = logging.getLogger(__name__)
 
 
 class _RequestScope:
@@ -361,7 +359,8 @@ class Reminders(Extension):
         if self._calls_hook_tool(ctx):
             # The answer of the tool has what was kept, too.
             self._forget_unheard()
-        elif scope.carriage is not None:
+        elif scope.carriage is not None and self._pending is None:
+            # With the hook tool, a client that has no listen stream gets it in the answer of that tool.
             self._catch_up(scope)
         token = _REQUEST.set(scope)
         try:
@@ -437,7 +436,7 @@ class Reminders(Extension):
         del self._standalone[evicted.client]
         evicted.outbox.clear()
         evicted.outbox.close()
-        _log.warning(
+        LOG.warning(
             "more than %d clients are connected: the one that was silent for longest gets reminders only in its "
             "requests and on listen streams",
             MAX_CLIENTS,

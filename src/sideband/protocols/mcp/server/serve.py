@@ -7,7 +7,6 @@ does not read delays the end by `GRACE_SECONDS`.
 
 import asyncio
 import ipaddress
-import logging
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from sideband.logs import LOG
 from sideband.protocols.frames import ConnectionLost, Frame, Oversized, Transport
 
 PATH: Final = "/mcp"
@@ -31,8 +31,6 @@ GRACE_SECONDS: Final = 1
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 # How long an HTTP session without open requests lasts; its client then gets 404 and begins a new one.
 SESSION_SECONDS: Final = 300.0
-
-_log: Final = logging.getLogger(__name__)
 
 
 def _low_level(server: MCPServer[Any]) -> Server[Any]:
@@ -75,7 +73,7 @@ def _message(frame: Frame) -> SessionMessage | Exception:
     """The message of a frame; an exception, which the SDK ignores, if it has none."""
     if isinstance(frame, Oversized):
         # There is no reply, because the id of the request was discarded with it.
-        _log.warning("a message of the client was discarded, because it has more than %s bytes", f"{frame.limit:,}")
+        LOG.warning("a message of the client was discarded, because it has more than %s bytes", f"{frame.limit:,}")
         return ValueError(f"a message has more than {frame.limit:,} bytes")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(frame, by_name=False))

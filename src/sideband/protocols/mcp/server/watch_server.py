@@ -1,7 +1,6 @@
 """An MCP server that serves watchers: a reminder for each notice, and the resources that it is about."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from mcp.server.mcpserver.resources import FunctionResource
 
 import sideband
 from sideband.core.errors import ReminderError
+from sideband.logs import LOG
 from sideband.protocols.mcp.server.reminders import Reminders
 from sideband.protocols.mcp.server.resource_subscriptions import ResourceSubscriptions
 from sideband.tools.root import Root
@@ -25,8 +25,6 @@ MAX_TEXT_BYTES: Final = 1024 * 1024
 READY_SECONDS: Final = 2.0
 # Characters of an error that a reminder repeats.
 MAX_REASON: Final = 200
-
-_log: Final = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -101,7 +99,7 @@ class WatchServer:
                 for ready, task in zip(waiting, tasks, strict=True):
                     await asyncio.wait((ready, task), return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
-            _log.warning("%s answers before it notices changes, because that takes long", self._name)
+            LOG.warning("%s answers before it notices changes, because that takes long", self._name)
         finally:
             for ready in waiting:
                 ready.cancel()
@@ -116,10 +114,10 @@ class WatchServer:
                     )
                     await self._subscriptions.updated(notice.uris)
         except ReminderError as error:
-            _log.error("%s has stopped: %s", self._name, error)
+            LOG.error("%s has stopped: %s", self._name, error)
             why = f"of an error: {shorten(str(error), MAX_REASON, placeholder=' ...')}"
         except Exception as error:  # noqa: BLE001 - the outermost handler of this task
-            _log.exception("%s has stopped", self._name)
+            LOG.exception("%s has stopped", self._name)
             why = f"of an error ({type(error).__name__})"
         # Without a word, an agent would take the silence for "nothing has changed".
         await self.reminders.emit(

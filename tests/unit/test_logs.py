@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from sideband.protocols.logs import LOG
+from sideband.logs import LOG
 
 KEY = "sk-ant-api03-" + "a" * 40
 

@@ -1,4 +1,4 @@
-"""The log of the protocols. Secrets are masked in what is written, tracebacks included."""
+"""The log of the library. Secrets are masked in what is written, tracebacks included."""
 
 import logging
 import traceback
