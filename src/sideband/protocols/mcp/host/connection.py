@@ -103,6 +103,7 @@ class Connection:
         """End the connection."""
         self._closing.set()
         self._stop.set()
+        self._settled.set()
         if self._task is not None:
             await asyncio.wait((self._task,))
             self._task = None
