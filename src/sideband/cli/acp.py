@@ -53,7 +53,7 @@ def acp(
         if workspace is not None and not os.path.isdir(workspace):  # noqa: PTH112 - pathlib is not needed to start
             raise CommandError(f"--workspace must be a folder that exists, not {workspace!r}")
         url = store_of(store, must_exist=False)
-        model = _checked(model or os.environ.get(MODEL_VARIABLE) or None)
+        model = checked_model(model or os.environ.get(MODEL_VARIABLE) or None)
         if os.isatty(0):
             print("An editor starts this command; it waits for ACP messages. Ctrl-C ends it.", file=sys.stderr)
         asyncio.run(_serve(model, url, workspace, principal, servers_of(mcp_config)))
@@ -65,7 +65,7 @@ def acp(
     return OK
 
 
-def _checked(model: str | None) -> str | None:
+def checked_model(model: str | None) -> str | None:
     """The name of a model, which may be None; `CommandError` if it has no known form."""
     from sideband.runtime.models import TRANSPORTS  # noqa: PLC0415 - the help does not need it
 

@@ -107,6 +107,15 @@ GROUPS: Final = {
                 "sideband acp-proxy --name codex -- npx @agentclientprotocol/codex-acp",
             ),
         ),
+        "a2a": Command(
+            "sideband.cli.a2a:a2a",
+            "be an agent that other agents give tasks to, over A2A",
+            (
+                "sideband a2a --model anthropic:claude-opus-5-5 --workspace .",
+                "sideband a2a --model local: --port 0",
+                "sideband a2a --host 192.0.2.7 --peers peers.toml --model openai:gpt-5.6",
+            ),
+        ),
         "mcp": Command(
             "sideband.cli.mcp:mcp",
             "be an MCP server that tells its clients about files, commands, tests or a Git repository",

@@ -1,11 +1,9 @@
 """`sideband mcp`: watchers as MCP servers, which hosts start; `mcp_listen` shows what a host makes of a server."""
 
 import asyncio
-import errno
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +15,7 @@ from cyclopts.validators import Number
 
 from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.commands import COMMANDS
+from sideband.cli.listen import listen, stop_at_signals, url_of
 from sideband.cli.target import Flag
 from sideband.core.errors import InvalidOption
 from sideband.inspect.report import CommandError
@@ -291,7 +290,7 @@ def _in_options(error: InvalidOption) -> str:
 
 
 def _read_address(text: str) -> _Address:
-    from sideband.protocols.mcp.server.serve import is_loopback  # noqa: PLC0415 - only for HTTP
+    from sideband.protocols.http import is_loopback  # noqa: PLC0415 - only for HTTP
 
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -308,14 +307,11 @@ def _read_address(text: str) -> _Address:
 async def _serve(
     make: Callable[[], "WatchServer"], address: _Address | None, check: Callable[[], Awaitable[None]] | None
 ) -> None:
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(stop, stopping.set)
+    stopping = stop_at_signals()
     # These imports take most of the time until the first answer; the help does not need them.
     from sideband.protocols.frames import standard_streams  # noqa: PLC0415 - see above
+    from sideband.protocols.http import GRACE_SECONDS  # noqa: PLC0415 - see above
     from sideband.protocols.mcp.server.serve import (  # noqa: PLC0415 - see above
-        GRACE_SECONDS,
         MAX_MESSAGE_BYTES,
         PATH,
         serve_http,
@@ -326,9 +322,8 @@ async def _serve(
     if check is not None:
         await check()
     if address is not None:
-        with _listen(address) as listening:
-            host = f"[{address.host}]" if listening.family is socket.AF_INET6 else address.host
-            print(f"listening on http://{host}:{listening.getsockname()[1]}{PATH}", file=sys.stderr, flush=True)
+        with listen(*address, remedy="choose another one with --http, or port 0") as listening:
+            print(f"listening on {url_of(listening, address.host)}{PATH}", file=sys.stderr, flush=True)
             await serve_http(watching.server, listening, stopping=stopping, stop=watching.reminders.close)
         return
     if os.isatty(0):
@@ -338,18 +333,7 @@ async def _serve(
         async with limit, standard_streams(limit=MAX_MESSAGE_BYTES) as lines:
             await serve_lines(watching.server, lines, stopping=stopping)
             # A client that does not read would delay the end by the longer time-out of the transport.
-            limit.reschedule(loop.time() + GRACE_SECONDS)
+            limit.reschedule(asyncio.get_running_loop().time() + GRACE_SECONDS)
     except TimeoutError:
         if not limit.expired():
             raise
-
-
-def _listen(address: _Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    try:
-        return socket.create_server(address, family=family)
-    except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({os.strerror(error.errno or 0)})"
-        raise CommandError(
-            f"port {address.port} on {address.host} {why}; choose another one with --http, or port 0"
-        ) from None

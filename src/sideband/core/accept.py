@@ -19,6 +19,7 @@ from sideband.core.errors import (
     NoRunningTurn,
     NotPermitted,
     RateLimited,
+    SessionBusy,
     TaskFinished,
     TooManyPending,
     UnknownMessage,
@@ -71,6 +72,12 @@ def refuse_closed(state: SessionState) -> None:
         raise UnknownSession("the session is closed and accepts nothing more; begin another session")
     if state.deleted:
         raise UnknownSession("the session was deleted; begin it again with Store.begin")
+
+
+def refuse_turn(state: SessionState) -> None:
+    """Raise `SessionBusy` if a turn runs, or if a queued message is about to start one."""
+    if state.running or state.inbox.waiting(None):
+        raise SessionBusy("the session is busy with an earlier message; wait for the end of its turn", field="session")
 
 
 # Reminders.

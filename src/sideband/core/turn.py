@@ -13,6 +13,7 @@ from sideband.core.events import (
     Begun,
     Cancelled,
     Closed,
+    Closing,
     Deferred,
     Deleted,
     Dropped,
@@ -326,10 +327,27 @@ def idled(state: SessionState, status: str) -> tuple[Event, ...]:
     return _ended(state, Idled(status=status))
 
 
+def finish(state: SessionState, *, closing: Closing, results: Mapping[str, Message] = _NO_RESULTS) -> Decided[bool]:
+    """End the session for good, whether its turn runs, waits or has not begun; return False if it is over already.
+
+    `closing` is what happens, whatever the last run was begun with. `results` are the results of open calls that the
+    caller knows.
+    """
+    if state.closed or not state.exists:
+        return Decided((), value=False)
+    ended = _ended(state, Cancelled(), closing=msgspec.structs.replace(closing, ends=True))
+    return Decided((*_left_open(state, results), *ended), value=True)
+
+
 def _ended(
-    state: SessionState, end: Idled | Cancelled, *, without: AbstractSet[str] = frozenset()
+    state: SessionState,
+    end: Idled | Cancelled,
+    *,
+    without: AbstractSet[str] = frozenset(),
+    closing: Closing | None = None,
 ) -> tuple[Event, ...]:
-    closing = state.closing.get(CANCELLED if isinstance(end, Cancelled) else end.status)
+    """The events of an end. `closing` is what happens with it (None: what the run was begun with)."""
+    closing = closing or state.closing.get(CANCELLED if isinstance(end, Cancelled) else end.status)
     if closing is None:
         return (end,)
     records = recorded(state, closing.records)

@@ -437,6 +437,10 @@ class AgentRun(DrivenRun):
         self._suspended, self._end.suspension = True, records
         self._idle.end()
 
+    def leave(self) -> None:
+        """End the run now and leave its turn open, as if this process had died, so that another run can resume it."""
+        self._lose(LeaseLost(self._talk.session_id, why="the run was left"))
+
     def stop(self) -> None:
         """End a daemon when it is idle: now, or when it becomes idle."""
         self._stopped = True

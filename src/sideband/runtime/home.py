@@ -1,6 +1,7 @@
-"""The user's store: the one that the command line uses by default, and that `open_store("user:")` opens."""
+"""The user's own directory: the store that the command line uses by default, and the operator's token for servers."""
 
 import os
+import secrets
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ VARIABLE: Final = "SIDEBAND_STORE"
 """The environment variable with the URL of the store to use instead of the default file."""
 
 _OWNER_ONLY: Final = 0o700
+_PRIVATE: Final = 0o600
 
 
 def user_store_url() -> str:
@@ -34,6 +36,39 @@ def make_user_directory(path: str) -> None:
         # A user without a home directory has no such file.
         if Path(path) == user_file():
             Path(path).parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+
+
+def token_file() -> Path:
+    """The file with the token by which servers on this machine recognise their operator."""
+    return _data_directory() / "sideband" / "token"
+
+
+def operator_token() -> str:
+    """The operator's token; it is made, in a file that only the user can read, if there is none."""
+    file = token_file()
+    token = read_operator_token()
+    if token is not None:
+        return token
+    file.parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+    draft = file.with_name(f".token.{secrets.token_hex(4)}")
+    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as writer:
+            writer.write(secrets.token_urlsafe(32))
+        # Of several processes that start at the same time, the first one decides.
+        with suppress(FileExistsError):
+            os.link(draft, file)
+    finally:
+        draft.unlink()
+    return file.read_text(encoding="utf-8")
+
+
+def read_operator_token() -> str | None:
+    """The operator's token; None if none was made yet, or if this user cannot read it."""
+    try:
+        return token_file().read_text(encoding="utf-8").strip() or None
+    except (OSError, StoreRefused):
+        return None
 
 
 def _data_directory() -> Path:

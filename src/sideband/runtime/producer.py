@@ -34,10 +34,13 @@ from sideband.core.limits import Limits, Throttle
 from sideband.core.messages import as_blocks, read_content
 from sideband.core.parse import parse, parse_json, read_body, read_inject_mode, read_item_id, read_meta
 from sideband.core.reminder import Draft, Source, in_name_of
+from sideband.core.seams import InjectMode
 from sideband.core.state import Decided, Decision, Pending, SessionState, ValueT, Waiting, pending, waiting
 from sideband.core.surfaces import RULES, Surface
 from sideband.core.trust import Grant, Provenance, TrustPolicy
+from sideband.core.turn import recorded
 from sideband.ports import Clock
+from sideband.runtime.records import read_records
 
 if TYPE_CHECKING:
     from sideband.loop.conversation import Conversation
@@ -265,17 +268,46 @@ class Producer:
 
         `steer` reaches the running turn, `queue` starts the next one.
         """
+        return await self._inject(content, read_inject_mode(mode), meta)
+
+    async def prompt(
+        self,
+        content: str | Sequence[Mapping[str, Any]],
+        *,
+        meta: Mapping[str, object] | None = None,
+        records: Mapping[str, Any] = MappingProxyType({}),
+    ) -> str:
+        """Queue the next user message of an idle session and return its id; the same commit sets these named records.
+
+        `SessionBusy` while another message has a turn or waits for one.
+        """
+        kept = read_records(records, field="records")
+        return await self._inject(content, InjectMode.QUEUE, meta, only_idle=True, records=kept)
+
+    async def _inject(
+        self,
+        content: str | Sequence[Mapping[str, Any]],
+        mode: InjectMode,
+        meta: Mapping[str, object] | None,
+        *,
+        only_idle: bool = False,
+        records: Mapping[str, Any] = MappingProxyType({}),
+    ) -> str:
         blocks = read_content(as_blocks(content), self._limits)
-        wanted = read_inject_mode(mode)
         provenance = self._with_meta(meta)
         new_id, now = self._talk.new_id(), self._intake.clock.now_ms()
         rate = self._reserve()
-        return await self._spend(
-            rate,
-            lambda state: accept.accept_message(
-                state, blocks, wanted, provenance, new_id=new_id, limits=self._limits, now=now, rate=rate
-            ),
-        )
+
+        def decide(state: SessionState) -> Decided[str]:
+            if only_idle:
+                accept.refuse_closed(state)
+                accept.refuse_turn(state)
+            events, message_id = accept.accept_message(
+                state, blocks, mode, provenance, new_id=new_id, limits=self._limits, now=now, rate=rate
+            )
+            return Decided((*events, *recorded(state, records)), message_id)
+
+        return await self._spend(rate, decide)
 
     def _with_meta(self, meta: Mapping[str, object] | None) -> Provenance:
         if meta is None:

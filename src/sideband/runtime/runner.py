@@ -150,15 +150,17 @@ class Runner:
         if self._task is None:
             self._task = asyncio.ensure_future(self._serve())
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, leaves_turn: bool = False) -> None:
         """Stop; a turn that runs is cancelled, and code that ignores this is abandoned after two seconds.
 
-        What is queued is not held. If the store does not answer within another two seconds, the turn is left open and the
-        lease lapses.
+        With `leaves_turn` the turn is left open instead, for a runner with `resume`. What is queued is not held. If the
+        store does not answer within another two seconds, the turn is left open and the lease lapses.
         """
         self._is_stopping = True
         if self._task is None:
             return
+        if leaves_turn and self.run is not None:
+            self.run.leave()
         if not self._is_beginning:
             self._task.cancel()
         # While a run begins, the store may just have granted a lease, which is released when the run has begun.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Never, Unpack, cast
 from sideband.core import accept, drain, turn
 from sideband.core.accept import Accepted, RevokeStatus
 from sideband.core.errors import InvalidOption, SessionBusy, shown
+from sideband.core.events import Closing
 from sideband.core.hookevents import SessionEvent
 from sideband.core.limits import Limits
 from sideband.core.parse import read_item_id
@@ -245,6 +246,20 @@ class Session:
         if not run.driven:
             await run.finish()
         return True
+
+    async def finish(self, records: Mapping[str, Any]) -> bool:
+        """End the session for good and set these named records in the same commit; return False if it is over already.
+
+        Unlike `close`, this ends a turn that runs, in whichever process. What is still queued is dropped with the reason
+        `task_finished`, and later requests are refused with it.
+        """
+        closing = Closing(records=read_records(records, field="records"))
+        run = None if self.run is None or self.run.over else self.run
+        results = {} if run is None else run.unfinished_results()
+        finished = await self.talk.write(lambda state: turn.finish(state, closing=closing, results=results))
+        if finished and run is not None:
+            run.cancel()
+        return finished
 
     def events(self, *, kind_prefix: str = "", after: int = 0) -> AsyncGenerator[TopicRecord, None]:
         """The records of the topic of this session after a sequence number, past and future."""

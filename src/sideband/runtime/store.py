@@ -8,11 +8,14 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from sideband.core import turn
 from sideband.core.errors import InvalidOption, NotStorable, SessionBusy, StoreClosed, StoreRefused, shown
+from sideband.core.events import InjectAccepted, QueuedMessage
 from sideband.core.limits import DEFAULT_LIMITS, Bound, Limits
-from sideband.core.messages import Message
+from sideband.core.messages import Content, Message, as_blocks, read_content
 from sideband.core.parse import read_item_id
+from sideband.core.seams import InjectMode
 from sideband.core.state import Decided, Decision, SessionState
 from sideband.core.transcript import Transcript, begin_with
+from sideband.core.trust import IN_PROCESS, Provenance
 from sideband.loop.conversation import HomeLoop
 from sideband.ports import FACTS_SESSION, NO_RECORDS, Clock, Journal, SessionEntry
 from sideband.recall import kept
@@ -135,6 +138,8 @@ class Store:
         attributes: Mapping[str, Any] = MappingProxyType({}),
         messages: Sequence[Mapping[str, Any]] = (),
         transcript: Transcript | None = None,
+        prompt: Content | None = None,
+        sender: Provenance = IN_PROCESS,
     ) -> Session:
         """Begin a session with these named records and messages; `InvalidOption` if there is one of this name.
 
@@ -144,9 +149,13 @@ class Store:
         With a `transcript`, the session has its messages, its live reminders and its audit records, each with its id, its
         flags, what is left of its TTL, and the provenance that the transcript says. A reminder that the session would not
         have accepted is refused.
+
+        With a `prompt`, the same commit queues this message of `sender`, which a `Runner` then answers.
         """
         _refuse_reserved(session_id)
         begun = self._beginning(read_records(attributes, field="attributes"), messages, transcript)
+        if prompt is not None:
+            begun = self._with_prompt(begun, prompt, sender)
         session = await self._hold(self.new_id() if session_id is None else session_id)
         await self._finish_deletion(session.id)
         if not await session.talk.write(begun):
@@ -276,6 +285,21 @@ class Store:
             messages=self._read_messages(transcript.messages),
             limits=self.limits,
         )
+
+    def _with_prompt(self, begin: Decision[bool], prompt: Content, sender: Provenance) -> Decision[bool]:
+        message = QueuedMessage(
+            message_id=self.new_id(),
+            content=read_content(as_blocks(prompt), self.limits),
+            mode=InjectMode.QUEUE,
+            provenance=sender,
+            accepted_at=self._intake.clock.now_ms(),
+        )
+
+        def decide(state: SessionState) -> Decided[bool]:
+            events, begun = begin(state)
+            return Decided((*events, InjectAccepted(item=message)) if begun else (), begun)
+
+        return decide
 
     def _read_messages(self, messages: object) -> tuple[Message, ...]:
         """The messages as the journal returns them, with ids."""

@@ -14,8 +14,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from sideband.core.errors import InvalidOption
+from sideband.protocols.http import is_loopback
 from sideband.protocols.mcp.server import resource_subscriptions
-from sideband.protocols.mcp.server.serve import is_loopback, serve_http, serve_lines
+from sideband.protocols.mcp.server.serve import serve_http, serve_lines
 from sideband.protocols.mcp.server.watch_server import WatchServer
 from sideband.watch.notice import Notice
 from tests.acp_agents import in_time

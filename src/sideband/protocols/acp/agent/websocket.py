@@ -6,17 +6,17 @@ program that reaches the address can use the agent; configure one unless only tr
 """
 
 import asyncio
-import hmac
 import re
 from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
-from sideband.core.errors import InvalidOption, shown
+from sideband.core.errors import InvalidOption
 from sideband.logs import LOG
 from sideband.protocols.acp.agent.agent import AcpAgent
 from sideband.protocols.frames import CLOSE_SECONDS, CONGESTED_BYTES, MAX_FRAME_BYTES, ConnectionLost, Frame, Oversized
+from sideband.protocols.http import LOOPBACK_HOSTS, HttpRefusal, RequestChecks, bearer_token, is_equal_secret
 
 try:
     from starlette.requests import HTTPConnection
@@ -30,7 +30,6 @@ except ModuleNotFoundError as missing:
         name=missing.name,
     ) from missing
 
-LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 SUBPROTOCOL: Final = "acp"
 # A browser cannot set the header Authorization, so a page sends the token in one of these.
 TOKEN_SUBPROTOCOL: Final = "sideband.token."  # noqa: S105 - a prefix
@@ -41,7 +40,6 @@ _DRAINED_BYTES: Final = 64 * 1024
 _NORMAL: Final = 1000
 _UNSUPPORTED_DATA: Final = 1003
 
-_HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 # What a subprotocol may consist of.
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -67,9 +65,7 @@ def websocket_app(
 
     A refused connection is answered with the status 421 (host), 403 (origin) or 401 (token).
     """
-    checks = _Checks(
-        hosts=_words("allowed_hosts", allowed_hosts), origins=_words("allowed_origins", allowed_origins), token=token
-    )
+    checks = RequestChecks(allowed_hosts, allowed_origins)
     if token is not None and not _TOKEN.fullmatch(token):
         # Without the value, which is a secret.
         raise InvalidOption(
@@ -81,7 +77,7 @@ def websocket_app(
             await PlainTextResponse("This address serves WebSocket connections.\n", 426)(scope, receive, send)
             return
         websocket = WebSocket(scope, receive, send)
-        refusal = checks.refusal(websocket)
+        refusal = checks.refusal(websocket.headers) or _refused_token(websocket, token)
         if refusal is None:
             await _serve(agent, websocket)
         else:
@@ -100,44 +96,16 @@ async def _serve(agent: AcpAgent, websocket: WebSocket) -> None:
         await transport.close()
 
 
-# Checks.
-
-
-class _Refusal(NamedTuple):
-    status: int
-    text: str
-
-
-class _Checks(NamedTuple):
-    """Which connections are accepted."""
-
-    hosts: frozenset[str]
-    origins: frozenset[str]
-    token: str | None
-
-    def refusal(self, connection: HTTPConnection) -> _Refusal | None:
-        """Why a connection is refused; None if it is accepted."""
-        if not self._is_host_allowed(connection.headers.getlist("host")):
-            return _Refusal(421, "This server does not answer for this host.")
-        origins = connection.headers.getlist("origin")
-        if origins and (len(origins) > 1 or origins[0].lower() not in self.origins):
-            return _Refusal(403, "Pages of this origin may not connect.")
-        if self.token is not None and not any(_equal(given, self.token) for given in _tokens(connection)):
-            return _Refusal(401, "A valid token is required.")
+def _refused_token(connection: HTTPConnection, token: str | None) -> HttpRefusal | None:
+    if token is None or any(is_equal_secret(given, token) for given in _tokens(connection)):
         return None
-
-    def _is_host_allowed(self, given: Sequence[str]) -> bool:
-        if len(given) != 1:
-            return False
-        host = given[0].lower()
-        parts = _HOST.fullmatch(host)
-        return parts is not None and (host in self.hosts or parts["name"] in self.hosts)
+    return HttpRefusal(401, "A valid token is required.")
 
 
 def _tokens(connection: HTTPConnection) -> list[str]:
     """Everything that the client has sent as a token."""
-    scheme, _, credentials = connection.headers.get("authorization", "").partition(" ")
-    found = [credentials.strip()] if scheme.lower() == "bearer" else []
+    bearer = bearer_token(connection.headers)
+    found = [] if bearer is None else [bearer]
     if TOKEN_COOKIE in connection.cookies:
         found.append(connection.cookies[TOKEN_COOKIE])
     offered: list[str] = connection.scope["subprotocols"]
@@ -145,17 +113,7 @@ def _tokens(connection: HTTPConnection) -> list[str]:
     return found
 
 
-def _equal(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8"))
-
-
-def _words(field: str, given: Collection[str]) -> frozenset[str]:
-    if isinstance(given, str):
-        raise InvalidOption(f"{field} must be a list of names, not {shown(given)}", field=field, value=given)
-    return frozenset(word.lower() for word in given)
-
-
-async def _refuse(websocket: WebSocket, refusal: _Refusal) -> None:
+async def _refuse(websocket: WebSocket, refusal: HttpRefusal) -> None:
     LOG.info("refused a WebSocket connection: %s", refusal.text)
     if "websocket.http.response" not in websocket.scope.get("extensions", {}):
         # The server cannot send another status than 403.

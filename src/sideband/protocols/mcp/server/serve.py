@@ -6,13 +6,11 @@ does not read delays the end by `GRACE_SECONDS`.
 """
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Callable
 from typing import Any, Final
 
 import anyio
-import uvicorn
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
@@ -23,10 +21,9 @@ from pydantic import ValidationError
 
 from sideband.logs import LOG
 from sideband.protocols.frames import ConnectionLost, Frame, Oversized, Transport
+from sideband.protocols.http import serve_app
 
 PATH: Final = "/mcp"
-# How long open connections may take after the server was told to end.
-GRACE_SECONDS: Final = 1
 # A longer message is discarded; over HTTP it is answered with 413.
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 # How long an HTTP session without open requests lasts; its client then gets 404 and begins a new one.
@@ -91,14 +88,6 @@ async def _send(lines: Transport, leaving: MemoryObjectReceiveStream[SessionMess
                 return
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine can connect to this address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 async def serve_http(
     server: MCPServer[Any], listening: socket.socket, *, stopping: asyncio.Event, stop: Callable[[], None]
 ) -> None:
@@ -115,13 +104,4 @@ async def serve_http(
         max_request_body_size=MAX_MESSAGE_BYTES,
         session_idle_timeout=SESSION_SECONDS,
     )
-    web = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_SECONDS)
-    )
-    serving = asyncio.create_task(web.serve([listening]))
-    stopped = asyncio.create_task(stopping.wait())
-    await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    stop()
-    web.should_exit = True
-    await serving
+    await serve_app(app, listening, stopping=stopping, stop=stop)

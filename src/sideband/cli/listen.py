@@ -1,0 +1,33 @@
+"""Sockets and signals of the commands that serve HTTP."""
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+
+from sideband.inspect.report import CommandError
+
+
+def listen(host: str, port: int, *, remedy: str) -> socket.socket:
+    """A socket that listens at this address; `remedy` says how to choose another one if it cannot be used."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1_024)
+    except OSError as error:
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({os.strerror(error.errno or 0)})"
+        raise CommandError(f"port {port} on {host} {why}; {remedy}") from None
+
+
+def url_of(listening: socket.socket, host: str) -> str:
+    """The address of a server that listens on this socket."""
+    shown = f"[{host}]" if listening.family is socket.AF_INET6 else host
+    return f"http://{shown}:{listening.getsockname()[1]}"
+
+
+def stop_at_signals() -> asyncio.Event:
+    """An event that is set by SIGINT and SIGTERM."""
+    stopping = asyncio.Event()
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(stop, stopping.set)
+    return stopping

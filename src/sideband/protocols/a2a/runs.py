@@ -1,0 +1,173 @@
+"""Runs the tasks of a server: each task has a runner while it has something to do."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from sideband.core.errors import StoreError
+from sideband.core.messages import ToolCall
+from sideband.logs import LOG
+from sideband.loop.guard import describe
+from sideband.ports import Clock, Tool
+from sideband.protocols.a2a.tasks import ABANDONED, ANSWER_RECORD, CLOSING, Tasks
+from sideband.protocols.servers import SessionServers
+from sideband.runtime.options import AgentOptions
+from sideband.runtime.runner import Runner
+from sideband.runtime.session import Session
+from sideband.tools.function import ToolLike, read_tools, watcher_of
+from sideband.tools.live import LiveTools
+
+ToolsOf: TypeAlias = Callable[[], Sequence[ToolLike]]
+"""The tools for one task; those of a workspace remember what they have read."""
+
+# How often a server looks for tasks whose process has ended, and how long such a task must have been silent.
+SWEEP_SECONDS: Final = 10.0
+SILENT_MS: Final = 5_000
+
+# Tools that change nothing, so that they need no permission.
+READING_TOOLS: Final = frozenset({"read_file", "list_dir", "search"})
+_YES: Final = frozenset({"yes", "y", "ok", "okay", "allow", "true"})
+
+
+class CallerPermission:
+    """Asks the caller of a task before a tool runs that may change something.
+
+    The answer is a named record of the session, so that any process can take it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        # Kept, because the journal forgets an event to which nothing refers.
+        self._wake = session.talk.journal.wake(session.id)
+
+    def needs(self, call: ToolCall) -> bool:
+        return call.name not in READING_TOOLS
+
+    async def ask(self, call: ToolCall) -> str | None:
+        while True:
+            self._wake.clear()
+            answer = self._session.talk.state.records.get(ANSWER_RECORD)
+            if isinstance(answer, dict) and call.id in answer.get("calls", ()):
+                break
+            await self._wake.wait()
+        await self._session.record({ANSWER_RECORD: None})
+        text = str(answer.get("text", "")).strip()
+        return None if text.lower().rstrip(".!") in _YES else f"the caller refused it: {text}"
+
+
+class TaskRuns:
+    """Runs tasks with these options, and resumes those that a process has left behind.
+
+    With `asks`, tools that may change something wait for the permission of the task's caller.
+    """
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        options: AgentOptions,
+        *,
+        clock: Clock,
+        tools_of: ToolsOf | None,
+        servers: SessionServers | None,
+        asks: bool,
+    ) -> None:
+        self._tasks = tasks
+        self._options = options
+        self._clock = clock
+        self._tools_of = tools_of
+        self._servers = servers
+        self._asks = asks
+        self._runners: dict[str, Runner] = {}
+        self._sweeping: asyncio.Task[None] | None = None
+        self._releasing: set[asyncio.Task[None]] = set()
+        # Called with each session that begins to be run here.
+        self.on_host: Callable[[Session], None] = lambda _session: None
+
+    def start(self) -> None:
+        """Begin to resume tasks that have been left behind."""
+        self._sweeping = asyncio.create_task(self._sweep_again_and_again(), name="sideband-a2a-sweep")
+
+    async def close(self) -> None:
+        """Stop. Turns that run are left open, and the next server of this store resumes them."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait((self._sweeping,))
+        await asyncio.gather(*(runner.aclose(leaves_turn=True) for runner in self._runners.values()))
+        self._runners.clear()
+        if self._releasing:
+            await asyncio.wait(self._releasing)
+        if self._servers is not None:
+            await self._servers.close()
+
+    async def host(self, session: Session) -> None:
+        """Run what is queued for a task, and resume its turn if one was left open."""
+        if session.id in self._runners:
+            return
+        options: AgentOptions = {**self._options, "closing": CLOSING}
+        given = options.get("tools", ()) if self._tools_of is None else self._tools_of()
+        tools, server_tools = read_tools(given), list[Tool]()
+        options["tools"] = LiveTools(lambda: [*tools, *server_tools])
+        if "watcher" not in options:
+            options["watcher"] = watcher_of(given, tools)
+        if self._asks:
+            options["permission"] = CallerPermission(session)
+        runner = Runner(session, resume=True, on_result=lambda *_: self._forget(session), **options)
+        # Before anything is awaited, so that no second request gets here.
+        self._runners[session.id] = runner
+        if self._servers is not None:
+            try:
+                server_tools.extend(await self._servers.attach(session, ()))
+            except Exception:  # noqa: BLE001 - a task can be done without its servers, too
+                LOG.exception("task %s: its MCP servers cannot be used", session.id)
+        self.on_host(session)
+        runner.start()
+
+    def _forget(self, session: Session) -> None:
+        """Release a runner whose run has ended; a later message gets another one."""
+        releasing = asyncio.create_task(self._release(session))
+        self._releasing.add(releasing)
+        releasing.add_done_callback(self._releasing.discard)
+
+    async def _release(self, session: Session) -> None:
+        runner = self._runners.get(session.id)
+        if runner is None or runner.has_work:
+            return
+        del self._runners[session.id]
+        await runner.aclose(leaves_turn=True)
+        if self._servers is not None:
+            await self._servers.detach(session, ())
+        # A message may have arrived while the runner was about to end.
+        if (await self._tasks.progress(session.id)).waits:
+            await self.host(session)
+
+    # What other processes have left behind.
+
+    async def _sweep_again_and_again(self) -> None:
+        silent_ms = 0
+        while True:
+            try:
+                await self._sweep(silent_ms)
+            except StoreError as error:
+                LOG.warning("tasks that were left behind cannot be looked for: %s", describe(error))
+            silent_ms = SILENT_MS
+            await self._clock.sleep(SWEEP_SECONDS)
+
+    async def _sweep(self, silent_ms: int) -> None:
+        """Take over tasks that are not finished and that no process runs.
+
+        At the start (`silent_ms` is 0) those are taken, too, whose lease has not lapsed yet: their process may have just
+        ended. Their runners wait for the lease.
+        """
+        latest = self._clock.now_ms() - silent_ms
+        left = [entry.session_id async for entry in self._tasks.unfinished() if entry.changed_at <= latest]
+        for session_id in left:
+            session = None if session_id in self._runners else await self._tasks.store.find(session_id)
+            if session is None:
+                continue
+            progress = await self._tasks.progress(session_id)
+            if progress.closed or (progress.attended and silent_ms):
+                continue
+            if progress.running or progress.waits:
+                await self.host(session)
+            elif not progress.attended:
+                await session.finish(ABANDONED)
