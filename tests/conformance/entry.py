@@ -61,10 +61,6 @@ class Source(StrEnum):
 class Part(StrEnum):
     """A part of the system that rules wait for until it is built."""
 
-    BRIDGES = "the protocol bridges"
-    ACP = "the ACP bridge"
-    A2A = "the A2A bridge"
-    MCP = "the MCP bridge"
     GUEST = "the guest"
     TIMELINE = "the timeline"
 

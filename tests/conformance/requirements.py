@@ -160,6 +160,14 @@ BUILT: Final[Rules] = (
     *mcp.HOST,
     *mcp.TOOLS,
     *mcp.END_TO_END,
+    *a2a.DEPARTURES,
+    *a2a.CARD,
+    *a2a.CALLERS,
+    *a2a.METHODS,
+    *a2a.STREAM,
+    *a2a.TASKS,
+    *wire.BRIDGES,
+    *trust.IN_THE_BRIDGES,
     *examples.WATCHED,
     *examples.PAYLOADS,
     *examples.IN_THE_LOOP,
@@ -167,8 +175,6 @@ BUILT: Final[Rules] = (
 )
 
 WAITING: Final[Rules] = (
-    *waiting(wire.BRIDGES, trust.IN_THE_BRIDGES, deferred=Part.BRIDGES),
-    *waiting(a2a.DEPARTURES, a2a.METHODS, a2a.TASKS, deferred=Part.A2A),
     *waiting(guest.GUEST, deferred=Part.GUEST),
     *waiting(diagnostics.TIMELINE, deferred=Part.TIMELINE),
 )

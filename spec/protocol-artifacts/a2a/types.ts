@@ -298,9 +298,13 @@ export interface AgentExtension {
   uri: string;
   /** A description for people. */
   description: string;
-  /** The agent can be used without it. */
-  required: false;
   params: ExtensionParams;
+  /**
+   * The agent can be used without it.
+   *
+   * @defaultValue `false`
+   */
+  required?: false;
 }
 
 /** The params of the extension on the agent card: what the requesting caller may do with reminders. */

@@ -60,7 +60,10 @@ def operator_token() -> str:
             os.link(draft, file)
     finally:
         draft.unlink()
-    return file.read_text(encoding="utf-8")
+    token = read_operator_token()
+    if token is None:
+        raise StoreRefused(f"{file} holds no token, or cannot be read; delete it, so that a new one is made")
+    return token
 
 
 def read_operator_token() -> str | None:

@@ -233,7 +233,7 @@ class AgentExtension(wire.Outbound, frozen=True, kw_only=True):
 
     uri: Annotated[str, Meta(description="The URI of the extension and its version.")]
     description: Annotated[str, Meta(description="A description for people.")]
-    required: Annotated[Literal[False], Meta(description="The agent can be used without it.")]
+    required: Annotated[Literal[False], Meta(description="The agent can be used without it.")] = False
     params: ExtensionParams
 
 

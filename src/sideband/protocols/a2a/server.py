@@ -153,6 +153,9 @@ class _Request(msgspec.Struct):
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+_decode_request: Final = msgspec.json.Decoder(_Request).decode
+
+
 def _jsonrpc(tasks: Tasks, handler: TaskHandler) -> Endpoint:
     """Answers the methods for reminders, and passes all other requests to the SDK."""
     standard = jsonrpc_endpoint(handler)
@@ -161,16 +164,20 @@ def _jsonrpc(tasks: Tasks, handler: TaskHandler) -> Endpoint:
         call: Call = request.scope[SCOPE_KEY]
         body = await request.body()
         try:
-            asked = msgspec.json.decode(body, type=_Request)
-        except msgspec.ValidationError:
-            return await standard(request)
+            asked = _decode_request(body)
+            if asked.id is not msgspec.UNSET:
+                call.request_id = asked.id
+        except msgspec.DecodeError:
+            # Not JSON, or not a request.
+            asked = None
+        if asked is not None and asked.method in METHODS and asked.jsonrpc == "2.0":
+            return await _answered(asked, body, call, tasks, request.headers.get(VERSION_HEADER, ""))
+        try:
+            # The SDK answers what Python's parser cannot read, such as deep nesting, with an internal error.
+            msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _failed(call, PARSE_ERROR, "Invalid JSON payload")
-        if asked.id is not msgspec.UNSET:
-            call.request_id = asked.id
-        if asked.method not in METHODS or asked.jsonrpc != "2.0":
-            return await standard(request)
-        return await _answered(asked, body, call, tasks, request.headers.get(VERSION_HEADER, ""))
+        return await standard(request)
 
     return endpoint
 

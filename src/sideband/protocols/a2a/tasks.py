@@ -45,8 +45,8 @@ from sideband.runtime.session import Session
 from sideband.runtime.store import Store
 
 # Named records of a session that is a task.
-PROTOCOL_RECORD: Final = "protocol"
-PROTOCOL: Final = "a2a"
+KIND_RECORD: Final = "kind"
+KIND: Final = "a2a"
 OWNER_RECORD: Final = "owner"
 CONTEXT_RECORD: Final = "context_id"
 STATE_RECORD: Final = "task_state"
@@ -258,7 +258,7 @@ class Tasks:
         return await self.store.begin(
             task_id,
             attributes={
-                PROTOCOL_RECORD: PROTOCOL,
+                KIND_RECORD: KIND,
                 TASK_RECORD: task_id,
                 CONTEXT_RECORD: context_id,
                 OWNER_RECORD: caller.name,
@@ -297,7 +297,7 @@ class Tasks:
     async def find(self, task_id: str, caller: Caller) -> Session:
         """The session of a task; `UnknownSession` if there is none, or if it belongs to another caller."""
         entry = await self.store.journal.entry(task_id) if 0 < len(task_id) <= INDEXED_BYTES else None
-        if entry is not None and entry.records.get(PROTOCOL_RECORD) == PROTOCOL and _may_use(caller, entry.records):
+        if entry is not None and entry.records.get(KIND_RECORD) == KIND and _may_use(caller, entry.records):
             session = await self.store.find(task_id)
             if session is not None:
                 return session
@@ -318,7 +318,7 @@ class Tasks:
 
     async def unfinished(self) -> AsyncIterator[SessionEntry]:
         """The tasks of all callers that have neither ended nor are waiting for input."""
-        async for entry in self._entries({PROTOCOL_RECORD: PROTOCOL, STATE_RECORD: OPEN}):
+        async for entry in self._entries({KIND_RECORD: KIND, STATE_RECORD: OPEN}):
             yield entry
 
     async def page(self, wanted: ListTasksRequest, caller: Caller) -> ListTasksResponse:
@@ -351,7 +351,7 @@ class Tasks:
         return response
 
     async def _matching(self, wanted: ListTasksRequest, caller: Caller) -> AsyncIterator[SessionEntry]:
-        records = {PROTOCOL_RECORD: PROTOCOL}
+        records = {KIND_RECORD: KIND}
         if not caller.is_operator:
             records[OWNER_RECORD] = caller.name
         if wanted.context_id:
@@ -379,7 +379,7 @@ class Tasks:
                 return
 
     async def _check_open_tasks(self, caller: Caller) -> None:
-        records = {PROTOCOL_RECORD: PROTOCOL, OWNER_RECORD: caller.name, STATE_RECORD: OPEN}
+        records = {KIND_RECORD: KIND, OWNER_RECORD: caller.name, STATE_RECORD: OPEN}
         found = await self.store.sessions(records=records, limit=MAX_OPEN_TASKS)
         if len(found.sessions) == MAX_OPEN_TASKS:
             raise TooManyPending(
@@ -388,7 +388,7 @@ class Tasks:
 
     async def _conversation(self, context_id: str, caller: Caller) -> Sequence[StoredMessage]:
         """The messages of the task of this context that ended last; none if no task of it has ended."""
-        records = {PROTOCOL_RECORD: PROTOCOL, OWNER_RECORD: caller.name, CONTEXT_RECORD: context_id}
+        records = {KIND_RECORD: KIND, OWNER_RECORD: caller.name, CONTEXT_RECORD: context_id}
         ended = [entry async for entry in self._entries(records) if _has_ended(entry)]
         if not ended:
             return ()

@@ -1,0 +1,25 @@
+"""The ways in which a peer can fail."""
+
+
+class PeerFailed(Exception):
+    """A peer cannot be used; the message says why and what to do."""
+
+
+class PeerUnreachable(PeerFailed):
+    """There is no connection to the peer, it was lost, or a gateway in front of the peer has none."""
+
+
+class PeerSilent(PeerFailed):
+    """The peer did not answer in time."""
+
+
+class PeerNotUnderstood(PeerFailed):
+    """The peer answered with something that is not A2A, or that is larger than this client reads."""
+
+
+class PeerNotTrusted(PeerFailed):
+    """The card of the peer names an address to which this client may not send its token."""
+
+
+class TokenRefused(PeerFailed):
+    """The peer requires a token, or refuses the one that it was sent."""

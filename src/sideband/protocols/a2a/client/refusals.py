@@ -1,0 +1,163 @@
+"""The refusals of a peer as the errors of this project, where the reason is known."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from sideband.core.errors import (
+    MESSAGE_CHARACTERS,
+    RateLimited,
+    ReminderError,
+    UnknownSession,
+    shown,
+)
+from sideband.protocols.a2a.client.failures import PeerFailed, PeerNotUnderstood, PeerUnreachable, TokenRefused
+from sideband.protocols.jsonrpc import METHOD_NOT_FOUND, RpcError
+from sideband.protocols.refusals import A2A_DOMAIN, DOMAIN, ERROR_INFO
+
+_TASK_NOT_FOUND: Final = -32001
+_UNSUPPORTED_OPERATION: Final = -32004
+# The peer itself may be in order: a gateway, or a limit of requests, stands before it.
+_TRANSIENT: Final = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+_DEFAULT_DELAY_MS: Final = 1_000
+
+
+class NotSupportedByPeer(Exception):
+    """The peer does not support what was asked of it, and nothing was changed."""
+
+    def __init__(self, method: str, remedy: str) -> None:
+        super().__init__(f"the peer does not support {method}: {remedy}")
+        self.method = method
+
+
+class PeerRefusal(Exception):
+    """An answer that refuses a request, as it was sent.
+
+    `code` is that of JSON-RPC (None: the answer is not JSON-RPC). `details` is a list on both bindings of A2A.
+    """
+
+    def __init__(self, status: int, code: int | None, message: str, details: Any) -> None:  # noqa: ANN401 - any JSON value
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message[:MESSAGE_CHARACTERS]
+        self.details = details
+
+
+# Reading an answer.
+
+
+def read_refusal(status: int, body: bytes) -> PeerRefusal | None:
+    """The refusal in an answer with this status and body; None if the answer refuses nothing."""
+    try:
+        answer = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        answer = None
+    error = member(answer, "error")
+    code = member(error, "code")
+    is_failure = status >= HTTPStatus.MULTIPLE_CHOICES
+    message = member(error, "message")
+    text = message if isinstance(message, str) and message else f"it answered with HTTP status {status}"
+    if isinstance(error, dict) and isinstance(code, int) and ("jsonrpc" in answer or not is_failure):
+        return PeerRefusal(status, code, text, error.get("data"))
+    if is_failure:
+        return PeerRefusal(status, None, text, member(error, "details"))
+    return None
+
+
+def member(value: object, *names: str) -> Any:  # noqa: ANN401 - any JSON value
+    """What these names lead to; None if they lead to nothing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+# Errors.
+
+
+def refused_by_peer(told: PeerRefusal, method: str, task_id: str | None, *, is_extension: bool) -> Exception:
+    """The error to raise for a refusal; an `RpcError` if nothing is known of it.
+
+    `is_extension`: the method is one of those for reminders. The proposal answers them with -32004 if the task is unknown,
+    and a peer that does not know them may answer with any HTTP status.
+    """
+    ours = _error_info(told.details, DOMAIN)
+    reason = member(ours, "reason")
+    if isinstance(reason, str) and reason.lower() in _BY_REASON:
+        return _known(_BY_REASON[reason.lower()], told, member(ours, "metadata") or {})
+    if told.code == METHOD_NOT_FOUND:
+        return NotSupportedByPeer(method, "it answered that it does not know the method")
+    about_tasks = member(_error_info(told.details, A2A_DOMAIN), "reason") == "TASK_NOT_FOUND"
+    if (
+        about_tasks
+        or told.code == _TASK_NOT_FOUND
+        or (is_extension and told.code == _UNSUPPORTED_OPERATION and ours is None)
+    ):
+        return UnknownSession(
+            f"the peer does not know task {shown(task_id)}: {told.message}", field="task_id", value=task_id
+        )
+    if told.code is not None:
+        return RpcError(told.code, told.message, told.details)
+    return _http_failure(told, method, is_extension=is_extension)
+
+
+def _http_failure(told: PeerRefusal, method: str, *, is_extension: bool) -> PeerFailed | NotSupportedByPeer:
+    if told.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return TokenRefused(
+            f"the peer refused {method} with HTTP status {told.status}; connect with the token that it knows you by"
+        )
+    if told.status in _TRANSIENT:
+        return PeerUnreachable(f"the peer cannot answer {method} now (HTTP status {told.status}); try again later")
+    if is_extension:
+        return NotSupportedByPeer(method, f"it answered with HTTP status {told.status}")
+    return PeerNotUnderstood(
+        f"the peer answered {method} with HTTP status {told.status}; check that the address is that of an A2A agent"
+    )
+
+
+def _error_info(details: object, domain: str) -> dict[str, Any] | None:
+    """The `ErrorInfo` of this domain among the details of an error; None if there is none."""
+    for detail in details if isinstance(details, Sequence) and not isinstance(details, str) else ():
+        if member(detail, "@type") == ERROR_INFO and member(detail, "domain") == domain:
+            found: dict[str, Any] = detail
+            return found
+    return None
+
+
+def _classes(family: type[ReminderError]) -> Iterator[type[ReminderError]]:
+    for kind in family.__subclasses__():
+        yield kind
+        yield from _classes(kind)
+
+
+_BY_REASON: Final[Mapping[str, type[ReminderError]]] = MappingProxyType(
+    {kind.reason: kind for kind in _classes(ReminderError) if kind.__module__ == ReminderError.__module__}
+)
+
+
+def _known(kind: type[ReminderError], told: PeerRefusal, metadata: Mapping[str, Any]) -> ReminderError:
+    if issubclass(kind, RateLimited):
+        # The values of an ErrorInfo are texts.
+        delay = str(member(metadata, "retryAfterMs"))
+        return RateLimited(int(delay) if delay.isdecimal() else _DEFAULT_DELAY_MS)
+    given = member(metadata, "field")
+    field = given.removeprefix("reminder.") if isinstance(given, str) else None
+    # The classes word their messages themselves; here the peer has worded it.
+    error = kind.__new__(kind)
+    ReminderError.__init__(
+        error,
+        told.message.removeprefix(f"{kind.code}: "),
+        field=field,
+        value=None if field is None else member(metadata, field),
+    )
+    return error
