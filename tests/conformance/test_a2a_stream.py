@@ -164,12 +164,13 @@ async def test_a_reminder_that_a_compaction_ends_is_compacted_out() -> None:
     looks = [calling("look", f"c-{number}") for number in (3, 4)]
     model = ScriptedModel([calling("look"), calling(WAITING, "c-2"), *looks, "Rebased."], context_window=350)
     options = {"compactor": lambda messages, _survivors: messages[-2:], "tools": [door.wait_at_the_door, look]}
-    async with served(model, limits=GENEROUS, options=options) as tasks:
+    # With the ceiling of a peer, the compaction would use up its TTL.
+    async with served(model, limits=GENEROUS, options=options, trust="seed") as tasks:
         caller = tasks.caller()
         async with caller.stream("SendStreamingMessage", message("Much to say. " * 20)) as frames:
             task_id = (await frames.until(lambda frame: "task" in frame["result"]))["result"]["task"]["id"]
             await door.entered.wait()
-            await caller.remind(task_id, "Merged.", ttlTurns=3)
+            await caller.remind(task_id, "Merged.", ttlTurns=9)
             door.open.set()
             found = told(await frames.rest())
     assert [entry.get("phase", "shown") for entry in found] == ["shown", "shown", "compacted_out"]

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from sideband.cli.app import OK, REFUSALS, refuse
-from sideband.cli.target import AgentAddress, AgentToOption, JsonOption, StoreOption, address, agent_address
+from sideband.cli.request import tell_task
+from sideband.cli.target import (
+    AgentAddress,
+    AgentToOption,
+    JsonOption,
+    StoreOption,
+    TaskAddress,
+    address,
+    agent_address,
+    task_address,
+)
 from sideband.inspect.report import printable, table
 
 if TYPE_CHECKING:
@@ -29,6 +39,9 @@ def pending(*, to: AgentToOption = None, store: StoreOption = None, json: JsonOp
         agent = agent_address(to, store)
         if agent is not None:
             return _of_agent(agent, json=json)
+        task = task_address(to, store)
+        if task is not None:
+            return _of_task(task, json=json)
         from sideband.inspect.conversation import pending_items, session_content  # noqa: PLC0415 - the help does not need it
 
         content = session_content(*address(to, store))
@@ -49,11 +62,21 @@ def _of_agent(agent: AgentAddress, *, json: bool) -> int:
     from sideband.cli.agent_session import with_agent  # noqa: PLC0415 - only needed for an agent over ACP
 
     rows = asyncio.run(with_agent(agent, lambda recipient: recipient.pending()))
+    return _print_rows(agent.session_id, rows, f"{len(rows):,} queued", json=json)
+
+
+def _of_task(task: TaskAddress, *, json: bool) -> int:
+    rows = tell_task(task, lambda recipient: recipient.pending())
+    queued = sum("mode" in row for row in rows)
+    return _print_rows(task.task_id, rows, f"{queued:,} queued, {len(rows) - queued:,} live", json=json)
+
+
+def _print_rows(session_id: str, rows: Sequence[Mapping[str, Any]], counts: str, *, json: bool) -> int:
     if json:
-        print(msgspec.json.encode({"session": agent.session_id, "pending": rows}).decode())
+        print(msgspec.json.encode({"session": session_id, "pending": rows}).decode())
         return OK
     _print_table([*map(_cells_of_agent, rows)])
-    print(f"session {printable(agent.session_id)}: {len(rows):,} queued")
+    print(f"session {printable(session_id)}: {counts}")
     return OK
 
 
@@ -85,7 +108,7 @@ def _cells_of_agent(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["state"],
         row["kind"],
         row["id"],
-        row["mode"],
+        row.get("mode", "-"),
         str(reminder.get("ttl_turns", "-")),
         reminder.get("dedupe_key", "-"),
         reminder.get("source", "-"),

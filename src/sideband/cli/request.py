@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 from cyclopts import Parameter
 
-from sideband.cli.target import address, agent_address, find
+from sideband.cli.target import TaskAddress, address, agent_address, find, task_address
 from sideband.core.errors import shown, suggestion
 from sideband.inspect.report import CommandError, printable
 
 if TYPE_CHECKING:
+    from sideband.cli.a2a_task import TaskRecipient
     from sideband.runtime.producer import Accepted, Producer, RevokeStatus
 
 _ValueT = TypeVar("_ValueT")
@@ -68,7 +69,7 @@ def print_reply(line: str, *, json: bool, **fields: object) -> None:
 
 
 class Recipient(Protocol):
-    """What a command tells something: the producer of a stored session, or a session of an agent over ACP."""
+    """What a command tells something: the producer of a stored session, or a session or task of another agent."""
 
     async def remind(self, payload: Mapping[str, object], /) -> "Accepted":
         """Send a reminder."""
@@ -90,6 +91,9 @@ def tell(to: str | None, store: str | None, act: Callable[[Recipient], Awaitable
         from sideband.cli.agent_session import with_agent  # noqa: PLC0415 - only needed for an agent over ACP
 
         return agent.session_id, asyncio.run(with_agent(agent, act))
+    task = task_address(to, store)
+    if task is not None:
+        return task.task_id, tell_task(task, act)
     wanted = address(to, store)
     session_id = find(wanted)
 
@@ -98,6 +102,17 @@ def tell(to: str | None, store: str | None, act: Callable[[Recipient], Awaitable
             return await act(producer)
 
     return session_id, asyncio.run(telling())
+
+
+def tell_task(wanted: TaskAddress, act: "Callable[[TaskRecipient], Awaitable[_ValueT]]") -> _ValueT:
+    """Run `act` with a task of an agent over A2A, and return its value."""
+    try:
+        from sideband.cli.a2a_task import with_task  # noqa: PLC0415 - only needed for an agent over A2A
+    except ModuleNotFoundError as missing:
+        raise CommandError(
+            f"{missing.name} is not installed, and a task of an agent over A2A needs it: pip install 'sideband[a2a]'"
+        ) from None
+    return asyncio.run(with_task(wanted, act))
 
 
 @asynccontextmanager

@@ -34,8 +34,10 @@ AgentToOption: TypeAlias = Annotated[
     Parameter(
         name="--to",
         metavar="TARGET",
-        help="The session: its id, `STORE_URL#ID`, or `acp:COMMAND#ID` for a session of another agent, which is started "
-        "with COMMAND. The default is the only open session of the store, apart from those of sub-agents.",
+        help="The session: its id, `STORE_URL#ID`, `acp:COMMAND#ID` for a session of another agent, which is started "
+        "with COMMAND, or `a2a+http://HOST:PORT#TASK` for a task of an agent that is running elsewhere (`a2a+https` too; "
+        "the token is read from `$SIDEBAND_TOKEN`). The default is the only open session of the store, apart from those "
+        "of sub-agents.",
     ),
 ]
 Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
@@ -47,13 +49,12 @@ _LATER: Final[Mapping[str, str]] = MappingProxyType(
     {
         "http": "a running server",
         "https": "a running server",
-        "a2a+http": "an agent over A2A",
-        "a2a+https": "an agent over A2A",
         "agent": "an agent that runs in this directory",
     }
 )
 _PROTOCOL: Final = re.compile(r"(?:(agent):|([a-z][a-z0-9+.-]*)://)")
 _ACP: Final = "acp:"
+_A2A: Final = "a2a+"
 # The address of a store, with or without slashes: an id may contain a colon and a `#`, but not begin like this.
 _STORE: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(?:user|memory):(?:#|$)|(?:sqlite|postgresql|postgres):.*#")
 _DECIMAL: Final = re.compile(r"-?[0-9]+")
@@ -84,6 +85,13 @@ class AgentAddress(NamedTuple):
     session_id: str
 
 
+class TaskAddress(NamedTuple):
+    """A task of an agent that is reached at `url` and speaks A2A."""
+
+    url: str
+    task_id: str
+
+
 def agent_address(to: str | None, store: str | None) -> AgentAddress | None:
     """Read `--to acp:COMMAND#ID`; None if `to` has another form."""
     if to is None or not to.startswith(_ACP):
@@ -99,6 +107,19 @@ def agent_address(to: str | None, store: str | None) -> AgentAddress | None:
     return AgentAddress(command, session_id)
 
 
+def task_address(to: str | None, store: str | None) -> TaskAddress | None:
+    """Read `--to a2a+http://HOST:PORT#TASK`; None if `to` has another form."""
+    if to is None or not to.startswith((f"{_A2A}http://", f"{_A2A}https://")):
+        return None
+    # At the first #, as after the address of a store. The address is not repeated, because it may contain a password.
+    url, _, task_id = to.removeprefix(_A2A).partition("#")
+    if url.endswith("://") or not task_id:
+        raise CommandError("--to must name an agent and a task: a2a+http://HOST:PORT#TASK")
+    if store is not None:
+        raise CommandError("--store does not belong to an agent over A2A, which keeps its tasks in a store of its own")
+    return TaskAddress(url, task_id)
+
+
 def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Address:
     """Read `--to` and `--store`; `CommandError` for a target that cannot be reached, or that is named in two ways.
 
@@ -111,6 +132,11 @@ def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Ad
     if to.startswith(_ACP):
         raise CommandError(
             "this command reads a store; a session of an agent over ACP (acp:...) can only be used with remind, inject, "
+            "pending, revoke and clear"
+        )
+    if task_address(to, None) is not None:
+        raise CommandError(
+            "this command reads a store; a task of an agent over A2A (a2a+http:...) can only be used with remind, "
             "pending, revoke and clear"
         )
     protocol = _PROTOCOL.match(to)

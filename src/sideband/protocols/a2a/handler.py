@@ -34,7 +34,7 @@ from a2a.utils.errors import PushNotificationNotSupportedError, TaskNotCancelabl
 from a2a.utils.task import apply_history_length, validate_history_length, validate_page_size
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from sideband.core.errors import ReminderError, TaskFinished, TooManyPending, UnknownReminder
+from sideband.core.errors import ReminderError, TaskFinished, TooManyPending, UnknownSession, shown
 from sideband.core.surfaces import Surface
 from sideband.core.updates import ReminderUpdate
 from sideband.protocols.a2a.card import Profile, agent_card
@@ -146,7 +146,7 @@ class TaskHandler(RequestHandler):
                 for reminder_id in accepted:
                     try:
                         await producer.revoke_reminder(reminder_id)
-                    except (UnknownReminder, ReminderError):
+                    except ReminderError:
                         continue
                 raise
         else:
@@ -204,7 +204,7 @@ class TaskHandler(RequestHandler):
     ) -> TaskPushNotificationConfig:
         push, session = await self._pushing(params.task_id, context)
         config = await push.configs.keep(session, params)
-        push.start(session)
+        await push.start(session)
         return config
 
     @validate_request_params
@@ -216,7 +216,7 @@ class TaskHandler(RequestHandler):
         for config in await push.configs.of(session):
             if config.id == (params.id or params.task_id):
                 return config
-        raise UnknownReminder(params.id)
+        raise UnknownSession(f"task {shown(params.task_id)} has no push notification {shown(params.id)}", field="id")
 
     @validate_request_params
     @handling

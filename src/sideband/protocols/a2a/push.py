@@ -23,7 +23,7 @@ from sideband.core.errors import InvalidOption, ReminderError, StoreError, TooMa
 from sideband.logs import LOG
 from sideband.loop.guard import describe
 from sideband.protocols.a2a.stream import follow
-from sideband.protocols.a2a.tasks import Tasks
+from sideband.protocols.a2a.tasks import Snapshot, Tasks
 from sideband.runtime.session import Session
 
 RECORD_PREFIX: Final = "push:"
@@ -166,18 +166,18 @@ class PushSender:
         self._sender = BasePushNotificationSender(self._client, self.configs)
         self._following: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, session: Session) -> None:
-        """Post the events of this task from now on, if it has configurations."""
+    async def start(self, session: Session) -> None:
+        """Post the events of this task that follow its present state, if it has configurations."""
+        if session.id in self._following or not await self.configs.of(session):
+            return
+        snapshot = await self._tasks.snapshot(session)
         if session.id not in self._following:
-            following = asyncio.create_task(self._follow(session), name="sideband-a2a-push")
+            following = asyncio.create_task(self._follow(session, snapshot), name="sideband-a2a-push")
             self._following[session.id] = following
             following.add_done_callback(lambda _done: self._following.pop(session.id, None))
 
-    async def _follow(self, session: Session) -> None:
+    async def _follow(self, session: Session, snapshot: Snapshot) -> None:
         try:
-            if not await self.configs.of(session):
-                return
-            snapshot = await self._tasks.snapshot(session)
             async for event in follow(session, snapshot):
                 await self._sender.send_notification(session.id, event)
         except (ReminderError, StoreError) as error:

@@ -1,7 +1,7 @@
 """Runs the tasks of a server: each task has a runner while it has something to do."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 from sideband.core.errors import StoreError
@@ -55,6 +55,10 @@ class CallerPermission:
         return None if text.lower().rstrip(".!") in _YES else f"the caller refused it: {text}"
 
 
+async def _do_nothing(_session: Session) -> None:
+    pass
+
+
 class TaskRuns:
     """Runs tasks with these options, and resumes those that a process has left behind.
 
@@ -80,8 +84,8 @@ class TaskRuns:
         self._runners: dict[str, Runner] = {}
         self._sweeping: asyncio.Task[None] | None = None
         self._releasing: set[asyncio.Task[None]] = set()
-        # Called with each session that begins to be run here.
-        self.on_host: Callable[[Session], None] = lambda _session: None
+        # Awaited with each session before it is run here.
+        self.on_host: Callable[[Session], Awaitable[None]] = _do_nothing
 
     def start(self) -> None:
         """Begin to resume tasks that have been left behind."""
@@ -119,7 +123,7 @@ class TaskRuns:
                 server_tools.extend(await self._servers.attach(session, ()))
             except Exception:  # noqa: BLE001 - a task can be done without its servers, too
                 LOG.exception("task %s: its MCP servers cannot be used", session.id)
-        self.on_host(session)
+        await self.on_host(session)
         runner.start()
 
     def _forget(self, session: Session) -> None:

@@ -151,9 +151,7 @@ class EventReader:
 def _status(task_id: str, status: TaskStatus) -> PeerStatus:
     note = _text(status.message.parts) if status.HasField("message") else ""
     name = TaskState.Name(status.state).removeprefix(_PREFIX).lower() if status.state in TaskState.values() else ""
-    return PeerStatus(
-        task_id, PeerState(name) if name in tuple(PeerState) else PeerState.UNSPECIFIED, note or None
-    )
+    return PeerStatus(task_id, PeerState(name) if name in tuple(PeerState) else PeerState.UNSPECIFIED, note or None)
 
 
 def _artifact(task_id: str, artifact: Artifact) -> PeerArtifact:

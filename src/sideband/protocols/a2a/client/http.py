@@ -131,7 +131,9 @@ class _Bounded(httpx.AsyncByteStream):
             end = chunk.rfind(b"\n") if self._by_line else -1
             read = read + len(chunk) if end < 0 else len(chunk) - end
             if read > self._limit:
-                raise PeerNotUnderstood(f"the peer sent more than {self._limit:,} bytes at once; nothing of it was used")
+                raise PeerNotUnderstood(
+                    f"the peer sent more than {self._limit:,} bytes at once; nothing of it was used"
+                )
             yield chunk
 
     async def aclose(self) -> None:

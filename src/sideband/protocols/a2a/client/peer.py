@@ -1,32 +1,14 @@
-"""The client side of A2A: give tasks to another agent, follow them, and tell the agent something while it works.
-
-```python
-async with connect("http://127.0.0.1:8642") as peer:
-    task = await peer.start("Rebase the branch.")
-    await peer.remind(task.id, "The pull request you depend on was merged.", dedupe_key="upstream", ttl_turns=2)
-    print((await peer.wait(task.id)).text)
-```
-"""
+"""An agent over A2A, as its client sees it: tasks, their events, and reminders for the agent that works on one."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from enum import StrEnum
-from http import HTTPStatus
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
 import msgspec
-from a2a.client import (
-    A2AClientError,
-    A2AClientTimeoutError,
-    Client,
-    ClientCallContext,
-    ClientConfig,
-    ClientFactory,
-)
+from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
 from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
 from a2a.extensions.common import HTTP_EXTENSION_HEADER
 from a2a.types import (
@@ -42,189 +24,62 @@ from a2a.types import (
     SendMessageRequest,
     StreamResponse,
     SubscribeToTaskRequest,
-    Task,
 )
-from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH, VERSION_HEADER
-from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
-from google.protobuf.json_format import MessageToDict, ParseError
+from a2a.utils.constants import VERSION_HEADER
+from google.protobuf.json_format import MessageToDict
 
-from sideband.core.errors import InvalidOption, ReminderError, TooManyPending, shown
+from sideband.core.errors import InvalidOption, ReminderError
 from sideband.core.parse import parse
 from sideband.core.reminder import Draft, PropagateWord, RoleHintWord
-from sideband.core.seams import ModeWord
-from sideband.core.surfaces import LIFECYCLE, Case, Surface, spelled
-from sideband.core.trust import REACHES, ROLE_HINTS
+from sideband.core.seams import Mode, ModeWord
+from sideband.core.surfaces import Surface
 from sideband.logs import LOG
 from sideband.ports import Clock
-from sideband.protocols.a2a.card import SEED_PATH
+from sideband.protocols.a2a.client.calls import decoded, first, misunderstood, translating
 from sideband.protocols.a2a.client.capabilities import (
     INJECT,
     JSONRPC,
     CardPlace,
-    CardReminders,
     Interface,
-    choose_interface,
-    fitted,
-    read_card,
     read_reminders,
 )
 from sideband.protocols.a2a.client.events import EventReader, PeerEvent, PeerTask, task_of
-from sideband.protocols.a2a.client.failures import PeerNotUnderstood, PeerSilent, PeerUnreachable, TokenRefused
+from sideband.protocols.a2a.client.failures import PeerNotUnderstood, PeerSilent, PeerUnreachable
 from sideband.protocols.a2a.client.http import (
     LIMIT,
     MAX_REMINDER_BYTES,
-    http_client,
-    is_local,
-    origin_of,
-    read_address,
 )
-from sideband.protocols.a2a.client.refusals import NotSupportedByPeer, PeerRefusal, member, refused_by_peer
+from sideband.protocols.a2a.client.refusals import NotSupportedByPeer, member
+from sideband.protocols.a2a.client.reminders import (
+    HeldReminders,
+    TaskFallback,
+    TaskReminded,
+    TaskReminderRoute,
+    in_snake_case,
+    lowered,
+)
 from sideband.protocols.a2a.messages import PendingReminder, PendingRemindersResult
-from sideband.protocols.a2a.reminders import METHODS, URI
+from sideband.protocols.a2a.reminders import METHODS, URI, in_camel_case
 from sideband.protocols.jsonrpc import RpcError
 from sideband.runtime.producer import RevokeStatus
-from sideband.runtime.system import SystemClock, new_id
+from sideband.runtime.system import new_id
 
-# How long a peer may take to answer. A message that a caller waits for has no limit.
-ANSWER_SECONDS: Final = 60.0
-# How long to wait before a task is looked at again, if the peer has no event stream or the stream broke.
-POLL_SECONDS: Final = 1.0
 # So many times in a row `wait` connects again after it has lost the connection.
 MAX_RECONNECTS: Final = 5
-# How many reminders wait for the next message to a task.
-MAX_HELD: Final = 64
 
 _LEGACY_EXTENSIONS: Final = f"X-{HTTP_EXTENSION_HEADER}"
-_NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
-_SNAKE: Final[Mapping[str, str]] = MappingProxyType({spelled(name, Case.CAMEL): name for name in (*LIFECYCLE, "mode")})
+
+_AnswerT = TypeVar("_AnswerT")
 
 TaskContent: TypeAlias = str | Sequence[Part]
 
 
-class TaskFallback(StrEnum):
-    """What happens to a reminder if the peer does not support reminders.
+class PeerPatience(NamedTuple):
+    """How long a peer is waited for."""
 
-    It is dropped, or it goes with the next message to its task, as `metadata.harn.reminder`. Peers read that from before
-    there was a method; others ignore it.
-    """
-
-    SUPPRESS = "suppress"
-    NEXT_MESSAGE = "next_message"
-
-
-class TaskReminderRoute(StrEnum):
-    """The way that a reminder went."""
-
-    ACCEPTED = "accepted"
-    SUPPRESSED = "suppressed"
-    WITH_NEXT_MESSAGE = "with_next_message"
-
-
-class TaskReminded(NamedTuple):
-    """What became of a reminder; only one that the peer accepted has an id and a time.
-
-    `requested` and `effective` hold the fields that were lowered to what the peer allows, before and after.
-    """
-
-    route: TaskReminderRoute
-    reminder_id: str | None = None
-    deduped_count: int = 0
-    accepted_at: str | None = None
-    requested: Mapping[str, Any] = _NO_FIELDS
-    effective: Mapping[str, Any] = _NO_FIELDS
-
-
-@asynccontextmanager
-async def connect(
-    url: str,
-    *,
-    token: str | None = None,
-    fallback: TaskFallback | str = TaskFallback.SUPPRESS,
-    allowed_origins: Collection[str] = (),
-    answer_seconds: float = ANSWER_SECONDS,
-    poll_seconds: float = POLL_SECONDS,
-    clock: Clock | None = None,
-) -> "AsyncIterator[PeerAgent]":
-    """Connect to the agent at an address: read its card, and learn what it does with reminders.
-
-    `PeerFailed` if the agent cannot be used.
-
-    Args:
-        url: The address below which the card is, such as `https://agents.example.org`.
-        token: Sent as a bearer token with each request.
-        fallback: What happens to a reminder if the agent does not support reminders.
-        allowed_origins: Origins besides that of `url` at which the card may say that the agent is. The token is sent
-            there.
-        answer_seconds: How long the agent may take to answer a request, other than a message that is waited for.
-        poll_seconds: How long to wait before a task is looked at again, if the agent has no event streams.
-        clock: The clock by which that is measured; the default is that of the machine.
-    """
-    address = read_address(url)
-    chosen = _read_fallback(fallback)
-    for name, seconds in (("answer_seconds", answer_seconds), ("poll_seconds", poll_seconds)):
-        if not seconds > 0:
-            raise InvalidOption(f"{name} must be more than 0, not {shown(seconds)}", field=name, value=seconds)
-    origins = frozenset(filter(None, (origin_of(address), *_read_origins(allowed_origins))))
-    async with http_client(origins, token=token, local=is_local(address)) as http:
-        limits = _Limits(answer_seconds, poll_seconds, clock or SystemClock())
-        document = await _fetched_card(http, address, answer_seconds)
-        card = read_card(document, address)
-        interface = choose_interface(card, origins)
-        peer = PeerAgent(http, address, card, interface, read_reminders(document), fallback=chosen, limits=limits)
-        peer.card = document
-        if token is not None and card.capabilities.extended_agent_card:
-            await peer.read_extended_card()
-        yield peer
-
-
-class _Limits(NamedTuple):
     answer_seconds: float
     poll_seconds: float
     clock: Clock
-
-
-def _read_fallback(fallback: str) -> TaskFallback:
-    if fallback not in tuple(TaskFallback):
-        words = ", ".join(repr(word.value) for word in TaskFallback)
-        raise InvalidOption(f"fallback must be one of {words}, not {shown(fallback)}", field="fallback", value=fallback)
-    return TaskFallback(fallback)
-
-
-def _read_origins(allowed: object) -> Iterator[str]:
-    if isinstance(allowed, str) or not isinstance(allowed, Collection):
-        raise InvalidOption(
-            f"allowed_origins must be a list of origins, not {shown(allowed)}", field="allowed_origins", value=allowed
-        )
-    for given in allowed:
-        origin = origin_of(given)
-        if origin is None:
-            raise InvalidOption(
-                f"allowed_origins must have origins like https://agents.example.org, not {shown(given)}",
-                field="allowed_origins",
-                value=given,
-            )
-        yield origin
-
-
-async def _fetched_card(http: httpx.AsyncClient, url: str, seconds: float) -> dict[str, Any]:
-    """The card at its usual place, or the literal one of the proposal."""
-    for path in (AGENT_CARD_WELL_KNOWN_PATH, SEED_PATH):
-        place = f"{url}{path}"
-        try:
-            with _translating("the request for its card", None):
-                async with asyncio.timeout(seconds):
-                    answer = await http.get(place, headers={"Accept": "application/json"})
-        except TimeoutError:
-            raise PeerSilent(f"the agent at {url} did not send its card within {seconds:g} s; try again") from None
-        except _NoCard:
-            continue
-        document = _decoded(answer.content)
-        if not isinstance(document, dict):
-            raise PeerNotUnderstood(f"{place} is not a card of A2A; check the address")
-        return document
-    raise PeerNotUnderstood(
-        f"there is no agent card at {url}{AGENT_CARD_WELL_KNOWN_PATH}; check that the address is that of an A2A agent"
-    )
 
 
 class PeerAgent:
@@ -238,25 +93,26 @@ class PeerAgent:
         self,
         http: httpx.AsyncClient,
         url: str,
-        card: AgentCard,
+        card: Mapping[str, Any],
+        parsed: AgentCard,
         interface: Interface,
-        reminders: CardReminders | None,
         *,
         fallback: TaskFallback,
-        limits: _Limits,
+        patience: PeerPatience,
     ) -> None:
         self.url = url
-        self.name = card.name
-        self.card: Mapping[str, Any] = {}
-        self.reminders = reminders
+        self.name = parsed.name
+        self.card = card
+        self.reminders = read_reminders(card)
         self.fallback = fallback
         self.interface = interface
         self._http = http
-        self._limits = limits
-        self._streams = card.capabilities.streaming
-        self._held: dict[str, dict[object, dict[str, Any]]] = {}
+        self._patience = patience
+        self._streams = parsed.capabilities.streaming
+        self._held = HeldReminders()
+        # With this one interface, so that the SDK cannot choose another.
         used = AgentCard()
-        used.CopyFrom(card)
+        used.CopyFrom(parsed)
         del used.supported_interfaces[:]
         used.supported_interfaces.append(
             AgentInterface(
@@ -276,7 +132,7 @@ class PeerAgent:
             card = await self._answered(
                 self._unary.get_extended_agent_card(request, context=self._context()), "GetExtendedAgentCard"
             )
-        except (RpcError, ReminderError, NotSupportedByPeer) as error:
+        except (RpcError, ReminderError, NotSupportedByPeer, PeerNotUnderstood) as error:
             LOG.info("the peer %s has no extended card for this caller: %s", self.url, error)
             return
         self.reminders = read_reminders(MessageToDict(card)) or self.reminders
@@ -296,7 +152,7 @@ class PeerAgent:
         With `task_id` the message answers a task that needs input; with `context_id` a new task continues an earlier
         conversation. `metadata` is that of the request.
         """
-        task = await self._send(content, task_id, context_id, metadata, seconds=None)
+        task = await self._send(content, task_id, context_id, metadata, limited=False)
         return task if _is_settled(task) else await self._wait(task.id)
 
     async def start(
@@ -308,7 +164,7 @@ class PeerAgent:
         metadata: Mapping[str, Any] | None = None,
     ) -> PeerTask:
         """Send a message and return as soon as the peer has accepted it. The options are those of `send`."""
-        return await self._send(content, task_id, context_id, metadata, seconds=self._limits.answer_seconds)
+        return await self._send(content, task_id, context_id, metadata, limited=True)
 
     async def _send(
         self,
@@ -317,7 +173,7 @@ class PeerAgent:
         context_id: str | None,
         metadata: Mapping[str, Any] | None,
         *,
-        seconds: float | None,
+        limited: bool,
     ) -> PeerTask:
         parts = [Part(text=content)] if isinstance(content, str) else list(content)
         request = SendMessageRequest(
@@ -332,31 +188,23 @@ class PeerAgent:
             configuration=SendMessageConfiguration(return_immediately=True),
         )
         given = dict(metadata or {})
-        held = self._taken(task_id)
+        held = None if task_id is None else self._held.take(task_id)
         if held is not None:
-            given["harn"] = {**(member(given, "harn") or {}), "reminder": held[1]}
-        if given:
-            request.metadata.update(given)
+            given["harn"] = {**(member(given, "harn") or {}), "reminder": held.reminder}
         try:
-            response = await self._answered(
-                anext(aiter(self._unary.send_message(request, context=self._context()))),
-                "SendMessage",
-                task_id,
-                seconds=seconds,
-            )
+            _add_metadata(request, given)
+            sending = first(self._unary.send_message(request, context=self._context()))
+            response = await self._answered(sending, "SendMessage", task_id, limited=limited)
         except BaseException:
-            if held is not None and task_id is not None:
-                # It was not accepted, so it goes with the next message, unless a newer reminder replaced it meanwhile.
-                self._held[task_id] = dict([held]) | self._held.get(task_id, {})
+            if held is not None:
+                self._held.put_back(held)
             raise
         return task_of(response.task if response.HasField("task") else response.message)
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> PeerTask:
         """The task as it is now; `history_length` limits how many messages it has."""
         request = GetTaskRequest(id=task_id, history_length=history_length)
-        return task_of(
-            await self._answered(self._unary.get_task(request, context=self._context()), "GetTask", task_id)
-        )
+        return task_of(await self._answered(self._unary.get_task(request, context=self._context()), "GetTask", task_id))
 
     async def cancel(self, task_id: str) -> PeerTask:
         """End the task."""
@@ -386,7 +234,7 @@ class PeerAgent:
                 losses = 0
                 if _is_settled(task):
                     return task
-            await self._limits.clock.sleep(self._limits.poll_seconds)
+            await self._patience.clock.sleep(self._patience.poll_seconds)
 
     async def _read_to_the_end(self, task_id: str) -> None:
         try:
@@ -406,7 +254,7 @@ class PeerAgent:
             raise NotSupportedByPeer("SubscribeToTask", "it has no event streams; use wait() or get()")
         reader = EventReader()
         request = SubscribeToTaskRequest(id=task_id)
-        with _translating("SubscribeToTask", task_id):
+        with translating("SubscribeToTask", task_id):
             stream = self._streaming.subscribe(request, context=self._context())
             async with aclosing(cast("AsyncGenerator[StreamResponse, None]", stream)) as events:
                 async for event in events:
@@ -467,8 +315,8 @@ class PeerAgent:
         peer = self.reminders
         if peer is None or not peer.inject:
             return self._fall_back(task_id, draft, fields)
-        lowered = _lowered(draft, peer)
-        params: dict[str, Any] = {"reminder": _camel(fields | lowered)}
+        fits = lowered(draft, peer)
+        params: dict[str, Any] = {"reminder": in_camel_case(fields | fits)}
         if metadata is not None:
             params["metadata"] = metadata
         try:
@@ -479,40 +327,25 @@ class PeerAgent:
             return self._fall_back(task_id, draft, fields)
         reminder_id, count, at = (member(result, name) for name in ("reminderId", "dedupedCount", "acceptedAt"))
         if not isinstance(reminder_id, str):
-            raise _misunderstood(INJECT, result)
+            raise misunderstood(INJECT, result)
         return TaskReminded(
             TaskReminderRoute.ACCEPTED,
             reminder_id,
             count if isinstance(count, int) else 0,
             at if isinstance(at, str) else None,
             {
-                **_in_snake_case(member(result, "_meta", "sideband", "requested")),
-                **{name: getattr(draft, name) for name in lowered},
+                **in_snake_case(member(result, "_meta", "sideband", "requested")),
+                **{name: getattr(draft, name) for name in fits},
             },
-            {**lowered, **_in_snake_case(member(result, "_meta", "sideband", "effective"))},
+            {**fits, **in_snake_case(member(result, "_meta", "sideband", "effective"))},
         )
 
     def _fall_back(self, task_id: str, draft: Draft, fields: Mapping[str, Any]) -> TaskReminded:
-        if self.fallback is TaskFallback.SUPPRESS:
+        if self.fallback is TaskFallback.SUPPRESS or draft.mode is Mode.AUDIT_ONLY:
+            # The model never sees an audit_only reminder, so that is not sent either.
             return TaskReminded(TaskReminderRoute.SUPPRESSED)
-        held = self._held.setdefault(task_id, {})
-        key = object() if draft.dedupe_key is None else draft.dedupe_key
-        replaced = held.pop(key, None)
-        if sum(map(len, self._held.values())) >= MAX_HELD:
-            raise TooManyPending(MAX_HELD, MAX_HELD, scope="connection", remedy="send a message to their tasks first")
-        held[key] = _camel(fields)
-        return TaskReminded(TaskReminderRoute.WITH_NEXT_MESSAGE, deduped_count=0 if replaced is None else 1)
-
-    def _taken(self, task_id: str | None) -> tuple[object, dict[str, Any]] | None:
-        """Take the oldest reminder that waits for a message to this task; a message has room for one."""
-        held = self._held.get(task_id or "")
-        if not held:
-            return None
-        key = next(iter(held))
-        reminder = held.pop(key)
-        if not held:
-            del self._held[task_id or ""]
-        return key, reminder
+        replaced = self._held.hold(task_id, in_camel_case(fields), draft.dedupe_key)
+        return TaskReminded(TaskReminderRoute.WITH_NEXT_MESSAGE, deduped_count=replaced)
 
     async def pending(self, task_id: str) -> tuple[PendingReminder, ...]:
         """The reminders of a task that wait or are live, as far as this caller may see them."""
@@ -521,7 +354,7 @@ class PeerAgent:
         try:
             return msgspec.convert(result, type=PendingRemindersResult).reminders
         except msgspec.ValidationError:
-            raise _misunderstood(method, result) from None
+            raise misunderstood(method, result) from None
 
     async def revoke(self, task_id: str, reminder_id: str) -> RevokeStatus:
         """Withdraw a reminder that waits; `AlreadyDelivered` if it is too late."""
@@ -541,7 +374,7 @@ class PeerAgent:
         result = await self._call(method, task_id, chosen)
         count = member(result, "removedCount")
         if not isinstance(count, int):
-            raise _misunderstood(method, result)
+            raise misunderstood(method, result)
         return count
 
     def _offered(self, method: str) -> str:
@@ -574,30 +407,30 @@ class PeerAgent:
             },
             extensions={LIMIT: MAX_REMINDER_BYTES},
         )
-        answer = _decoded((await self._answered(sending, method, task_id, is_extension=True)).content)
+        answer = decoded((await self._answered(sending, method, task_id, is_extension=True)).content)
         result = answer.get("result") if isinstance(answer, dict) and interface.binding == JSONRPC else answer
         if not isinstance(result, dict):
-            raise _misunderstood(method, answer)
+            raise misunderstood(method, answer)
         return result
 
     async def _answered(
         self,
-        asking: Any,  # noqa: ANN401 - an awaitable, of the SDK or of httpx
+        asking: Awaitable[_AnswerT],
         method: str,
         task_id: str | None = None,
         *,
-        seconds: float | None = 0,
+        limited: bool = True,
         is_extension: bool = False,
-    ) -> Any:  # noqa: ANN401 - whatever it is awaited for
-        """What a request is answered with; with `seconds=None` that may take any time, with 0 the usual time."""
-        limit = self._limits.answer_seconds if seconds == 0 else seconds
+    ) -> _AnswerT:
+        """What a request is answered with; without `limited`, that may take any time."""
+        seconds = self._patience.answer_seconds
         try:
-            with _translating(method, task_id, is_extension=is_extension):
-                async with asyncio.timeout(limit):
+            with translating(method, task_id, is_extension=is_extension):
+                async with asyncio.timeout(seconds if limited else None):
                     return await asking
         except TimeoutError:
             raise PeerSilent(
-                f"the peer did not answer {method} within {limit:g} s; try again, or allow it more time"
+                f"the peer did not answer {method} within {seconds:g} s; try again, or allow it more time"
             ) from None
 
     def _context(self) -> ClientCallContext:
@@ -619,72 +452,8 @@ def _is_settled(task: PeerTask) -> bool:
     return not task.id or task.state.is_over or task.state.needs_input
 
 
-# Reading what a peer answers.
-
-
-class _NoCard(Exception):
-    """There is no card at this place."""
-
-
-@contextmanager
-def _translating(method: str, task_id: str | None, *, is_extension: bool = False) -> Iterator[None]:
-    """Raise the errors of this project instead of those of the SDK and of httpx."""
+def _add_metadata(request: SendMessageRequest, metadata: Mapping[str, Any]) -> None:
     try:
-        yield
-    except PeerRefusal as told:
-        raise refused_by_peer(told, method, task_id, is_extension=is_extension) from None
-    except (httpx.TimeoutException, A2AClientTimeoutError) as error:
-        raise PeerUnreachable(f"the peer cannot be reached: {_cause(error)}; check that it is running") from None
-    except httpx.RequestError as error:
-        raise PeerUnreachable(f"the connection to the peer failed: {_cause(error)}; check that it is running") from None
-    except A2AClientError as error:
-        if isinstance(error.__cause__, httpx.RequestError):
-            raise PeerUnreachable(
-                f"the connection to the peer failed: {_cause(error.__cause__)}; check that it is running"
-            ) from None
-        raise PeerNotUnderstood(f"the peer answered {method} with something that is not A2A: {error}") from None
-    except A2AError as error:
-        code = JSON_RPC_ERROR_CODE_MAP.get(type(error))
-        if code is None:
-            raise PeerNotUnderstood(f"the peer answered {method} with an unknown error: {error}") from None
-        # An error inside a stream; one that is an answer by itself was a refusal.
-        told = PeerRefusal(HTTPStatus.OK, code, error.message, None)
-        raise refused_by_peer(told, method, task_id, is_extension=is_extension) from None
-    except (ParseError, KeyError, msgspec.DecodeError) as error:
-        raise PeerNotUnderstood(f"the peer answered {method} with something that is not A2A: {error}") from None
-
-
-def _cause(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-def _decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _misunderstood(method: str, result: object) -> PeerNotUnderstood:
-    return PeerNotUnderstood(f"the peer answered {method} with {shown(result)}, which is not what the extension says")
-
-
-# Fields.
-
-
-def _lowered(draft: Draft, peer: CardReminders) -> dict[str, Any]:
-    """The hints of a reminder that are above what the peer advertises, with the values that it gets."""
-    fits = {
-        "propagate": fitted(draft.propagate, peer.propagate, REACHES),
-        "role_hint": fitted(draft.role_hint, peer.role_hints, ROLE_HINTS),
-    }
-    return {name: word for name, word in fits.items() if word != getattr(draft, name)}
-
-
-def _camel(fields: Mapping[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins({spelled(name, Case.CAMEL): value for name, value in fields.items()})
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
-
-
-def _in_snake_case(fields: object) -> dict[str, Any]:
-    return {_SNAKE.get(name, name): value for name, value in fields.items()} if isinstance(fields, dict) else {}
+        request.metadata.update(metadata)
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(f"metadata must have values that JSON can represent: {error}", field="metadata") from None
