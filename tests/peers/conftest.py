@@ -1,4 +1,4 @@
-"""Official clients and servers of ACP and MCP against ours. Where they are not installed there are no tests:
+"""Official clients and servers of ACP, MCP and A2A against ours. Where they are not installed there are no tests:
 `make test-peers` installs them.
 """
 
@@ -20,6 +20,8 @@ if not _MCP.is_dir():
     collect_ignore_glob += ["test_mcp_*.py"]
 if not (ROOT / "build" / "mcp-langchain" / ".installed").exists():
     collect_ignore_glob += ["test_mcp_frameworks.py"]
+if not (ROOT / "build" / "a2a-adk" / ".installed").exists():
+    collect_ignore_glob += ["test_a2a_*.py"]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

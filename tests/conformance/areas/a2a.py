@@ -36,7 +36,7 @@ CARD: Final[Rules] = (
     *rules(
         Source.OURS,
         {
-            "a2a:card:valid": "The card is a valid card of A2A 1.0 and names JSON-RPC and HTTP+JSON of 1.0 and JSON-RPC of 0.3; it is served with an entity tag and a time for which it may be kept.",
+            "a2a:card:valid": "The card is a valid card of A2A 1.0 and names JSON-RPC and HTTP+JSON in 1.0 and in 0.3; it is served with an entity tag and a time for which it may be kept.",
             "a2a:card:public-is-for-peers": "The public card advertises what an ordinary peer gets: `user_block` and propagation `none`.",
             "a2a:card:extended-is-for-the-caller": "The extended card advertises what the asking caller gets.",
             "a2a:card:trust-seed": "With `--trust seed` the cards advertise all values, and reminders get them.",

@@ -9,7 +9,7 @@ import pytest
 
 import sideband as sb
 from sideband.core.errors import StoreRefused
-from sideband.runtime.home import user_file, user_store_url
+from sideband.runtime.home import operator_token, read_operator_token, token_file, user_file, user_store_url
 
 
 @pytest.fixture(autouse=True)
@@ -98,3 +98,31 @@ def test_a_user_without_a_home_is_told_what_to_do_and_can_use_other_files(
             await store.begin("s")
 
     asyncio.run(story())
+
+
+# The operator's token.
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("data")
+def test_a_token_is_made_once_and_only_its_owner_can_read_it() -> None:
+    assert read_operator_token() is None
+    token = operator_token()
+    assert len(token) >= 32
+    assert operator_token() == read_operator_token() == token
+    assert stat.S_IMODE(token_file().stat().st_mode) == 0o600
+    assert [file.name for file in token_file().parent.iterdir()] == ["token"]
+
+
+@pytest.mark.usefixtures("data")
+def test_an_empty_token_is_none() -> None:
+    token_file().parent.mkdir(parents=True)
+    token_file().write_text("\n", encoding="utf-8")
+    assert read_operator_token() is None
+    with pytest.raises(StoreRefused, match="delete it"):
+        operator_token()

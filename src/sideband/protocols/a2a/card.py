@@ -51,6 +51,7 @@ def agent_card(profile: Profile, caller: Caller, *, needs_token: bool, pushes: b
             AgentInterface(url=f"{profile.url}/", protocol_binding="JSONRPC", protocol_version="1.0"),
             AgentInterface(url=profile.url, protocol_binding="HTTP+JSON", protocol_version="1.0"),
             AgentInterface(url=f"{profile.url}/", protocol_binding="JSONRPC", protocol_version="0.3"),
+            AgentInterface(url=profile.url, protocol_binding="HTTP+JSON", protocol_version="0.3"),
         ],
         capabilities=AgentCapabilities(
             streaming=True, push_notifications=pushes, extended_agent_card=True, extensions=_extensions(caller)
