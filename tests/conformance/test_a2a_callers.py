@@ -317,6 +317,7 @@ async def test_a_request_that_is_none_is_refused(body: str, code: int) -> None:
     assert answer["error"]["code"] == code
 
 
+@pytest.mark.requirement("a2a:http:no-websocket")
 @on_sockets
 async def test_a_websocket_is_not_accepted() -> None:
     async with served() as tasks:

@@ -214,6 +214,7 @@ async def test_a_malformed_reminder_is_refused_and_changes_nothing(params: dict[
     assert pending["pendingCount"] == 0
 
 
+@pytest.mark.requirement("wire:error:overflow", "wire:error:retry-after")
 @on_sockets
 async def test_a_peer_that_sends_too_much_is_told_to_wait() -> None:
     async with a_running_task(limits=DEFAULT_LIMITS) as scene:

@@ -86,6 +86,7 @@ async def test_states_and_artifacts_are_pushed_and_reminders_are_not() -> None:
     assert "reminder" not in str(bodies)
 
 
+@pytest.mark.requirement("a2a:push:configured")
 @on_sockets
 async def test_configurations_are_kept_listed_and_removed() -> None:
     door = Door()
@@ -120,6 +121,7 @@ async def test_configurations_are_kept_listed_and_removed() -> None:
     assert [answer["error"]["code"] for answer in too_many if "error" in answer] == [-32000, -32000]
 
 
+@pytest.mark.requirement("a2a:push:configured")
 @on_sockets
 async def test_push_notifications_can_be_turned_off() -> None:
     async with served(push=None) as tasks:

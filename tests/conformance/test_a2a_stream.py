@@ -279,6 +279,7 @@ async def test_a_subscriber_at_another_server_gets_the_same_events(durable: Twin
     assert "Told through the other server." in scene.tasks.requests[1].text
 
 
+@pytest.mark.requirement("a2a:stream:both-bindings")
 @on_sockets
 async def test_the_http_binding_streams_the_same_events() -> None:
     async with a_streamed_task() as scene:
@@ -328,6 +329,7 @@ async def test_a_peer_of_0_3_streams_and_sees_reminders() -> None:
     assert rest[-1]["final"] is True
 
 
+@pytest.mark.requirement("a2a:stream:limit")
 @on_sockets
 async def test_a_server_has_a_limit_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler, "MAX_STREAMS", 1)

@@ -114,6 +114,7 @@ async def test_the_history_has_messages_as_they_were_sent() -> None:
     ]
 
 
+@pytest.mark.requirement("a2a:send:invalid-message")
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
@@ -512,6 +513,7 @@ async def test_a_subscriber_of_a_task_that_no_process_runs_sees_it_continued(dur
     assert shapes == ["submitted", "working", "artifact", "completed"]
 
 
+@pytest.mark.requirement("a2a:task:states")
 @on_sockets
 async def test_a_session_that_is_closed_by_its_operator_is_a_cancelled_task() -> None:
     async with served(ScriptedModel(["Rebased."])) as tasks:

@@ -13,6 +13,7 @@ from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.listen import listen, stop_at_signals, url_of
 from sideband.cli.target import Flag, StoreOption, store_of
 from sideband.inspect.report import CommandError
+from sideband.ports import ModelError
 
 if TYPE_CHECKING:
     from sideband.protocols.mcp.servers import LazyServers
@@ -99,7 +100,7 @@ def a2a(
     except ModuleNotFoundError as error:
         missing = (error.name or "a package").partition(".")[0]
         return refuse(f"{missing} is not installed, and this command needs it: pip install 'sideband[a2a,serve]'")
-    except REFUSALS as error:
+    except (*REFUSALS, ModelError) as error:
         return refuse(error)
     except KeyboardInterrupt:
         # Before the server was ready to handle it.

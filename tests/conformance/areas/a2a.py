@@ -57,6 +57,7 @@ CALLERS: Final[Rules] = rules(
         "a2a:http:host": "A request for another host is answered with 421.",
         "a2a:http:origin": "A request from a web page is answered with 403.",
         "a2a:http:content-type": "A body of another type than JSON is answered with 415.",
+        "a2a:http:no-websocket": "A WebSocket connection is not accepted.",
         "a2a:http:malformed": "A body that is not JSON is refused with -32700 on JSON-RPC and with 400 on HTTP+JSON, and the server goes on.",
     },
 )
@@ -79,6 +80,7 @@ METHODS: Final[Rules] = (
     *rules(
         Source.OURS,
         {
+            "a2a:send:invalid-message": "A message without content, of another role, or with too much beside its parts is refused and begins no task.",
             "a2a:version:compatibility": "Peers of A2A 1.0 and of 0.3 can call every method.",
             "a2a:version:unsupported": "A request in another version is refused with -32009; the version may also be in the query.",
             "a2a:extension:activation": "An extension is activated by `A2A-Extensions` or `X-A2A-Extensions`, and the answer names the activated ones.",
@@ -117,6 +119,8 @@ STREAM: Final[Rules] = (
             "a2a:stream:own-reminders": "A peer is told of its own reminders only, unless the operator lets it see all.",
             "a2a:stream:same-order": "All subscribers of a task get the same events in the same order.",
             "a2a:stream:begins-with-the-task": "A stream begins with the task and ends when the task has ended or waits for input.",
+            "a2a:stream:both-bindings": "Both bindings stream the same events.",
+            "a2a:stream:limit": "A server has a limited number of streams.",
             "a2a:stream:no-task-left-waiting": "A subscriber of a task that no process runs sees it continued.",
         },
     ),
@@ -140,6 +144,7 @@ TASKS: Final[Rules] = rules(
         "a2a:task:resumed-at-start": "A server resumes tasks that a process left submitted or working when it was killed or ended.",
         "a2a:task:listed": "`ListTasks` lists the caller's tasks, those that changed last first, in pages, by context, state and time.",
         "a2a:task:limit": "A peer has a limited number of tasks that have not ended.",
+        "a2a:push:configured": "The caller of a task configures its push notifications, of which there is a limited number; they can be turned off.",
         "a2a:push:screened": "Push notifications go to public addresses over https only, and to the address that was checked.",
         "a2a:push:no-reminders": "Push notifications tell of states and artifacts, never of reminders.",
         "a2a:delegation:propagate-remote": "With `propagate_remote` reminders that propagate as `all` or `session` are injected into delegated tasks as the peer's card allows, and without it none are.",

@@ -37,6 +37,11 @@ ROWS: Final = (
     "a changed file, to the inbox: the first four",
     "a changed file, to the inbox: a newer version of one that waits",
     "memory of the host, for 10,000 events on one key",
+    "a bare Starlette route, a fixed result",
+    "tasks/inject_reminder, in memory",
+    "SendMessage of the official SDK, completed at once",
+    "tasks/inject_reminder, in a store file",
+    "the end of a reminder, to each of 20 streams",
     "append and fsync",
     "accept",
     "accept, 64 at once",
@@ -95,6 +100,11 @@ MCP_TARGETS: Final = (
     ("a changed file, to the inbox: the first four", 250e6),
     ("a changed file, to the inbox: a newer version of one that waits", 250e6),
     ("memory of the host, for 10,000 events on one key", 16 * 2**20),
+)
+A2A_TARGETS: Final = (
+    ("tasks/inject_reminder, in memory, beside a bare Starlette route, a fixed result", 1.6),
+    ("SendMessage of the official SDK, completed at once, beside tasks/inject_reminder, in memory", 5.0),
+    ("the end of a reminder, to each of 20 streams, 99 %", 1e9),
 )
 DURABLE_TARGETS: Final = (
     ("accept, beside append and fsync", 0.35),
@@ -169,6 +179,7 @@ def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
         *TARGETS,
         *ACP_TARGETS,
         *MCP_TARGETS,
+        *A2A_TARGETS,
         *DURABLE_TARGETS,
         *POSTGRES_TARGETS,
         *SESSION_TARGETS,

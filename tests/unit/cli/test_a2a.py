@@ -23,7 +23,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user without a store, a token and a model."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv("SIDEBAND_STORE", raising=False)
-    monkeypatch.delenv("SIDEBAND_MODEL", raising=False)
+    for variable in ("SIDEBAND_MODEL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
     return tmp_path
 
 
@@ -52,6 +53,7 @@ def test_it_says_where_it_is_reached_and_ends_with_0_at_a_signal(home: Path, hos
     [
         pytest.param({}, "no model is named", id="no-model"),
         pytest.param({"model": "gpt"}, "name a model in one of these forms", id="bad-model"),
+        pytest.param({"model": "anthropic:claude-opus-5", "port": 0}, "ANTHROPIC_API_KEY", id="no-key"),
         pytest.param({"model": "scripted:x", "workspace": "missing"}, "--workspace must be a folder", id="no-folder"),
         pytest.param({"model": "scripted:x", "trust": "full"}, "'ceilings' or 'seed'", id="bad-trust"),
         pytest.param({"model": "scripted:x", "peers": "missing.toml"}, "cannot be read", id="no-file"),

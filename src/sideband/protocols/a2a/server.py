@@ -45,6 +45,7 @@ from sideband.protocols.a2a.tasks import Tasks
 from sideband.protocols.http import LOOPBACK_HOSTS, HttpRefusal, RequestChecks
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, PARSE_ERROR
 from sideband.protocols.servers import SessionServers
+from sideband.runtime.models import read_model
 from sideband.runtime.options import AgentOptions
 from sideband.runtime.producer import Producer
 from sideband.runtime.store import Store
@@ -88,7 +89,9 @@ class A2aServer:
         push: PushPolicy | None = PUBLIC_ONLY,
         clock: Clock | None = None,
     ) -> None:
-        run_options: AgentOptions = {"name": name, **(options or {}), "model": model}  # type: ignore[typeddict-item]
+        # Made here, so that all tasks share it, and a missing key is found before the first task.
+        shared = read_model(model)
+        run_options: AgentOptions = {"name": name, **(options or {}), "model": shared}  # type: ignore[typeddict-item]
         profile = Profile(name=name, description=description, url=url.rstrip("/"), skills=tuple(skills))
         callers = Callers(peers, operator_token=operator_token, policy=TrustPolicy(trust))
         tasks = Tasks(store)
