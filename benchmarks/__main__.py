@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from benchmarks import (
+    a2a,
     acp,
     codec,
     door,
@@ -38,6 +39,7 @@ PARTS: Final[Mapping[str, Measure]] = MappingProxyType(
         loops.PART: loops.measure,
         acp.PART: acp.measure,
         mcp_reminders.PART: mcp_reminders.measure,
+        a2a.PART: a2a.measure,
         durable.PART: durable.measure,
         durable_postgres.PART: durable_postgres.measure,
         sessions.PART: sessions.measure,

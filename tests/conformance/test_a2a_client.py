@@ -10,6 +10,8 @@ from sideband.core.reminder import Propagate, RoleHint
 from sideband.protocols.a2a.client import (
     CardPlace,
     CardReminders,
+    NotSupportedByPeer,
+    PeerNotTrusted,
     PeerState,
     TaskFallback,
     TaskReminded,
@@ -19,7 +21,7 @@ from sideband.protocols.a2a.client import (
 from sideband.protocols.a2a.client.capabilities import read_reminders
 from tests.a2a_callers import Door, in_time, on_sockets, served
 from tests.a2a_delegations import WAITS, a_delegation, bodies, told
-from tests.a2a_fakes import CARD, SEED_CARD, URI, Raw, a_fake_peer, a_task, error, error_info, with_extension
+from tests.a2a_fakes import CARD, SEED_CARD, URI, Raw, a_card, a_fake_peer, a_task, error, error_info, with_extension
 from tests.programs import ROOT
 
 INJECT = "tasks/inject_reminder"
@@ -87,6 +89,24 @@ async def test_a_peer_with_the_card_of_the_proposal_is_told_reminders() -> None:
         (asked,) = fake.asked(INJECT)
         reminder = {"body": "Rebase first.", "propagate": "session", "roleHint": "developer", "ttlTurns": 2}
         assert asked == {"taskId": "t", "reminder": reminder}
+
+
+# The token.
+
+
+@pytest.mark.requirement("a2a:client:origin-of-the-card")
+@on_sockets
+async def test_the_token_is_not_sent_to_another_origin_than_that_of_the_card() -> None:
+    async with a_fake_peer() as other, a_fake_peer() as fake:
+        fake.answers[CARD] = a_card(f"{other.url}/")
+        with pytest.raises(PeerNotTrusted, match="add that origin to allowed_origins"):
+            async with connect(fake.url, token="a-token"):  # noqa: S106 - no secret
+                pass
+        assert other.requests == []
+        async with connect(fake.url, token="a-token", allowed_origins=[other.url]) as peer:  # noqa: S106 - no secret
+            with pytest.raises(NotSupportedByPeer):
+                await peer.get("t")
+        assert [request.headers.get("authorization") for request in other.requests] == ["Bearer a-token"]
 
 
 # A peer without reminders.

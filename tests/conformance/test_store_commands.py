@@ -342,7 +342,7 @@ def test_an_unknown_session_is_not_created(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("cli:target:needs-a-protocol")
-@pytest.mark.parametrize("to", ["http://localhost:4000#s", "a2a+http://host#t", "agent:claude-code"])
+@pytest.mark.parametrize("to", ["http://localhost:4000#s", "agent:claude-code"])
 def test_a_target_that_needs_a_protocol_is_refused(to: str) -> None:
     answer = run_sideband("remind", "x", "--to", to)
     assert (answer.returncode, answer.stdout) == (2, "")

@@ -32,6 +32,7 @@ GROUPS: Final = {
                 "git status --short | sideband remind - --key git",
                 'sideband remind "Deploy 7 has finished." --id deploy-7   # safe to repeat',
                 'sideband remind "The build is red." --to "acp:sideband acp#ID"',
+                'sideband remind "The build is red." --to a2a+http://127.0.0.1:8642#TASK',
             ),
         ),
         "inject": Command(

@@ -7,7 +7,7 @@ import pytest
 
 import sideband as sb
 from sideband.cli.sessions import sessions
-from sideband.cli.target import Address, AgentAddress, address, agent_address, find
+from sideband.cli.target import Address, AgentAddress, TaskAddress, address, agent_address, find, task_address
 from sideband.core.errors import InvalidOption, StoreRefused
 from sideband.core.events import Closed, Event, Recorded, Started
 from sideband.inspect.report import CommandError
@@ -73,8 +73,6 @@ def test_a_target_is_an_id_or_a_store_and_an_id(
     [
         ("http://localhost:4000#s", "a running server"),
         ("https://host#s", "a running server"),
-        ("a2a+http://localhost:4000#task", "an agent over A2A"),
-        ("a2a+https://host#task", "an agent over A2A"),
         ("agent:claude-code", "an agent that runs in this directory"),
     ],
 )
@@ -109,6 +107,34 @@ def test_an_agent_has_no_store_and_is_not_one() -> None:
         agent_address("acp:agent#s", HERE)
     with pytest.raises(CommandError, match="this command reads a store"):
         address("acp:agent#s", None)
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        pytest.param("a2a+http://host:8642#t", TaskAddress("http://host:8642", "t"), id="an-address"),
+        pytest.param("a2a+https://host/a2a#t#1", TaskAddress("https://host/a2a", "t#1"), id="at-the-first-hash"),
+        pytest.param("a2a+ftp://host#t", None, id="another-scheme"),
+        pytest.param("a2a#t", None, id="an-id"),
+        pytest.param(None, None, id="nothing"),
+    ],
+)
+def test_a_task_is_named_by_the_address_of_its_agent(to: str | None, expected: TaskAddress | None) -> None:
+    assert task_address(to, None) == expected
+
+
+@pytest.mark.parametrize("to", ["a2a+http://", "a2a+http://#t", "a2a+http://me:hunter2@host", "a2a+https://host#"])
+def test_a_task_without_an_agent_or_an_id_is_refused(to: str) -> None:
+    with pytest.raises(CommandError, match="a2a\\+http://HOST:PORT#TASK") as refused:
+        task_address(to, None)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_agent_over_a2a_has_no_store_here_and_is_not_one() -> None:
+    with pytest.raises(CommandError, match="--store does not belong to an agent over A2A"):
+        task_address("a2a+http://host#t", HERE)
+    with pytest.raises(CommandError, match="can only be used with remind, pending, revoke and clear"):
+        address("a2a+http://host#t", None)
 
 
 @pytest.mark.parametrize(

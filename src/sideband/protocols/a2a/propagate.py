@@ -6,11 +6,19 @@ begun, and those that come later while it works on the task.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
-from sideband.core.errors import InvalidOption, ReminderError, TaskFinished, UnknownSession, shown
+from sideband.core.errors import (
+    InvalidOption,
+    RateLimited,
+    ReminderError,
+    TaskFinished,
+    TooManyPending,
+    UnknownSession,
+    shown,
+)
 from sideband.core.propagation import Handed, propagate
 from sideband.core.reminder import Propagate
 from sideband.core.trust import Trust
@@ -27,6 +35,7 @@ from sideband.protocols.a2a.client import (
     TaskReminderRoute,
     connect,
 )
+from sideband.protocols.a2a.client.capabilities import INJECT
 from sideband.protocols.wire import outward
 from sideband.runtime.options import check_session
 from sideband.runtime.session import Session
@@ -36,6 +45,9 @@ from sideband.tools.function import FunctionTool, tool
 DELEGATION_SECONDS: Final = 3_600.0
 # How long a cancelled call waits for the end of the task. The loop abandons a tool that takes longer than 2 s to stop.
 CANCEL_SECONDS: Final = 1.5
+
+# When to try again if the peer has too many reminders pending.
+ROOM_SECONDS: Final = 10.0
 
 _CLEAR: Final = "tasks/clear_reminders"
 _ABOUT: Final = "Give a task to the agent {name}, wait until it is done, and get its result."
@@ -217,26 +229,51 @@ class RemotePropagation:
         self._sent: dict[str, _Sent] = {}
         self._has_complained = False
         self._is_over = False
+        # When to try again what the peer had no room for; None if it has taken or refused everything.
+        self._retry_seconds: float | None = None
+        self._changed = asyncio.Event()
 
     async def run(self) -> None:
         """Pass reminders on until this is cancelled or the peer takes no more."""
-        cursor = await self._compare()
-        async with aclosing(self._session.updates(after=cursor)) as updates:
-            async for update in updates:
-                if self._is_over:
-                    return
-                if isinstance(update, ReminderUpdate) and update.cursor > cursor:
-                    cursor = await self._compare()
+        if not self._peer.offers(INJECT):
+            self._complain("its card does not say that it takes reminders")
+            return
+        watching = asyncio.create_task(self._watch(await self._compare()))
+        try:
+            while not self._is_over:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._retry_seconds):
+                        await self._changed.wait()
+                self._changed.clear()
+                await self._compare()
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+        if not watching.cancelled():
+            watching.result()
+
+    async def _watch(self, cursor: int) -> None:
+        try:
+            async with aclosing(self._session.updates(after=cursor)) as updates:
+                async for update in updates:
+                    if isinstance(update, ReminderUpdate):
+                        self._changed.set()
+        finally:
+            # The store was closed or failed.
+            self._is_over = True
+            self._changed.set()
 
     async def _compare(self) -> int:
         """Send what is missing at the peer, then clear what should no longer be there; the position in the journal."""
+        self._retry_seconds = None
         handoff, cursor = await self._session.talk.journal.read(
             self._session.id, partial(propagate, agent_id=self._session.id, limits=self._session.talk.limits)
         )
         wanted = _newest(handoff.reminder_propagation)
         for reminder_id, handed in wanted.items():
             earlier = self._sent.get(reminder_id)
-            if not self._is_over and (earlier is None or earlier.body != handed.reminder.body):
+            is_missing = earlier is None or earlier.body != handed.reminder.body
+            if is_missing and not self._is_over and self._retry_seconds is None:
                 await self._send(handed, earlier)
         for reminder_id in [*self._sent]:
             if reminder_id not in wanted:
@@ -263,6 +300,10 @@ class RemotePropagation:
             )
         except (TaskFinished, UnknownSession):
             self._is_over = True
+        except (RateLimited, TooManyPending) as error:
+            self._complain(error)
+            self._retry_seconds = error.retry_after_ms / 1_000 if isinstance(error, RateLimited) else ROOM_SECONDS
+            return
         except _TROUBLES as error:
             self._complain(error)
         else:

@@ -9,6 +9,7 @@ import functools
 import inspect
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -100,9 +101,11 @@ def handling(method: Callable[_P, _T]) -> Callable[_P, _T]:
         @functools.wraps(method)
         async def generator(self: RequestHandler, params: object, context: ServerCallContext) -> AsyncIterator[Any]:
             try:
-                events = method(self, params, context)  # type: ignore[call-arg, arg-type]
-                async for event in cast("AsyncIterator[Any]", events):
-                    yield event
+                events = cast("Any", method)(self, params, context)
+                # Closed at once when the client leaves, and not when the garbage collector finds it.
+                async with aclosing(events):
+                    async for event in events:
+                        yield event
             except Exception as error:  # noqa: BLE001 - the outermost handler
                 raise _translated(error, context) from None
 
@@ -210,9 +213,10 @@ def _adapted(response: Response, call: Call, refuse: Callable[[ReminderError], R
 
 async def _with_raw_frames(frames: AsyncIterable[Any], call: Call) -> AsyncIterator[Any]:
     """The frames of a stream, each followed by the notifications that came up with it."""
-    async for frame in frames:
-        yield frame
-        while call.raw_frames:
-            told = dict(call.raw_frames.popleft())
-            notified = {"jsonrpc": "2.0", "method": told.pop("method"), "params": told}
-            yield {"data": msgspec.json.encode(notified).decode()}
+    async with aclosing(cast("Any", frames)):
+        async for frame in frames:
+            yield frame
+            while call.raw_frames:
+                told = dict(call.raw_frames.popleft())
+                notified = {"jsonrpc": "2.0", "method": told.pop("method"), "params": told}
+                yield {"data": msgspec.json.encode(notified).decode()}

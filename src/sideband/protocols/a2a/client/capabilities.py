@@ -110,10 +110,8 @@ def fitted(wanted: _WordT, supported: Sequence[_WordT], rising: Sequence[_WordT]
 # The card for the SDK, and the interface that is used.
 
 
-def read_card(document: object, url: str) -> AgentCard:
+def read_card(document: dict[str, Any], url: str) -> AgentCard:
     """The card of the agent at `url`, in any version; `PeerNotUnderstood` if it is not a card."""
-    if not isinstance(document, dict):
-        raise PeerNotUnderstood(f"the card of {url} is not an object; check that the address is that of an A2A agent")
     card = copy.deepcopy(document)
     skills = card.get("skills")
     if isinstance(skills, list):

@@ -1,8 +1,8 @@
 """An agent over A2A, as its client sees it: tasks, their events, and reminders for the agent that works on one."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
@@ -20,7 +20,6 @@ from a2a.types import (
     Message,
     Part,
     Role,
-    SendMessageConfiguration,
     SendMessageRequest,
     StreamResponse,
     SubscribeToTaskRequest,
@@ -152,8 +151,14 @@ class PeerAgent:
         With `task_id` the message answers a task that needs input; with `context_id` a new task continues an earlier
         conversation. `metadata` is that of the request.
         """
-        task = await self._send(content, task_id, context_id, metadata, limited=False)
-        return task if _is_settled(task) else await self._wait(task.id)
+        with self._message(content, task_id, context_id, metadata) as request:
+            if self._streams:
+                task = await self._streamed(request, task_id)
+            else:
+                task = await self._sent(request, task_id, limited=False)
+        # The last state that a stream tells of is not the whole task.
+        is_whole = not task.id or (_is_settled(task) and not self._streams)
+        return task if is_whole else await self._wait(task.id, follows=False)
 
     async def start(
         self,
@@ -164,42 +169,59 @@ class PeerAgent:
         metadata: Mapping[str, Any] | None = None,
     ) -> PeerTask:
         """Send a message and return as soon as the peer has accepted it. The options are those of `send`."""
-        return await self._send(content, task_id, context_id, metadata, limited=True)
+        with self._message(content, task_id, context_id, metadata) as request:
+            request.configuration.return_immediately = True
+            return await self._sent(request, task_id, limited=True)
 
-    async def _send(
+    @contextmanager
+    def _message(
         self,
         content: TaskContent,
         task_id: str | None,
         context_id: str | None,
         metadata: Mapping[str, Any] | None,
-        *,
-        limited: bool,
-    ) -> PeerTask:
+    ) -> Iterator[SendMessageRequest]:
+        """A request with a message, and with a reminder that waits for it; the reminder waits again if the block fails."""
         parts = [Part(text=content)] if isinstance(content, str) else list(content)
-        request = SendMessageRequest(
-            message=Message(
-                message_id=new_id(),
-                role=Role.ROLE_USER,
-                parts=parts,
-                task_id=task_id or "",
-                context_id=context_id or "",
-            ),
-            # The end is waited for in another way, which survives a lost connection.
-            configuration=SendMessageConfiguration(return_immediately=True),
+        message = Message(
+            message_id=new_id(), role=Role.ROLE_USER, parts=parts, task_id=task_id or "", context_id=context_id or ""
         )
-        given = dict(metadata or {})
+        request = SendMessageRequest(message=message)
         held = None if task_id is None else self._held.take(task_id)
+        given = dict(metadata or {})
         if held is not None:
             given["harn"] = {**(member(given, "harn") or {}), "reminder": held.reminder}
         try:
             _add_metadata(request, given)
-            sending = first(self._unary.send_message(request, context=self._context()))
-            response = await self._answered(sending, "SendMessage", task_id, limited=limited)
+            yield request
         except BaseException:
             if held is not None:
                 self._held.put_back(held)
             raise
+
+    async def _sent(self, request: SendMessageRequest, task_id: str | None, *, limited: bool) -> PeerTask:
+        """Send a message; the task as the peer answered with it."""
+        sending = first(self._unary.send_message(request, context=self._context()))
+        response = await self._answered(sending, "SendMessage", task_id, limited=limited)
         return task_of(response.task if response.HasField("task") else response.message)
+
+    async def _streamed(self, request: SendMessageRequest, task_id: str | None) -> PeerTask:
+        """Send a message and read the events that answer it to their end; the task as it was at first."""
+        task: PeerTask | None = None
+        try:
+            with translating("SendStreamingMessage", task_id):
+                stream = self._streaming.send_message(request, context=self._context())
+                async with aclosing(cast("AsyncGenerator[StreamResponse, None]", stream)) as events:
+                    async for event in events:
+                        for read in EventReader().read(event):
+                            task = task or (read if isinstance(read, PeerTask) else None)
+        except PeerUnreachable as error:
+            if task is None:
+                raise
+            LOG.info("the event stream of the peer %s broke: %s", self.url, error)
+        if task is None:
+            raise misunderstood("SendStreamingMessage", None)
+        return task
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> PeerTask:
         """The task as it is now; `history_length` limits how many messages it has."""
@@ -218,11 +240,12 @@ class PeerAgent:
         task = await self.get(task_id)
         return task if _is_settled(task) else await self._wait(task_id)
 
-    async def _wait(self, task_id: str) -> PeerTask:
+    async def _wait(self, task_id: str, *, follows: bool = True) -> PeerTask:
+        """The task when it is settled. It is looked at, and before that its events are read to their end if `follows`."""
         losses = 0
         while True:
             try:
-                if self._streams:
+                if self._streams and follows:
                     await self._read_to_the_end(task_id)
                 task = await self.get(task_id)
             except (PeerUnreachable, PeerSilent) as error:
@@ -234,32 +257,43 @@ class PeerAgent:
                 losses = 0
                 if _is_settled(task):
                     return task
+            follows = True
             await self._patience.clock.sleep(self._patience.poll_seconds)
 
     async def _read_to_the_end(self, task_id: str) -> None:
         try:
             async with aclosing(self.follow(task_id)) as events:
-                async for _event in events:
-                    pass
+                async for event in events:
+                    # A stream that begins with a task that needs input need not end.
+                    if isinstance(event, PeerTask) and _is_settled(event):
+                        break
         except (RpcError, ReminderError, NotSupportedByPeer):
             # The task has ended meanwhile, or the peer has no streams after all. `get` tells which.
             pass
 
     async def follow(self, task_id: str) -> AsyncGenerator[PeerEvent, None]:
-        """The task as it is now, and then what happens to it, until it has ended or needs input.
+        """The task as it is now, and then what happens to it, until the peer ends the stream.
 
-        Events about reminders are those that this caller may see. `RpcError` if the task has ended already.
+        A peer does that when the task has ended or needs input. Events about reminders are those that this caller may
+        see.
         """
         if not self._streams:
             raise NotSupportedByPeer("SubscribeToTask", "it has no event streams; use wait() or get()")
         reader = EventReader()
         request = SubscribeToTaskRequest(id=task_id)
-        with translating("SubscribeToTask", task_id):
-            stream = self._streaming.subscribe(request, context=self._context())
-            async with aclosing(cast("AsyncGenerator[StreamResponse, None]", stream)) as events:
-                async for event in events:
-                    for read in reader.read(event):
-                        yield read
+        try:
+            with translating("SubscribeToTask", task_id):
+                stream = self._streaming.subscribe(request, context=self._context())
+                async with aclosing(cast("AsyncGenerator[StreamResponse, None]", stream)) as events:
+                    async for event in events:
+                        for read in reader.read(event):
+                            yield read
+        except RpcError:
+            # A task that has ended cannot be subscribed to, and it may have ended just now.
+            task = await self.get(task_id)
+            if not task.state.is_over:
+                raise
+            yield task
 
     # Reminders.
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
+from a2a.utils.errors import A2A_ERROR_REASONS, JSON_RPC_ERROR_CODE_MAP
 
 from sideband.core.errors import (
     MESSAGE_CHARACTERS,
@@ -30,6 +31,10 @@ _TRANSIENT: Final = frozenset(
     }
 )
 _DEFAULT_DELAY_MS: Final = 1_000
+# HTTP+JSON names the errors of A2A instead of giving their codes.
+_A2A_CODES: Final[Mapping[str, int]] = MappingProxyType(
+    {reason: JSON_RPC_ERROR_CODE_MAP[kind] for kind, reason in A2A_ERROR_REASONS.items()}
+)
 
 
 class NotSupportedByPeer(Exception):
@@ -43,7 +48,8 @@ class NotSupportedByPeer(Exception):
 class PeerRefusal(Exception):
     """An answer that refuses a request, as it was sent.
 
-    `code` is that of JSON-RPC (None: the answer is not JSON-RPC). `details` is a list on both bindings of A2A.
+    `code` is that of JSON-RPC, also for an answer of HTTP+JSON (None: the answer is neither). `details` is a list on both
+    bindings of A2A.
     """
 
     def __init__(self, status: int, code: int | None, message: str, details: Any) -> None:  # noqa: ANN401 - any JSON value
@@ -71,7 +77,10 @@ def read_refusal(status: int, body: bytes) -> PeerRefusal | None:
     if isinstance(error, dict) and isinstance(code, int) and ("jsonrpc" in answer or not is_failure):
         return PeerRefusal(status, code, text, error.get("data"))
     if is_failure:
-        return PeerRefusal(status, None, text, member(error, "details"))
+        details = member(error, "details")
+        return PeerRefusal(
+            status, _A2A_CODES.get(str(member(_error_info(details, A2A_DOMAIN), "reason"))), text, details
+        )
     return None
 
 
@@ -97,12 +106,7 @@ def refused_by_peer(told: PeerRefusal, method: str, task_id: str | None, *, is_e
         return _known(_BY_REASON[reason.lower()], told, member(ours, "metadata") or {})
     if told.code == METHOD_NOT_FOUND:
         return NotSupportedByPeer(method, "it answered that it does not know the method")
-    about_tasks = member(_error_info(told.details, A2A_DOMAIN), "reason") == "TASK_NOT_FOUND"
-    if (
-        about_tasks
-        or told.code == _TASK_NOT_FOUND
-        or (is_extension and told.code == _UNSUPPORTED_OPERATION and ours is None)
-    ):
+    if told.code == _TASK_NOT_FOUND or (is_extension and told.code == _UNSUPPORTED_OPERATION and ours is None):
         return UnknownSession(
             f"the peer does not know task {shown(task_id)}: {told.message}", field="task_id", value=task_id
         )
