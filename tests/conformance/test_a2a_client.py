@@ -1,5 +1,6 @@
 """The A2A client: how it reads what a peer can do, what it does where a peer can less, and what a delegation passes on."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -7,11 +8,15 @@ import pytest
 
 from sideband.core.errors import UnknownSession
 from sideband.core.reminder import Propagate, RoleHint
+from sideband.loop.run import LoopStatus
+from sideband.protocols.a2a import delegate_tool
 from sideband.protocols.a2a.client import (
     CardPlace,
     CardReminders,
     NotSupportedByPeer,
     PeerNotTrusted,
+    PeerNotUnderstood,
+    PeerSilent,
     PeerState,
     TaskFallback,
     TaskReminded,
@@ -19,6 +24,8 @@ from sideband.protocols.a2a.client import (
     connect,
 )
 from sideband.protocols.a2a.client.capabilities import read_reminders
+from sideband.runtime.agents import agent_run
+from sideband.runtime.options import AgentOptions
 from tests.a2a_callers import Door, in_time, on_sockets, served
 from tests.a2a_delegations import WAITS, a_delegation, bodies, told
 from tests.a2a_fakes import CARD, SEED_CARD, URI, Raw, a_card, a_fake_peer, a_task, error, error_info, with_extension
@@ -251,3 +258,48 @@ async def test_a_peer_whose_card_has_no_reminders_gets_none() -> None:
         await in_time(running)
         assert [update.kind async for update in worker.updates(follow=False) if "reminder" in update.kind] == []
         assert delegation.result["content"] == "The branch is rebased."
+
+
+@pytest.mark.requirement("a2a:client:bounded")
+@on_sockets
+async def test_a_redirect_is_not_followed() -> None:
+    async with a_fake_peer() as other:
+        away = Raw(307, headers={"location": f"{other.url}/"})
+        answers = {INJECT: away, "GetTask": away}
+        async with (
+            a_fake_peer(answers, **with_extension()) as fake,
+            connect(fake.url, token="a-token") as peer,  # noqa: S106 - no secret
+        ):
+            with pytest.raises(PeerNotUnderstood, match="HTTP status 307"):
+                await peer.get("t")
+            assert (await peer.remind("t", "Merged.")).route is TaskReminderRoute.SUPPRESSED
+        assert other.requests == []
+
+
+@pytest.mark.requirement("a2a:client:bounded")
+@on_sockets
+async def test_an_agent_that_does_not_answer_is_silent() -> None:
+    async with a_fake_peer({CARD: Raw(silent=True)}) as fake:
+        with pytest.raises(PeerSilent, match=r"did not send its card within 0\.01 s"):
+            async with connect(fake.url, answer_seconds=0.01):
+                pass
+    answers = {INJECT: Raw(silent=True), "SendMessage": Raw(silent=True)}
+    async with a_fake_peer(answers, **with_extension()) as fake, connect(fake.url, answer_seconds=0.05) as peer:
+        with pytest.raises(PeerSilent, match="did not answer tasks/inject_reminder"):
+            await peer.remind("t", "Merged.")
+        with pytest.raises(PeerSilent, match="did not answer SendMessage"):
+            await peer.start("Rebase.")
+
+
+@pytest.mark.requirement("a2a:delegation:cancel")
+@on_sockets
+async def test_cancelling_the_run_cancels_the_task() -> None:
+    async with a_delegation() as delegation:
+        options: AgentOptions = {"model": delegation.model, "tools": [delegate_tool(delegation.peer)]}
+        async with await agent_run("Go.", session=delegation.session, **options) as run:
+            running = asyncio.ensure_future(run.finish())
+            worker = await delegation.worker()
+            await delegation.session.cancel()
+            result = await in_time(running)
+        assert result.status is LoopStatus.CANCELLED
+        assert (await in_time(delegation.peer.wait(worker.id))).state == "canceled"

@@ -22,6 +22,7 @@ from sideband.core.hookevents import CANONICAL_PROVIDERS, read_hook_event, refus
 from sideband.core.parse import parse, parse_json
 from sideband.core.surfaces import RULES, Surface
 from sideband.lint.check import check_source
+from sideband.protocols.a2a.client import PeerFailed
 from sideband.protocols.acp.client import AgentFailed
 from sideband.recall.facts import FactCode, FactError
 from tests.programs import ROOT, run_sideband
@@ -259,6 +260,7 @@ INTERNAL: Final = {
     "Halted",
     "NotReadable",
     "OutOfTime",
+    "PeerRefusal",
     "Refused",
     "ScheduleError",
     "SceneError",
@@ -279,7 +281,7 @@ INTERNAL: Final = {
 
 @pytest.mark.requirement("diagnostics:table:every-error-has-a-code")
 def test_every_error_has_a_code_that_explain_knows() -> None:
-    families = {ReminderError, StoreError, FactError, AgentFailed}
+    families = {ReminderError, StoreError, FactError, AgentFailed, PeerFailed}
     public = [
         kind
         for kind in error_classes()

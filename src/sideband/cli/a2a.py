@@ -1,6 +1,7 @@
 """`sideband a2a`: an agent that other agents give tasks to, over A2A."""
 
 import asyncio
+import logging
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
@@ -133,6 +134,8 @@ async def _serve(wanted: _Wanted, servers: "LazyServers | None") -> None:
     from sideband.runtime.store import open_store  # noqa: PLC0415 - see above
     from sideband.tools.workspace import workspace_tools  # noqa: PLC0415 - see above
 
+    # The SDK logs what callers send it, on the terminal if nothing else is configured.
+    logging.getLogger("a2a").setLevel(logging.CRITICAL)
     peers = None if wanted.peers is None else read_peers_file(wanted.peers)
     is_local = is_loopback(wanted.host)
     if peers is None and not is_local:

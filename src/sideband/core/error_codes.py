@@ -576,4 +576,65 @@ _AGENTS: Final = (
     ),
 )
 
-RAISED: Final = (*_REQUESTS, *_STORES, *_RUNS, *_AGENTS)
+# Agents that the A2A client gives tasks to.
+_PEERS: Final = (
+    _raised(
+        "SIDEBAND-508",
+        "PeerUnreachable",
+        title="Agent over A2A that cannot be reached",
+        cause="There is no connection to the agent, it was lost, or a gateway in front of the agent has none.",
+        remedy="Check the address and that the agent is running; then try again. `wait` connects again by itself.",
+        wrong='connect("http://127.0.0.1:8643")',
+        right='connect("http://127.0.0.1:8642")',
+    ),
+    _raised(
+        "SIDEBAND-509",
+        "PeerSilent",
+        title="Agent over A2A that does not answer",
+        cause="The agent did not answer a request within `answer_seconds`.",
+        remedy="Try again, or raise `answer_seconds`. `send` and `wait` have no limit, because a task may take long.",
+        wrong="connect(url, answer_seconds=1)",
+        right="connect(url, answer_seconds=120)",
+    ),
+    _raised(
+        "SIDEBAND-510",
+        "PeerNotUnderstood",
+        title="Agent over A2A whose answer is not understood",
+        cause="The answer is not one of A2A 1.0 or 0.3, is larger than the client reads, or the address is not that of an agent.",
+        remedy="Give the address below which the card is: `/.well-known/agent-card.json` must be there.",
+        wrong='connect("https://agents.example.org/worker/.well-known/agent-card.json")',
+        right='connect("https://agents.example.org/worker")',
+    ),
+    _raised(
+        "SIDEBAND-511",
+        "PeerNotTrusted",
+        title="Agent card that names another origin",
+        cause="The card says that the agent is at another scheme, host or port than the card. The token would be sent there.",
+        remedy="If both belong to the same agent, allow that origin.",
+        wrong='connect("https://cards.example.org", token=token)',
+        right='connect("https://cards.example.org", token=token, allowed_origins=["https://agents.example.org"])',
+    ),
+    _raised(
+        "SIDEBAND-512",
+        "TokenRefused",
+        title="Agent over A2A that refuses the token",
+        cause="The agent wants a token and got none, or another one than it knows.",
+        remedy="Pass the token that the operator of the agent gave you; on the command line, set `SIDEBAND_TOKEN`.",
+        wrong='connect("https://agents.example.org")',
+        right='connect("https://agents.example.org", token=os.environ["WORKER_TOKEN"])',
+    ),
+    _raised(
+        "SIDEBAND-513",
+        "NotSupportedByPeer",
+        title="Method that an agent over A2A does not support",
+        cause="The card of the agent does not offer the method, or the agent does not know it. Nothing has changed.",
+        remedy="Ask `peer.offers` first. `remind` does not raise this: its result says what became of the reminder.",
+        wrong='await peer.clear(task_id, tag="ci")',
+        right="""
+        if peer.offers("tasks/clear_reminders"):
+            await peer.clear(task_id, tag="ci")
+        """,
+    ),
+)
+
+RAISED: Final = (*_REQUESTS, *_STORES, *_RUNS, *_AGENTS, *_PEERS)

@@ -101,6 +101,10 @@ async def serve_app(
     """Serve an application on a socket until `stopping` is set; then `stop` is called first."""
     import uvicorn  # noqa: PLC0415 - the checks do not need it
 
+    if listening.family in (socket.AF_INET, socket.AF_INET6):
+        # asyncio sets it only for sockets that name their protocol. Without it, each answer on a connection that is kept
+        # open waits 40 ms for an acknowledgement.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     web = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_SECONDS)
     )

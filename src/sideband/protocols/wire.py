@@ -4,16 +4,18 @@ Internally names are snake_case and `source` distinguishes all kinds of producer
 `source` is one of five words that are meaningful to a peer. Only this module translates between the two.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from sideband.core.reminder import MAX_TTL_TURNS, Propagate, Reminder, ReminderId, RoleHint, Source
 from sideband.core.seams import Mode
+
+_WordT = TypeVar("_WordT", bound=StrEnum)
 
 
 class Via(StrEnum):
@@ -150,6 +152,16 @@ class ReminderCapability(Outbound, frozen=True, kw_only=True):
         Annotated[tuple[RoleHint, ...], Meta(description="The hints that are honoured; absent means only `system`.")]
         | None
     ) = None
+
+
+def fitted(wanted: _WordT, supported: Sequence[_WordT], rising: Sequence[_WordT]) -> _WordT:
+    """The highest value that a peer supports and that is not above `wanted`; if all are above it, the lowest.
+
+    `rising` is the whole vocabulary in rising order.
+    """
+    ranked = sorted(supported, key=rising.index)
+    below = [word for word in ranked if rising.index(word) <= rising.index(wanted)]
+    return below[-1] if below else ranked[0]
 
 
 class ReminderSpec(Outbound, frozen=True, kw_only=True):

@@ -141,10 +141,17 @@ def progress_of(state: SessionState) -> Progress:
         state.records.get(STATE_RECORD, OPEN),
         state.closed or not state.exists,
         state.running,
-        state.permission_open,
+        bool(unanswered(state.permissions, state.records)),
         bool(state.inbox.waiting(None)),
         state.attended,
     )
+
+
+def unanswered(permissions: Collection[str], records: Mapping[str, Any]) -> list[str]:
+    """The tool calls whose permission the caller has not answered. The run may not have read an answer yet."""
+    answer = records.get(ANSWER_RECORD)
+    answered = answer["calls"] if isinstance(answer, dict) else ()
+    return [call_id for call_id in permissions if call_id not in answered]
 
 
 class Snapshot(NamedTuple):
@@ -160,17 +167,18 @@ def task_of(view: SessionView, changed_at: int) -> Task:
     records = view.records
     task_id, context_id = records[TASK_RECORD], records.get(CONTEXT_RECORD, "")
     own = own_messages(view.messages, task_id)
+    asked = unanswered(view.permissions, records)
     progress = Progress(
         records.get(STATE_RECORD, OPEN),
         view.closed_reason is not None,
         view.running,
-        bool(view.permissions),
+        bool(asked),
         bool(view.waiting),
     )
     queued = [{"role": "user", "id": item.id, "content": list(item.content)} for item in view.waiting]
     history = [message_of(message, task_id, context_id) for message in (*own, *queued)]
     status = TaskStatus(state=progress.state, timestamp=timestamp(changed_at))
-    note = status_note(progress.state, records.get(REASON_RECORD), open_calls(view.messages), view.permissions)
+    note = status_note(progress.state, records.get(REASON_RECORD), open_calls(view.messages), asked)
     if note:
         status.message.CopyFrom(in_task(agent_message(note, f"{task_id}:status"), task_id, context_id))
     return Task(
@@ -279,8 +287,8 @@ class Tasks:
                 value=message.context_id,
             )
         blocks = blocks_of(message, session.id)
-        if view is not None and view.permissions:
-            answer = {"calls": list(view.permissions), "text": text_of({"content": blocks})}
+        if view is not None and (asked := unanswered(view.permissions, view.records)):
+            answer = {"calls": asked, "text": text_of({"content": blocks})}
             await session.record({ANSWER_RECORD: answer})
             return
         producer = Producer(session, caller.as_user, surface=Surface.A2A)
@@ -296,11 +304,11 @@ class Tasks:
 
     async def find(self, task_id: str, caller: Caller) -> Session:
         """The session of a task; `UnknownSession` if there is none, or if it belongs to another caller."""
-        entry = await self.store.journal.entry(task_id) if 0 < len(task_id) <= INDEXED_BYTES else None
-        if entry is not None and entry.records.get(KIND_RECORD) == KIND and _may_use(caller, entry.records):
-            session = await self.store.find(task_id)
-            if session is not None:
-                return session
+        session = await self.store.find(task_id) if 0 < len(task_id) <= INDEXED_BYTES else None
+        # These records never change, so that those in memory will do.
+        records = {} if session is None else session.talk.state.records
+        if session is not None and records.get(KIND_RECORD) == KIND and _may_use(caller, records):
+            return session
         raise UnknownSession(f"there is no task {shown(task_id)}", field="taskId", value=task_id)
 
     async def snapshot(self, session: Session) -> Snapshot:

@@ -13,7 +13,6 @@ from google.protobuf.json_format import ParseDict
 from sideband.core import errors
 from sideband.core.errors import InvalidOption, RateLimited, ReminderError, TooManyPending
 from sideband.core.reminder import Propagate, RoleHint
-from sideband.core.trust import REACHES
 from sideband.protocols.a2a import connect
 from sideband.protocols.a2a.client import (
     CardPlace,
@@ -36,7 +35,7 @@ from sideband.protocols.a2a.client import (
     TokenRefused,
 )
 from sideband.protocols.a2a.client import http as client_http
-from sideband.protocols.a2a.client.capabilities import fitted, read_reminders
+from sideband.protocols.a2a.client.capabilities import read_reminders
 from sideband.protocols.a2a.client.events import EventReader
 from sideband.protocols.a2a.client.http import origin_of
 from sideband.protocols.a2a.client.peer import MAX_RECONNECTS
@@ -287,21 +286,6 @@ async def test_no_request_leaves_for_another_origin() -> None:
 
 
 @on_sockets
-async def test_a_redirect_is_not_followed() -> None:
-    async with a_fake_peer() as other:
-        away = Raw(307, headers={"location": f"{other.url}/"})
-        answers = {INJECT: away, "GetTask": away}
-        async with (
-            a_fake_peer(answers, **with_extension()) as fake,
-            connect(fake.url, token="a-token") as peer,  # noqa: S106 - no secret
-        ):
-            with pytest.raises(PeerNotUnderstood, match="HTTP status 307"):
-                await peer.get("t")
-            assert (await peer.remind("t", "Merged.")).route is TaskReminderRoute.SUPPRESSED
-        assert other.requests == []
-
-
-@on_sockets
 async def test_no_proxy_of_the_environment_gets_the_token_for_an_agent_of_this_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -404,19 +388,6 @@ async def test_an_agent_that_is_not_there_is_unreachable() -> None:
     with pytest.raises(PeerUnreachable, match="check that it is running"):
         async with connect(gone):
             pass
-
-
-@on_sockets
-async def test_an_agent_that_does_not_answer_is_silent() -> None:
-    async with a_fake_peer({CARD: Raw(silent=True)}) as fake:
-        with pytest.raises(PeerSilent, match=r"did not send its card within 0\.01 s"):
-            async with connect(fake.url, answer_seconds=0.01):
-                pass
-    async with a_peer({INJECT: Raw(silent=True), "SendMessage": Raw(silent=True)}, answer_seconds=0.05) as (_, peer):
-        with pytest.raises(PeerSilent, match="did not answer tasks/inject_reminder"):
-            await peer.remind("t", "Merged.")
-        with pytest.raises(PeerSilent, match="did not answer SendMessage"):
-            await peer.start("Rebase.")
 
 
 @pytest.mark.parametrize(
@@ -752,18 +723,6 @@ def test_the_uri_of_the_extension_alone_promises_all_methods() -> None:
     assert some.methods == (INJECT,)
     assert read_reminders({"capabilities": {"extensions": [{"uri": URI, "params": 7}]}}) is None
     assert read_reminders({"capabilities": "all"}) is None
-
-
-@pytest.mark.parametrize(
-    ("wanted", "supported", "given"),
-    [
-        (Propagate.ALL, [Propagate.SESSION, Propagate.NONE], Propagate.SESSION),
-        (Propagate.NONE, [Propagate.SESSION, Propagate.ALL], Propagate.SESSION),
-        (Propagate.SESSION, [Propagate.SESSION], Propagate.SESSION),
-    ],
-)
-def test_a_hint_is_lowered_to_fit(wanted: Propagate, supported: list[Propagate], given: Propagate) -> None:
-    assert fitted(wanted, supported, REACHES) is given
 
 
 def test_every_failure_is_one_of_the_peer() -> None:

@@ -14,12 +14,9 @@ from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.core.updates import UpdateKind
-from sideband.loop.run import LoopStatus
 from sideband.ports import ToolOutput
 from sideband.protocols.a2a import connect, delegate_tool, propagate
 from sideband.protocols.a2a.propagate import DELEGATION_SECONDS, RemotePropagation
-from sideband.runtime.agents import agent_run
-from sideband.runtime.options import AgentOptions
 from sideband.runtime.producer import Producer
 from sideband.runtime.session import Session
 from sideband.runtime.store import open_store
@@ -128,19 +125,6 @@ async def test_wrong_options_are_refused() -> None:
 
 
 # Cancelling.
-
-
-@on_sockets
-async def test_cancelling_the_run_cancels_the_task() -> None:
-    async with a_delegation() as delegation:
-        options: AgentOptions = {"model": delegation.model, "tools": [delegate_tool(delegation.peer)]}
-        async with await agent_run("Go.", session=delegation.session, **options) as run:
-            running = asyncio.ensure_future(run.finish())
-            worker = await delegation.worker()
-            await delegation.session.cancel()
-            result = await in_time(running)
-        assert result.status is LoopStatus.CANCELLED
-        assert (await in_time(delegation.peer.wait(worker.id))).state == "canceled"
 
 
 @on_sockets

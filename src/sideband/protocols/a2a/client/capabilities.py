@@ -5,7 +5,7 @@ agents from before the proposal put it. The first place that has it counts.
 """
 
 import copy
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -95,16 +95,6 @@ def _words(value: object) -> tuple[str, ...]:
 def _known(value: object, vocabulary: type[_WordT]) -> tuple[_WordT, ...]:
     words = frozenset(_words(value))
     return tuple(word for word in vocabulary if word.value in words)
-
-
-def fitted(wanted: _WordT, supported: Sequence[_WordT], rising: Sequence[_WordT]) -> _WordT:
-    """The highest supported value that is not above `wanted`, or the lowest supported one if all are above it.
-
-    `rising` is the whole vocabulary in rising order.
-    """
-    ranked = sorted(supported, key=rising.index)
-    below = [word for word in ranked if rising.index(word) <= rising.index(wanted)]
-    return below[-1] if below else ranked[0]
 
 
 # The card for the SDK, and the interface that is used.

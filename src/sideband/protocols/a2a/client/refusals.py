@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from a2a.utils.errors import A2A_ERROR_REASONS, JSON_RPC_ERROR_CODE_MAP
@@ -39,6 +39,8 @@ _A2A_CODES: Final[Mapping[str, int]] = MappingProxyType(
 
 class NotSupportedByPeer(Exception):
     """The peer does not support what was asked of it, and nothing was changed."""
+
+    code: ClassVar[str] = "SIDEBAND-513"
 
     def __init__(self, method: str, remedy: str) -> None:
         super().__init__(f"the peer does not support {method}: {remedy}")

@@ -9,7 +9,8 @@ from sideband.core.errors import TooManyPending
 from sideband.core.reminder import Draft
 from sideband.core.surfaces import LIFECYCLE, Case, spelled
 from sideband.core.trust import REACHES, ROLE_HINTS
-from sideband.protocols.a2a.client.capabilities import CardReminders, fitted
+from sideband.protocols.a2a.client.capabilities import CardReminders
+from sideband.protocols.wire import fitted
 
 # How many reminders of a connection wait for a message.
 MAX_HELD: Final = 64

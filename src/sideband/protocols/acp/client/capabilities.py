@@ -4,7 +4,7 @@ A capability may stand in several places, because ACP has none for it yet. The f
 Protocol version 1 marks a capability with true, version 2 with an object, which may be empty.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -143,13 +143,3 @@ def _known(value: object, vocabulary: type[_WordT]) -> tuple[_WordT, ...]:
 
 def _prefix(place: CapabilityPlace) -> str:
     return PREFIX if place is CapabilityPlace.EXTENSION else ""
-
-
-def fitted(wanted: _WordT, supported: Sequence[_WordT], rising: Sequence[_WordT]) -> _WordT:
-    """The highest supported value that is not above `wanted`, or the lowest supported one if all are above it.
-
-    `rising` is the whole vocabulary in rising order.
-    """
-    ranked = sorted(supported, key=rising.index)
-    below = [word for word in ranked if rising.index(word) <= rising.index(wanted)]
-    return below[-1] if below else ranked[0]

@@ -25,7 +25,7 @@ from sideband.core.reminder import Draft, PropagateWord, RoleHintWord
 from sideband.core.seams import InjectMode, InjectModeWord, Mode, ModeWord
 from sideband.core.surfaces import LIFECYCLE, Case, Surface, spelled
 from sideband.core.trust import REACHES, ROLE_HINTS
-from sideband.protocols.acp.client.capabilities import CapabilityPlace, PeerReminders, fitted
+from sideband.protocols.acp.client.capabilities import CapabilityPlace, PeerReminders
 from sideband.protocols.acp.client.refusals import NotSupportedByAgent
 from sideband.protocols.acp.client.updates import ReminderReader, UpdateStream
 from sideband.protocols.acp.messages import (
@@ -37,6 +37,7 @@ from sideband.protocols.acp.messages import (
 )
 from sideband.protocols.acp.methods import PREFIX, member
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, RpcError
+from sideband.protocols.wire import fitted
 from sideband.runtime.producer import RevokeStatus
 
 if TYPE_CHECKING:

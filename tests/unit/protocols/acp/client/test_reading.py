@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.core.trust import REACHES, ROLE_HINTS
-from sideband.protocols.acp.client.capabilities import fitted, read_capabilities
+from sideband.protocols.acp.client.capabilities import read_capabilities
 from sideband.protocols.acp.client.updates import ReminderReader
+from sideband.protocols.wire import fitted
 
 # The names that are looked for, so that many of them are found.
 NAMES = st.sampled_from(

@@ -54,6 +54,7 @@ async def a_waiting_task(token: str | None = None, **options: Any) -> AsyncItera
         await tasks.caller(token).until_ended(task["id"])
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 @on_sockets
 async def test_a_task_is_told_something_and_what_is_pending_is_listed_revoked_and_cleared(capsys: Captured) -> None:
     async with a_waiting_task() as (_, to, _door):
@@ -83,6 +84,7 @@ async def test_a_task_is_told_something_and_what_is_pending_is_listed_revoked_an
         assert capsys.readouterr().out == f"cleared 1 reminder of session {task_id}\n"
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 @on_sockets
 async def test_what_the_agent_refuses_is_an_error_with_its_code(capsys: Captured) -> None:
     async with a_waiting_task() as (tasks, to, _):
@@ -101,6 +103,7 @@ async def test_what_the_agent_refuses_is_an_error_with_its_code(capsys: Captured
     assert "check that it is running" in capsys.readouterr().err
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 @on_sockets
 async def test_a_live_reminder_is_listed_and_a_task_that_has_ended_takes_none(capsys: Captured) -> None:
     door, again = Door(), Door()
@@ -125,6 +128,7 @@ async def test_a_live_reminder_is_listed_and_a_task_that_has_ended_takes_none(ca
         assert "code: SIDEBAND-213" in capsys.readouterr().err
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 def test_a_user_message_is_refused_without_a_connection(capsys: Captured) -> None:
     assert inject("x", to="a2a+http://127.0.0.1:1#t") == 2
     said = capsys.readouterr().err
@@ -135,6 +139,7 @@ def test_a_user_message_is_refused_without_a_connection(capsys: Captured) -> Non
 # Tokens.
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 @on_sockets
 async def test_the_token_of_the_environment_is_sent(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     async with a_waiting_task(COORDINATOR, peers=some_peers()) as (_, to, _door):
@@ -147,6 +152,7 @@ async def test_the_token_of_the_environment_is_sent(capsys: Captured, monkeypatc
         assert "HTTP status 401" in capsys.readouterr().err
 
 
+@pytest.mark.requirement("a2a:client:operator-token")
 @on_sockets
 async def test_an_agent_of_this_machine_gets_the_operators_token(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +171,7 @@ async def test_an_agent_of_this_machine_gets_the_operators_token(
     assert token_file().exists()
 
 
+@pytest.mark.requirement("a2a:client:operator-token")
 @on_sockets
 async def test_another_machine_does_not_get_the_operators_token(monkeypatch: pytest.MonkeyPatch) -> None:
     operator_token()
@@ -182,6 +189,7 @@ async def test_another_machine_does_not_get_the_operators_token(monkeypatch: pyt
 # Agents that cannot do it.
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 @pytest.mark.parametrize(
     ("answer", "status", "said"),
     [
@@ -201,6 +209,7 @@ async def test_what_an_agent_answers_is_said(answer: Any, status: int, said: str
         assert said in printed.out + printed.err
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 @on_sockets
 async def test_a_method_that_the_agent_does_not_offer_is_an_error(capsys: Captured) -> None:
     async with a_fake_peer(reminders={"inject": True}) as fake:
@@ -210,12 +219,14 @@ async def test_a_method_that_the_agent_does_not_offer_is_an_error(capsys: Captur
             assert "the peer does not support tasks/" in capsys.readouterr().err
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 def test_without_the_extra_the_command_says_what_to_install(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sideband.cli.a2a_task", None)
     assert remind("x", to="a2a+http://127.0.0.1:1#t") == 2
     assert "pip install 'sideband[a2a]'" in capsys.readouterr().err
 
 
+@pytest.mark.requirement("cli:target:a2a-task")
 @on_sockets
 async def test_the_command_works_in_a_process_of_its_own(tmp_path: Path) -> None:
     async with a_waiting_task() as (tasks, to, door):
