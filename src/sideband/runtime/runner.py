@@ -111,7 +111,7 @@ class Runner:
                 "wake_seconds: a runner and a chat do not wake by themselves; use agent_run", field="wake_seconds"
             )
         self.run: AgentRun | None = None
-        self._session = session
+        self.session = session
         self._talk = session.talk
         self._on_reply = on_reply
         self._on_result = on_result
@@ -170,7 +170,7 @@ class Runner:
             _, stuck = await asyncio.wait((task,), timeout=GRACE_SECONDS)
             if stuck:
                 _LOG.warning(
-                    "runner of session %s: the store does not answer, so its turn is left open", self._session.id
+                    "runner of session %s: the store does not answer, so its turn is left open", self.session.id
                 )
                 return
         if not self._task.cancelled():
@@ -208,7 +208,7 @@ class Runner:
         """Log a failure once, however often it is repeated."""
         if failure != self._warned:
             self._warned = failure
-            _LOG.warning("runner of session %s: %s", self._session.id, mask_text(failure))
+            _LOG.warning("runner of session %s: %s", self.session.id, mask_text(failure))
 
     async def _until_work(self) -> None:
         # The look at the state directly precedes the wait: other waiters clear the same event.
@@ -306,7 +306,7 @@ class Runner:
 
     async def _begin(self) -> AgentRun | None:
         """Take the lease and begin the next run; None if nothing is left to run. Raise `SessionBusy` without the lease."""
-        session, talk = self._session, self._talk
+        session, talk = self.session, self._talk
         with session.calling():
             lease = await session.attend()
             try:
@@ -370,7 +370,7 @@ class Runner:
         there on. `UnknownMessage` if the session never had this message, or if its end is not in the journal from there
         on: it was pruned, or `after` is too late.
         """
-        journal, session_id = self._talk.journal, self._session.id
+        journal, session_id = self._talk.journal, self.session.id
         while True:
             stage, at = await journal.read(session_id, lambda state: _stage_of(state, message_id))
             if not stage.known:

@@ -107,7 +107,7 @@ class TaskHandler(RequestHandler):
             raise UnsupportedOperationError(message="The task has ended, so that there is nothing to subscribe to.")
         progress = await self.tasks.progress(session.id)
         if (progress.running or progress.waits) and not progress.attended:
-            await self._runs.host(session)
+            self._runs.host(session)
         yield snapshot.task
         async with aclosing(self._events(session, snapshot, call)) as events:
             async for event in events:
@@ -163,7 +163,7 @@ class TaskHandler(RequestHandler):
         if message.task_id:
             await self._keep_push_config(session, params.configuration)
         snapshot = await self.tasks.snapshot(session)
-        await self._runs.host(session)
+        self._runs.host(session)
         return session, snapshot
 
     async def _keep_push_config(self, session: Session, configuration: SendMessageConfiguration) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
-from sideband.core.errors import StoreError
+from sideband.core.errors import ReminderError, StoreError
 from sideband.core.messages import ToolCall
 from sideband.logs import LOG
 from sideband.loop.guard import describe
@@ -59,6 +59,21 @@ async def _do_nothing(_session: Session) -> None:
     pass
 
 
+class _HostedTask:
+    """A task that this process runs, or waits to run: its runner, and the tools of its MCP servers."""
+
+    runner: Runner
+    starting: asyncio.Task[None]
+
+    def __init__(self) -> None:
+        self.server_tools: Sequence[Tool] = ()
+
+    async def close(self) -> None:
+        self.starting.cancel()
+        await asyncio.wait((self.starting,))
+        await self.runner.aclose(leaves_turn=True)
+
+
 class TaskRuns:
     """Runs tasks with these options, and resumes those that a process has left behind.
 
@@ -81,7 +96,7 @@ class TaskRuns:
         self._tools_of = tools_of
         self._servers = servers
         self._asks = asks
-        self._runners: dict[str, Runner] = {}
+        self._hosted: dict[str, _HostedTask] = {}
         self._sweeping: asyncio.Task[None] | None = None
         self._releasing: set[asyncio.Task[None]] = set()
         # Awaited with each session before it is run here.
@@ -96,35 +111,42 @@ class TaskRuns:
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.wait((self._sweeping,))
-        await asyncio.gather(*(runner.aclose(leaves_turn=True) for runner in self._runners.values()))
-        self._runners.clear()
+        await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
+        self._hosted.clear()
         if self._releasing:
             await asyncio.wait(self._releasing)
         if self._servers is not None:
             await self._servers.close()
 
-    async def host(self, session: Session) -> None:
+    def host(self, session: Session) -> None:
         """Run what is queued for a task, and resume its turn if one was left open."""
-        if session.id in self._runners:
+        if session.id in self._hosted:
             return
         options: AgentOptions = {**self._options, "closing": CLOSING}
         given = options.get("tools", ()) if self._tools_of is None else self._tools_of()
-        tools, server_tools = read_tools(given), list[Tool]()
-        options["tools"] = LiveTools(lambda: [*tools, *server_tools])
+        tools = read_tools(given)
         if "watcher" not in options:
             options["watcher"] = watcher_of(given, tools)
         if self._asks:
             options["permission"] = CallerPermission(session)
-        runner = Runner(session, resume=True, on_result=lambda *_: self._forget(session), **options)
-        # Before anything is awaited, so that no second request gets here.
-        self._runners[session.id] = runner
+        hosted = _HostedTask()
+        options["tools"] = LiveTools(lambda: [*tools, *hosted.server_tools])
+        hosted.runner = Runner(session, resume=True, on_result=lambda *_: self._forget(session), **options)
+        self._hosted[session.id] = hosted
+        hosted.starting = asyncio.create_task(self._begin(session, hosted), name="sideband-a2a-host")
+
+    async def _begin(self, session: Session, hosted: "_HostedTask") -> None:
+        """Start the runner after the servers are connected, or have had their time for it."""
         if self._servers is not None:
             try:
-                server_tools.extend(await self._servers.attach(session, ()))
+                hosted.server_tools = await self._servers.attach(session, ())
             except Exception:  # noqa: BLE001 - a task can be done without its servers, too
                 LOG.exception("task %s: its MCP servers cannot be used", session.id)
-        await self.on_host(session)
-        runner.start()
+        try:
+            await self.on_host(session)
+        except (ReminderError, StoreError) as error:
+            LOG.warning("push notifications of task %s: %s", session.id, describe(error))
+        hosted.runner.start()
 
     def _forget(self, session: Session) -> None:
         """Release a runner whose run has ended; a later message gets another one."""
@@ -133,16 +155,17 @@ class TaskRuns:
         releasing.add_done_callback(self._releasing.discard)
 
     async def _release(self, session: Session) -> None:
-        runner = self._runners.get(session.id)
-        if runner is None or runner.has_work:
+        hosted = self._hosted.get(session.id)
+        if hosted is None or not hosted.starting.done() or hosted.runner.has_work or session.talk.state.running:
+            # While another process runs it, this one waits to take it over.
             return
-        del self._runners[session.id]
-        await runner.aclose(leaves_turn=True)
+        del self._hosted[session.id]
+        await hosted.close()
         if self._servers is not None:
-            await self._servers.detach(session, ())
+            await self._servers.detach(session, hosted.server_tools)
         # A message may have arrived while the runner was about to end.
         if (await self._tasks.progress(session.id)).waits:
-            await self.host(session)
+            self.host(session)
 
     # What other processes have left behind.
 
@@ -157,21 +180,24 @@ class TaskRuns:
             await self._clock.sleep(SWEEP_SECONDS)
 
     async def _sweep(self, silent_ms: int) -> None:
-        """Take over tasks that are not finished and that no process runs.
+        """Take over tasks that are not finished and that no process runs, and release those that ended elsewhere.
 
         At the start (`silent_ms` is 0) those are taken, too, whose lease has not lapsed yet: their process may have just
         ended. Their runners wait for the lease.
         """
-        latest = self._clock.now_ms() - silent_ms
-        left = [entry.session_id async for entry in self._tasks.unfinished() if entry.changed_at <= latest]
-        for session_id in left:
-            session = None if session_id in self._runners else await self._tasks.store.find(session_id)
+        for hosted in tuple(self._hosted.values()):
+            await self._release(hosted.runner.session)
+        now = self._clock.now_ms()
+        left = [entry async for entry in self._tasks.unfinished() if entry.changed_at <= now - silent_ms]
+        for entry in left:
+            session = None if entry.session_id in self._hosted else await self._tasks.store.find(entry.session_id)
             if session is None:
                 continue
-            progress = await self._tasks.progress(session_id)
+            progress = await self._tasks.progress(session.id)
             if progress.closed or (progress.attended and silent_ms):
                 continue
             if progress.running or progress.waits:
-                await self.host(session)
-            elif not progress.attended:
+                self.host(session)
+            elif not progress.attended and entry.changed_at <= now - SILENT_MS:
+                # Its turn was ended without a result, and nothing is left that could start another one.
                 await session.finish(ABANDONED)
