@@ -13,7 +13,7 @@ import httpx
 from sideband.core.limits import DEFAULT_LIMITS, Limits
 from sideband.models.scripted import Line
 from sideband.ports import Journal, Model
-from sideband.protocols.a2a.auth import Peer, read_peers
+from sideband.protocols.a2a.auth import KnownPeer, read_peers
 from sideband.protocols.a2a.reminders import URI
 from sideband.protocols.a2a.server import A2aServer
 from sideband.protocols.http import serve_app
@@ -30,7 +30,7 @@ DASHBOARD: Final = "dashboard-token-333"
 _IDS: Final = itertools.count(1)
 
 
-def some_peers(**coordinator: object) -> Sequence[Peer]:
+def some_peers(**coordinator: object) -> Sequence[KnownPeer]:
     """Two peers and a program of the operator; `coordinator` has further settings of the first."""
     return read_peers(
         {

@@ -136,7 +136,7 @@ export interface RevokeReminderResult {
   status: "already_revoked" | "revoked";
 }
 
-/** Params of `tasks/clear_reminders`: withdraw the live reminders that match all given selectors. */
+/** Params of `tasks/clear_reminders`: end the queued and live reminders that match all given selectors. */
 export interface ClearRemindersParams {
   /** The task. */
   taskId: string;

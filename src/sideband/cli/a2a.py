@@ -56,7 +56,7 @@ def a2a(
     port
         The port; 0 chooses a free one.
     host
-        The address to listen on. Another one than that of this machine needs `--peers`.
+        The address to listen on. One that other machines can reach needs `--peers`.
     url
         The address by which callers reach the server, if it is another one than `http://HOST:PORT`.
     model
@@ -144,7 +144,7 @@ async def _serve(wanted: _Wanted, servers: "LazyServers | None") -> None:
             "tokens"
         )
     if wanted.url is None and wanted.host in ("0.0.0.0", "::"):  # noqa: S104 - refused here
-        raise CommandError(f"--host {wanted.host} is no address that callers could use; name one with --url")
+        raise CommandError(f"--host {wanted.host} is not an address that callers can connect to; name one with --url")
     with listen(wanted.host, wanted.port, remedy="choose another one with --port, or --port 0") as listening:
         own = url_of(listening, wanted.host)
         url = wanted.url or own

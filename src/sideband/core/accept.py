@@ -67,7 +67,7 @@ def refuse_stranger(state: SessionState, actor: Provenance) -> None:
 def refuse_closed(state: SessionState) -> None:
     """Raise if the session is over: `TaskFinished` if its task has ended, else `UnknownSession`."""
     if state.closed_reason is DropReason.TASK_FINISHED:
-        raise TaskFinished("the task of this session has ended; begin a new one")
+        raise TaskFinished("the task has ended and takes nothing more; begin a new one")
     if state.closed:
         raise UnknownSession("the session is closed and accepts nothing more; begin another session")
     if state.deleted:

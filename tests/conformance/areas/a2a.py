@@ -92,7 +92,7 @@ METHODS: Final[Rules] = (
             "a2a:pending_reminders:lists": "`tasks/pending_reminders` answers with `pendingCount` and `reminders` of the task that the caller may see.",
             "a2a:revoke_reminder:status": "`tasks/revoke_reminder` answers with a `status` as on ACP.",
             "a2a:clear_reminders:removed-count": "`tasks/clear_reminders` takes an id, tag or dedupe key and answers with `removedCount`.",
-            "a2a:client:other-code-for-unknown-task": "Our client also reads a peer's -32004 as an unknown task.",
+            "a2a:client:other-code-for-unknown-task": "In answers to the methods for reminders, our client also reads a peer's -32004 as an unknown task.",
             "a2a:client:origin-of-the-card": "Our client sends its token only to addresses with the origin of the card.",
             "a2a:client:operator-token": "The operator's token is sent to agents of this machine only.",
             "a2a:client:bounded": "Our client follows no redirect, and bounds the time and the size of answers.",
@@ -105,9 +105,9 @@ STREAM: Final[Rules] = (
     *rules(
         Source.A2A_STREAM,
         {
-            "a2a:stream:emitted": "A committed showing is sent as `tasks/reminderEmitted`.",
-            "a2a:stream:deduped": "A replacement is sent as `tasks/reminderDeduped`.",
-            "a2a:stream:expired": "An end is sent as `tasks/reminderExpired` with the phases that ACP has.",
+            "a2a:stream:emitted": "When a request that shows a reminder is committed, `tasks/reminderEmitted` is sent.",
+            "a2a:stream:deduped": "When a reminder replaces others, `tasks/reminderDeduped` is sent.",
+            "a2a:stream:expired": "When a reminder ends, `tasks/reminderExpired` is sent, with the phases that ACP has.",
         },
     ),
     *rules(
@@ -132,7 +132,7 @@ TASKS: Final[Rules] = rules(
     Source.OURS,
     {
         "a2a:task:one-session-each": "Each task is a session of its own, begun together with its first message.",
-        "a2a:task:states": "completed is completed; cancelled is canceled; max_turns, max_tokens and failed are failed; suspended and an open permission are input required.",
+        "a2a:task:states": "A completed run ends its task as completed, a cancelled one as canceled, and one that failed or used up its turns or tokens as failed; while a run is suspended or asks for permission, its task requires input.",
         "a2a:task:permission-is-answered": "The message after a question answers it: yes allows the call, anything else refuses it.",
         "a2a:task:known-context-starts-from-a-copy": "A new task in a known context starts from a copy of the transcript of the last finished one, without its reminders and inbox.",
         "a2a:task:interrupted-keeps-everything": "A task in an interrupted state keeps its reminders and inbox and accepts injects.",

@@ -3,16 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sideband.protocols.a2a.auth import Peer, read_peers_file
+    from sideband.protocols.a2a.auth import KnownPeer, read_peers_file
     from sideband.protocols.a2a.client import PeerAgent, connect
     from sideband.protocols.a2a.propagate import delegate_tool
     from sideband.protocols.a2a.server import A2aServer
 
-__all__ = ["A2aServer", "Peer", "PeerAgent", "connect", "delegate_tool", "read_peers_file"]
+__all__ = ["A2aServer", "KnownPeer", "PeerAgent", "connect", "delegate_tool", "read_peers_file"]
 
 _HOMES = {
     "A2aServer": "sideband.protocols.a2a.server",
-    "Peer": "sideband.protocols.a2a.auth",
+    "KnownPeer": "sideband.protocols.a2a.auth",
     "PeerAgent": "sideband.protocols.a2a.client",
     "connect": "sideband.protocols.a2a.client",
     "delegate_tool": "sideband.protocols.a2a.propagate",

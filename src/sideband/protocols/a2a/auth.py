@@ -82,7 +82,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return self.trust <= Trust.CONTROLLER
 
 
-class Peer(msgspec.Struct, frozen=True, kw_only=True):
+class KnownPeer(msgspec.Struct, frozen=True, kw_only=True):
     """A caller and its token."""
 
     caller: Caller
@@ -90,7 +90,7 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Without the token."""
-        return f"Peer(caller={self.caller!r})"
+        return f"KnownPeer(caller={self.caller!r})"
 
 
 class Callers:
@@ -102,7 +102,7 @@ class Callers:
 
     def __init__(
         self,
-        peers: Sequence[Peer] | None = None,
+        peers: Sequence[KnownPeer] | None = None,
         *,
         operator_token: str | None = None,
         policy: TrustPolicy = TrustPolicy.CEILINGS,
@@ -113,7 +113,7 @@ class Callers:
             for peer in peers or ()
         ]
         if operator_token:
-            self._peers.append(Peer(caller=Caller(name=OPERATOR, trust=Trust.CONTROLLER), token=operator_token))
+            self._peers.append(KnownPeer(caller=Caller(name=OPERATOR, trust=Trust.CONTROLLER), token=operator_token))
         self._local = Caller(name=LOCAL, trust=Trust.PEER, policy=policy)
         # What a peer without grants of its own may do; the public card says it.
         self.ordinary = self._local
@@ -132,7 +132,7 @@ class Callers:
 # The file.
 
 
-def read_peers_file(path: str | Path) -> tuple[Peer, ...]:
+def read_peers_file(path: str | Path) -> tuple[KnownPeer, ...]:
     """The peers of a file, which only its owner may be able to read; `InvalidOption` names what is wrong."""
     file = Path(path)
     try:
@@ -151,7 +151,7 @@ def read_peers_file(path: str | Path) -> tuple[Peer, ...]:
     return read_peers(read)
 
 
-def read_peers(config: Mapping[str, Any]) -> tuple[Peer, ...]:
+def read_peers(config: Mapping[str, Any]) -> tuple[KnownPeer, ...]:
     """The peers of a configuration, which has them by name under `peers`."""
     peers = config.get("peers")
     if not isinstance(peers, Mapping) or not peers:
@@ -167,7 +167,7 @@ def read_peers(config: Mapping[str, Any]) -> tuple[Peer, ...]:
     return read
 
 
-def _peer(name: str, entry: object) -> Peer:
+def _peer(name: str, entry: object) -> KnownPeer:
     place = f"peers.{name}"
     if _NAME.fullmatch(name) is None or name in (OPERATOR, LOCAL):
         raise InvalidOption(
@@ -193,7 +193,9 @@ def _peer(name: str, entry: object) -> Peer:
         )
     grants = tuple(Grant(trust=trust, principal=name, field=field, value=value) for field, value in granted.items())
     sees_all = _word(entry, "emit", "own", ("own", "all"), place) == "all"
-    return Peer(caller=Caller(name=name, trust=trust, sees_all=sees_all, grants=grants), token=_token(entry, place))
+    return KnownPeer(
+        caller=Caller(name=name, trust=trust, sees_all=sees_all, grants=grants), token=_token(entry, place)
+    )
 
 
 def _word(

@@ -31,7 +31,7 @@ _ABOUT_RAW: Final = "Also reports the lifecycle of reminders as JSON-RPC notific
 _MODES: Final = ("text/plain", "application/json", "image/png", "image/jpeg", "application/pdf")
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class AgentProfile(msgspec.Struct, frozen=True, kw_only=True):
     """What the card says of the agent. `url` is the address of its root, without a slash at the end."""
 
     name: str = "sideband"
@@ -41,7 +41,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     skills: Sequence[str] = ("agent",)
 
 
-def agent_card(profile: Profile, caller: Caller, *, needs_token: bool, pushes: bool) -> AgentCard:
+def agent_card(profile: AgentProfile, caller: Caller, *, needs_token: bool, pushes: bool) -> AgentCard:
     """The card for a caller: it says what this caller may do with reminders."""
     card = AgentCard(
         name=profile.name,
@@ -70,7 +70,7 @@ def agent_card(profile: Profile, caller: Caller, *, needs_token: bool, pushes: b
     return card
 
 
-def seed_card(profile: Profile, caller: Caller) -> dict[str, Any]:
+def seed_card(profile: AgentProfile, caller: Caller) -> dict[str, Any]:
     """The card in the literal form of the proposal."""
     may = advertised(caller.ceiling)
     return {

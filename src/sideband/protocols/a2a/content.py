@@ -27,7 +27,7 @@ _CONTENT: Final = ("text", "raw", "url")
 _NO_NAME: Final = "attachment"
 
 
-class Envelope(NamedTuple):
+class MessageEnvelope(NamedTuple):
     """What a message has beside its parts: the task that it belongs to, and what its sender said of it."""
 
     task_id: str
@@ -113,14 +113,14 @@ def _base64(raw: bytes) -> str:
 # To A2A.
 
 
-def envelope_of(message: StoredMessage) -> Envelope | None:
+def envelope_of(message: StoredMessage) -> MessageEnvelope | None:
     """What the sender of a stored message said beside its parts; None if it did not come over A2A."""
     content = message.get("content")
     first = content[0] if isinstance(content, list) and content else {}
     kept = first.get(KEY)
     if not isinstance(kept, dict) or "message" not in kept:
         return None
-    return Envelope(kept.get("taskId", ""), kept["message"])
+    return MessageEnvelope(kept.get("taskId", ""), kept["message"])
 
 
 def message_of(message: StoredMessage, task_id: str, context_id: str) -> Message | None:

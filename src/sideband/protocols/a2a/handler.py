@@ -37,12 +37,12 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from sideband.core.errors import ReminderError, TaskFinished, TooManyPending, UnknownSession, shown
 from sideband.core.surfaces import Surface
 from sideband.core.updates import ReminderUpdate
-from sideband.protocols.a2a.card import Profile, agent_card
+from sideband.protocols.a2a.card import AgentProfile, agent_card
 from sideband.protocols.a2a.content import checked_metadata
 from sideband.protocols.a2a.push import PushSender
 from sideband.protocols.a2a.reminders import RAW_URI, URI, notification, producer_for, take_reminders
 from sideband.protocols.a2a.runs import TaskRuns
-from sideband.protocols.a2a.sdk import Call, call_of, handling
+from sideband.protocols.a2a.sdk import A2aCall, call_of, handling
 from sideband.protocols.a2a.stream import Notify, follow, ignore
 from sideband.protocols.a2a.tasks import CANCELED, TERMINAL, Snapshot, Tasks
 from sideband.runtime.session import Session
@@ -54,7 +54,7 @@ class TaskHandler(RequestHandler):
     """The methods of A2A on the tasks of a store; `push` is None if push notifications are turned off."""
 
     def __init__(
-        self, tasks: Tasks, runs: TaskRuns, profile: Profile, *, push: PushSender | None, needs_token: bool
+        self, tasks: Tasks, runs: TaskRuns, profile: AgentProfile, *, push: PushSender | None, needs_token: bool
     ) -> None:
         self.tasks = tasks
         self._runs = runs
@@ -63,7 +63,7 @@ class TaskHandler(RequestHandler):
         self._needs_token = needs_token
         self._streams = 0
 
-    def card(self, call: Call) -> AgentCard:
+    def card(self, call: A2aCall) -> AgentCard:
         """The card for a caller."""
         return agent_card(self._profile, call.caller, needs_token=self._needs_token, pushes=self._push is not None)
 
@@ -117,7 +117,7 @@ class TaskHandler(RequestHandler):
         if self._streams >= MAX_STREAMS:
             raise TooManyPending(self._streams, MAX_STREAMS, scope="server", remedy="try again later")
 
-    async def _events(self, session: Session, snapshot: Snapshot, call: Call) -> AsyncGenerator[Event]:
+    async def _events(self, session: Session, snapshot: Snapshot, call: A2aCall) -> AsyncGenerator[Event]:
         self._streams += 1
         try:
             async with aclosing(follow(session, snapshot, _notify(session, call))) as events:
@@ -126,7 +126,7 @@ class TaskHandler(RequestHandler):
         finally:
             self._streams -= 1
 
-    async def _send(self, params: SendMessageRequest, call: Call) -> tuple[Session, Snapshot]:
+    async def _send(self, params: SendMessageRequest, call: A2aCall) -> tuple[Session, Snapshot]:
         """Accept a message and run its task; return the task as it was before the run began."""
         validate_history_length(params.configuration)
         message = params.message
@@ -260,7 +260,7 @@ def _reminders_in(params: SendMessageRequest) -> list[dict[str, object]]:
     return reminders
 
 
-def _notify(session: Session, call: Call) -> Notify:
+def _notify(session: Session, call: A2aCall) -> Notify:
     """What tells the caller of reminders, if it has activated the extension."""
     if not call.extensions & {URI, RAW_URI}:
         return ignore

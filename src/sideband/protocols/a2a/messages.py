@@ -107,7 +107,7 @@ class RevokeReminderResult(wire.Outbound, frozen=True, kw_only=True):
 
 
 class ClearRemindersParams(wire.Inbound, frozen=True, kw_only=True):
-    """Params of `tasks/clear_reminders`: withdraw the live reminders that match all given selectors."""
+    """Params of `tasks/clear_reminders`: end the queued and live reminders that match all given selectors."""
 
     schema: ClassVar[Mapping[str, object]] = wire.ANY_SELECTOR
 

@@ -1,7 +1,7 @@
 """The only module that relies on how the SDK of A2A behaves beyond its documented interface; contract tests pin it.
 
-- A request reaches the handler with a context that a builder makes from the request. `Call` travels in it.
-- An error of the handler becomes an answer with the SDK's own codes and details. `Call.refusal` replaces that answer.
+- A request reaches the handler with a context that a builder makes from the request. `A2aCall` travels in it.
+- An error of the handler becomes an answer with the SDK's own codes and details. `A2aCall.refusal` replaces that answer.
 - A streamed answer is an `EventSourceResponse`, whose `body_iterator` yields the frames that the handler's events become.
 """
 
@@ -49,7 +49,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 # The call.
 
 
-class Call(msgspec.Struct, kw_only=True):
+class A2aCall(msgspec.Struct, kw_only=True):
     """A request and who sends it.
 
     `extensions` are those that the caller has activated. `raw_frames` are notifications that the stream has to send as
@@ -69,15 +69,15 @@ class CallContextBuilder(ServerCallContextBuilder):
     """Puts the call of a request into the context that the handler gets."""
 
     def build(self, request: Request) -> ServerCallContext:
-        call: Call = request.scope[SCOPE_KEY]
+        call: A2aCall = request.scope[SCOPE_KEY]
         return ServerCallContext(
             state={"headers": dict(request.headers), SCOPE_KEY: call}, requested_extensions=set(call.extensions)
         )
 
 
-def call_of(context: ServerCallContext) -> Call:
+def call_of(context: ServerCallContext) -> A2aCall:
     """The call that a handler answers."""
-    call: Call = context.state[SCOPE_KEY]
+    call: A2aCall = context.state[SCOPE_KEY]
     return call
 
 
@@ -122,7 +122,7 @@ def handling(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def _translated(error: Exception, context: ServerCallContext) -> A2AError:
-    """The error that the SDK is given; `Call.refusal` is what the caller gets, where an answer can still be chosen."""
+    """The error that the SDK is given; `A2aCall.refusal` is what the caller gets, where an answer can still be chosen."""
     if isinstance(error, A2AError):
         return error
     if isinstance(error, ReminderError):
@@ -139,7 +139,7 @@ def _text(error: ReminderError) -> str:
     return str(error).removeprefix(f"{error.code}: ")
 
 
-def rpc_error(error: ReminderError, call: Call) -> dict[str, Any]:
+def rpc_error(error: ReminderError, call: A2aCall) -> dict[str, Any]:
     """The JSON-RPC answer that refuses a request."""
     details = error_details(error, id_name=call.id_name)
     body = {"code": refusal(error).a2a, "message": _text(error), "data": details}
@@ -159,7 +159,7 @@ _STATUS_WORDS: Final[Mapping[int, str]] = MappingProxyType(
 )
 
 
-def http_error(error: ReminderError, call: Call) -> Response:
+def http_error(error: ReminderError, call: A2aCall) -> Response:
     """The answer that refuses a request on the HTTP+JSON binding."""
     status = refusal(error).http
     body = {"code": status, "status": _STATUS_WORDS[status], "message": _text(error)}
@@ -178,7 +178,7 @@ def jsonrpc_endpoint(handler: RequestHandler) -> Endpoint:
     dispatcher = JsonRpcDispatcher(handler, context_builder=CallContextBuilder(), enable_v0_3_compat=True)
 
     async def endpoint(request: Request) -> Response:
-        call: Call = request.scope[SCOPE_KEY]
+        call: A2aCall = request.scope[SCOPE_KEY]
         return _adapted(
             await dispatcher.handle_requests(request), call, lambda error: JSONResponse(rpc_error(error, call))
         )
@@ -193,7 +193,7 @@ def http_routes(handler: RequestHandler) -> list[Route]:
         inner: Endpoint = route.endpoint
 
         async def endpoint(request: Request) -> Response:
-            call: Call = request.scope[SCOPE_KEY]
+            call: A2aCall = request.scope[SCOPE_KEY]
             return _adapted(await inner(request), call, lambda error: http_error(error, call))
 
         return Route(route.path, endpoint, methods=sorted(route.methods or ()))
@@ -203,7 +203,7 @@ def http_routes(handler: RequestHandler) -> list[Route]:
     return [adapted(route) for route in routes if isinstance(route, Route)]
 
 
-def _adapted(response: Response, call: Call, refuse: Callable[[ReminderError], Response]) -> Response:
+def _adapted(response: Response, call: A2aCall, refuse: Callable[[ReminderError], Response]) -> Response:
     if isinstance(response, EventSourceResponse):
         response.body_iterator = _with_raw_frames(response.body_iterator, call)
     elif call.refusal is not None:
@@ -211,7 +211,7 @@ def _adapted(response: Response, call: Call, refuse: Callable[[ReminderError], R
     return response
 
 
-async def _with_raw_frames(frames: AsyncIterable[Any], call: Call) -> AsyncIterator[Any]:
+async def _with_raw_frames(frames: AsyncIterable[Any], call: A2aCall) -> AsyncIterator[Any]:
     """The frames of a stream, each followed by the notifications that came up with it."""
     async with aclosing(cast("Any", frames)):
         async for frame in frames:

@@ -23,8 +23,8 @@ from sideband.core.parse import refuse_repeated_keys
 from sideband.core.trust import TrustPolicy
 from sideband.logs import LOG
 from sideband.ports import Clock, Model
-from sideband.protocols.a2a.auth import Callers, Peer
-from sideband.protocols.a2a.card import SEED_PATH, Profile, seed_card
+from sideband.protocols.a2a.auth import Callers, KnownPeer
+from sideband.protocols.a2a.card import SEED_PATH, AgentProfile, seed_card
 from sideband.protocols.a2a.handler import TaskHandler
 from sideband.protocols.a2a.push import PUBLIC_ONLY, PushPolicy, PushSender
 from sideband.protocols.a2a.reminders import METHODS, RAW_URI, URI, ProducerOf, answer, producer_for
@@ -33,7 +33,7 @@ from sideband.protocols.a2a.sdk import (
     LEGACY_HEADER,
     MEDIA_TYPE,
     SCOPE_KEY,
-    Call,
+    A2aCall,
     Endpoint,
     http_error,
     http_routes,
@@ -77,7 +77,7 @@ class A2aServer:
         name: str = "sideband",
         description: str = "An agent that takes system reminders while it works.",
         skills: Sequence[str] = ("agent",),
-        peers: Sequence[Peer] | None = None,
+        peers: Sequence[KnownPeer] | None = None,
         operator_token: str | None = None,
         trust: TrustPolicy = TrustPolicy.CEILINGS,
         allowed_hosts: Collection[str] = LOOPBACK_HOSTS,
@@ -92,7 +92,7 @@ class A2aServer:
         # Made here, so that all tasks share it, and a missing key is found before the first task.
         shared = read_model(model)
         run_options: AgentOptions = {"name": name, **(options or {}), "model": shared}  # type: ignore[typeddict-item]
-        profile = Profile(name=name, description=description, url=url.rstrip("/"), skills=tuple(skills))
+        profile = AgentProfile(name=name, description=description, url=url.rstrip("/"), skills=tuple(skills))
         callers = Callers(peers, operator_token=operator_token, policy=TrustPolicy(trust))
         tasks = Tasks(store)
         self._push = None if push is None else PushSender(tasks, push)
@@ -102,7 +102,7 @@ class A2aServer:
         if self._push is not None:
             self._runs.on_host = self._push.start
         handler = TaskHandler(tasks, self._runs, profile, push=self._push, needs_token=callers.needs_token)
-        public = Call(caller=callers.ordinary)
+        public = A2aCall(caller=callers.ordinary)
         routes = [
             Route("/", _jsonrpc(tasks, handler), methods=["POST"]),
             Route(SEED_PATH, lambda _request: JSONResponse(seed_card(profile, callers.ordinary)), methods=["GET"]),
@@ -164,7 +164,7 @@ def _jsonrpc(tasks: Tasks, handler: TaskHandler) -> Endpoint:
     standard = jsonrpc_endpoint(handler)
 
     async def endpoint(request: Request) -> Response:
-        call: Call = request.scope[SCOPE_KEY]
+        call: A2aCall = request.scope[SCOPE_KEY]
         body = await request.body()
         try:
             asked = _decode_request(body)
@@ -185,7 +185,7 @@ def _jsonrpc(tasks: Tasks, handler: TaskHandler) -> Endpoint:
     return endpoint
 
 
-async def _answered(asked: _Request, body: bytes, call: Call, tasks: Tasks, version: str) -> Response:
+async def _answered(asked: _Request, body: bytes, call: A2aCall, tasks: Tasks, version: str) -> Response:
     is_notification = asked.id is msgspec.UNSET
     call.id_name = METHODS[asked.method].id_name
     try:
@@ -206,16 +206,16 @@ async def _answered(asked: _Request, body: bytes, call: Call, tasks: Tasks, vers
     return Response(answered, media_type="application/json")
 
 
-def _failed(call: Call, code: int, message: str) -> Response:
+def _failed(call: A2aCall, code: int, message: str) -> Response:
     return JSONResponse({"jsonrpc": "2.0", "id": call.request_id, "error": {"code": code, "message": message}})
 
 
-def _unsupported_version(call: Call, version: str) -> Response:
+def _unsupported_version(call: A2aCall, version: str) -> Response:
     error = VersionNotSupportedError(f"A2A version {shown(version)} is not supported; send 1.0 or 0.3")
     return JSONResponse(build_error_response(call.request_id, error))
 
 
-def _producers(tasks: Tasks, call: Call) -> ProducerOf:
+def _producers(tasks: Tasks, call: A2aCall) -> ProducerOf:
     async def producer_of(task_id: str) -> Producer:
         return producer_for(await tasks.find(task_id, call.caller), call.caller)
 
@@ -232,7 +232,7 @@ def _reminder_routes(tasks: Tasks) -> list[Route]:
         method = METHODS[name]
 
         async def endpoint(request: Request) -> Response:
-            call: Call = request.scope[SCOPE_KEY]
+            call: A2aCall = request.scope[SCOPE_KEY]
             call.id_name = method.id_name
             try:
                 params = _params_of(await request.body(), request.path_params["id"])
@@ -294,7 +294,7 @@ class _Door:
         if refused is not None or caller is None:
             await _refuse(refused)(scope, receive, send)
             return
-        call = Call(caller=caller, extensions=requested_extensions(headers) & _EXTENSIONS)
+        call = A2aCall(caller=caller, extensions=requested_extensions(headers) & _EXTENSIONS)
         try:
             receive = await self._read(headers, receive)
         except BodyTooLarge as error:
@@ -368,7 +368,7 @@ def _with_version(scope: Scope, headers: Headers) -> list[tuple[bytes, bytes]]:
     return given
 
 
-def _echoing(send: Send, call: Call) -> Send:
+def _echoing(send: Send, call: A2aCall) -> Send:
     """Name the activated extensions in the answer, under the headers of both versions."""
     if not call.extensions:
         return send
