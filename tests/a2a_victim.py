@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import Final
 
-from sideband.protocols.a2a import A2aServer
+from sideband.protocols.a2a import A2aServer, runs
 from sideband.protocols.http import serve_app
 from sideband.providers.registry import Registry
 from sideband.runtime.store import open_store
@@ -29,6 +29,7 @@ async def look() -> str:
 
 
 async def main(url: str, last: int, moment: str) -> None:
+    runs.SWEEP_SECONDS = LEASE_SECONDS  # type: ignore[misc] # in this process only
     model = ScriptedModel([calling("look"), "Done."] * 9)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"

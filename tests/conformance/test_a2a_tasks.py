@@ -315,6 +315,7 @@ async def test_of_two_messages_to_a_waiting_task_one_is_taken(twin: Twin) -> Non
             "waiting",
             attributes={
                 "kind": "a2a",
+                "service": "sideband",
                 "task_id": "waiting",
                 "context_id": "c",
                 "owner": "local",
@@ -492,7 +493,7 @@ async def test_a_task_that_runs_when_its_server_ends_is_continued_by_the_next(du
 @on_sockets
 async def test_a_task_that_was_accepted_and_never_begun_is_run(durable: Twin) -> None:
     async with durable.open() as journal, Store(journal) as store:
-        tasks = a2a_tasks.Tasks(store)
+        tasks = a2a_tasks.Tasks(store, "sideband")
         session = await tasks.begin(MESSAGE, LOCAL)
         task_id = session.id
     async with durable.open() as journal, served(["Rebased."], journal=journal) as running:
@@ -507,7 +508,7 @@ async def test_a_subscriber_of_a_task_that_no_process_runs_sees_it_continued(dur
         # After the server has looked for such tasks.
         await running.caller().call("ListTasks", {})
         async with durable.open() as other, Store(other) as store:
-            session = await a2a_tasks.Tasks(store).begin(MESSAGE, LOCAL)
+            session = await a2a_tasks.Tasks(store, "sideband").begin(MESSAGE, LOCAL)
         async with running.caller().stream("SubscribeToTask", {"id": session.id}) as frames:
             shapes = [shape(frame) for frame in await in_time(frames.rest())]
     assert shapes == ["submitted", "working", "artifact", "completed"]
@@ -521,6 +522,7 @@ async def test_a_session_that_is_closed_by_its_operator_is_a_cancelled_task() ->
             "t",
             attributes={
                 "kind": "a2a",
+                "service": "sideband",
                 "task_id": "t",
                 "context_id": "c",
                 "owner": "local",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from sideband.cli.acp import MODEL_VARIABLE, checked_model, servers_of
 from sideband.cli.app import OK, REFUSALS, refuse
@@ -30,7 +31,7 @@ _IN_FOLDER: Final = " You work in the folder {folder} with the tools that you ar
 
 def a2a(
     *,
-    port: int = DEFAULT_PORT,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))] = DEFAULT_PORT,
     host: str = "127.0.0.1",
     url: str | None = None,
     model: str | None = None,
@@ -83,6 +84,8 @@ def a2a(
             raise CommandError(f"no model is named; use --model anthropic:NAME, --model local: or ${MODEL_VARIABLE}")
         if workspace is not None and not os.path.isdir(workspace):  # noqa: PTH112 - pathlib is not needed to start
             raise CommandError(f"--workspace must be a folder that exists, not {workspace!r}")
+        if not name.strip():
+            raise CommandError("--name must not be blank")
         if trust not in ("ceilings", "seed"):
             raise CommandError(f"--trust must be 'ceilings' or 'seed', not {trust!r}")
         wanted = _Wanted(
@@ -149,9 +152,16 @@ async def _serve(wanted: _Wanted, servers: "LazyServers | None") -> None:
         own = url_of(listening, wanted.host)
         url = wanted.url or own
         # A name from --url is that of a proxy in front of this server, or of this machine.
-        named = urlsplit(url).netloc
-        if not named:
-            raise CommandError(f"--url must be an address like https://agents.example.org/a2a, not {url!r}")
+        named = urlsplit(url)
+        if named.scheme not in ("http", "https") or not named.hostname or "@" in url or named.query or named.fragment:
+            raise CommandError(
+                "--url must be an address like https://agents.example.org/a2a, without a password or a query"
+            )
+        if peers is None and not is_loopback(named.hostname):
+            raise CommandError(
+                f"--url names {named.hostname}, so that other machines reach this server; it needs --peers FILE with the "
+                "callers and their tokens"
+            )
         async with (
             open_store(wanted.store_url) as store,
             A2aServer(
@@ -159,10 +169,11 @@ async def _serve(wanted: _Wanted, servers: "LazyServers | None") -> None:
                 model=wanted.model,
                 url=url,
                 name=wanted.name,
+                service=_service(wanted),
                 peers=peers,
                 operator_token=operator_token(),
                 trust=TrustPolicy(wanted.trust),
-                allowed_hosts=(*LOOPBACK_HOSTS, wanted.host, named),
+                allowed_hosts=(*LOOPBACK_HOSTS, wanted.host, named.netloc, named.hostname),
                 servers=servers,
                 tools_of=None if wanted.workspace is None else partial(workspace_tools, wanted.workspace),
                 options=_run_options(wanted.workspace),
@@ -172,7 +183,13 @@ async def _serve(wanted: _Wanted, servers: "LazyServers | None") -> None:
             print(f"A2A agent {wanted.name}: {url}", flush=True)
             if url != own:
                 print(f"listening on {own}", flush=True)
-            await serve_app(server.app, listening, stopping=stopping)
+            await serve_app(server.app, listening, stopping=stopping, stop=server.stop)
+
+
+def _service(wanted: _Wanted) -> str:
+    """The name for the tasks of this agent: agents with other tools or permissions must not continue them."""
+    folder = "" if wanted.workspace is None else os.path.abspath(wanted.workspace)  # noqa: PTH100 - as below
+    return "|".join(filter(None, (wanted.name, folder, "ask" if wanted.asks else "")))
 
 
 def _run_options(workspace: str | None) -> "AgentOptions":

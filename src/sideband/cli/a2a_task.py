@@ -4,16 +4,18 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from sideband.cli.target import TaskAddress
-from sideband.core.errors import UnknownSession, shown
+from sideband.core.errors import InvalidOption, UnknownSession, shown
 from sideband.core.reminder import ReminderId
 from sideband.inspect.report import CommandError
 from sideband.protocols.a2a.client import (
     NotSupportedByPeer,
     PeerAgent,
     PeerFailed,
+    PeerNotTrusted,
     RpcError,
     TaskReminderRoute,
     TokenRefused,
@@ -25,6 +27,15 @@ from sideband.runtime.home import read_operator_token
 from sideband.runtime.producer import Accepted, RevokeStatus
 
 TOKEN_VARIABLE: Final = "SIDEBAND_TOKEN"  # noqa: S105 - the name of a variable
+
+# What the options of `connect` are to a user of the command line.
+_REMEDIES: Final[Mapping[str | None, str]] = MappingProxyType(
+    {
+        "url": "--to must be like a2a+http://HOST:PORT#TASK, with no query, user name or password before the #; the "
+        f"token is read from ${TOKEN_VARIABLE}",
+        "token": f"${TOKEN_VARIABLE} must be a text of printable ASCII characters",
+    }
+)
 
 _ValueT = TypeVar("_ValueT")
 
@@ -78,17 +89,31 @@ class TaskRecipient:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[PeerAgent]:
         url, task_id = self._wanted
+        token = _token_for(url)
         try:
-            async with connect(url, token=_token_for(url)) as peer:
+            async with connect(url, token=token) as peer:
                 yield peer
+        except InvalidOption as error:
+            if error.field not in _REMEDIES:
+                raise
+            raise CommandError(_REMEDIES[error.field], code=error.code) from None
         except TokenRefused as error:
-            raise CommandError(f"{error}; set ${TOKEN_VARIABLE} to it") from None
+            what = "requires a token" if token is None else "refused the token"
+            raise CommandError(
+                f"the agent at {url} {what} (HTTP {error.status}); set ${TOKEN_VARIABLE} to the token its operator gave "
+                "you",
+                code=error.code,
+            ) from None
+        except PeerNotTrusted as error:
+            why = str(error).rpartition("; ")[0]
+            raise CommandError(f"{why}; if you trust that address, name it with --to", code=error.code) from None
         except (PeerFailed, NotSupportedByPeer) as error:
-            raise CommandError(str(error)) from None
-        except UnknownSession:
+            raise CommandError(str(error), code=error.code) from None
+        except UnknownSession as error:
             raise CommandError(
                 f"the agent at {url} has no task {shown(task_id)}, or the task belongs to another caller; to be that "
-                f"caller, set ${TOKEN_VARIABLE} to its token"
+                f"caller, set ${TOKEN_VARIABLE} to its token",
+                code=error.code,
             ) from None
         except RpcError as error:
             raise CommandError(f"the agent refused: {error.message} ({error.code})") from None

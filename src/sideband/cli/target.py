@@ -142,8 +142,10 @@ def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Ad
     protocol = _PROTOCOL.match(to)
     if protocol is not None and (name := protocol[1] or protocol[2]) in _LATER:
         forms = "--to STORE_URL#ID" if store is not None else "--to ID with --store URL, or --to STORE_URL#ID"
+        # Only HTTP has slashes.
+        agent = f"for a task of an agent over A2A, write a2a+{protocol[0]}HOST:PORT#TASK; or " if protocol[2] else ""
         raise CommandError(
-            f"this version cannot reach {_LATER[name]} ({protocol[0]}...); name a session of a store: {forms}"
+            f"this version cannot reach {_LATER[name]} ({protocol[0]}...); {agent}name a session of a store: {forms}"
         )
     if _STORE.match(to) is None:
         return Address(store_of(store, must_exist=must_exist), to)

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sideband.core.accept import expired, refuse_closed
+from sideband.core.errors import SessionBusy, shown
 from sideband.core.events import (
     Begun,
     Cancelled,
@@ -256,11 +257,18 @@ def equip(state: SessionState, equipped: Equipped, *, records: Mapping[str, Any]
 def recover(state: SessionState, *, repeatable: Container[str], resume: bool = False) -> Decided[None]:
     """End what a process that died left open.
 
-    Its tool calls get the status `unknown`, except calls of `repeatable` tools. Its request stays open: if nothing is
+    Its tool calls get the status `unknown`, except calls of `repeatable` tools, and with `resume` those that wait for
+    permission. Its request stays open: if nothing is
     said before the next request, that one repeats it. With `resume` the session stays running, so that the turn goes on.
     """
-    events: list[Event] = [*_unfinished(state, ToolStatus.UNKNOWN, repeatable=repeatable)]
-    events.extend(PermissionReplied(request_id=request_id) for request_id in state.permissions)
+    # A call that waits for permission has not run, so a turn that goes on asks again.
+    asked = state.permissions if resume else ()
+    events: list[Event] = [
+        event
+        for event in _unfinished(state, ToolStatus.UNKNOWN, repeatable=repeatable)
+        if not (isinstance(event, ResultRecorded) and event.call_id in asked)
+    ]
+    events.extend(PermissionReplied(request_id=request_id) for request_id in state.permissions if not resume)
     if state.running and not resume:
         events.append(Idled())
     return Decided(events, None)
@@ -424,9 +432,15 @@ def delete(state: SessionState) -> Decided[bool]:
     return Decided((*close(state).events, Deleted()), value=True)
 
 
-def record(state: SessionState, records: Mapping[str, Any]) -> Decided[None]:
-    """Set named records of the session; None removes one. A record that has the value already is not written again."""
+def record(state: SessionState, records: Mapping[str, Any], *, only_new: bool = False) -> Decided[None]:
+    """Set named records of the session; None removes one. A record that has the value already is not written again.
+
+    With `only_new`, `SessionBusy` if one of them is set already.
+    """
     refuse_closed(state)
+    taken = next((name for name in records if name in state.records), None) if only_new else None
+    if taken is not None:
+        raise SessionBusy(f"the record {shown(taken)} is set already", field="records", value=taken)
     return Decided(recorded(state, records), None)
 
 

@@ -439,6 +439,8 @@ class AgentRun(DrivenRun):
 
     def leave(self) -> None:
         """End the run now and leave its turn open, as if this process had died, so that another run can resume it."""
+        if self._lease is not None:
+            self._lease.give_up()
         self._lose(LeaseLost(self._talk.session_id, why="the run was left"))
 
     def stop(self) -> None:

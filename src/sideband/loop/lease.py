@@ -6,12 +6,16 @@ from collections.abc import Callable
 from math import isinf
 from typing import Final
 
+import msgspec
+
 from sideband.core.errors import LeaseLost, StoreClosed, StoreError
 from sideband.loop.conversation import Conversation
 from sideband.ports import Lease
 
 # The lease is renewed after a third of its duration. A failed renewal is retried four times per third.
 RETRIES_PER_THIRD: Final = 4
+# Tokens count from 1.
+_NO_TOKEN: Final = -1
 
 
 class HeldLease:
@@ -28,6 +32,7 @@ class HeldLease:
         # store does.
         self._renewed_at = since
         self._renewing: asyncio.Task[None] | None = None
+        self._refused: Lease | None = None
         talk.lease = lease
 
     @property
@@ -91,12 +96,16 @@ class HeldLease:
             self._talk.lease = renewed
         self._lease = renewed
 
+    def give_up(self) -> None:
+        """Let the store refuse every further commit of the run, as after the lease was lost."""
+        self._talk.lease = self._refused = msgspec.structs.replace(self._lease, token=_NO_TOKEN)
+
     async def release(self) -> None:
         """Give the lease back. If the store fails, the lease lapses by itself."""
         if self._renewing is not None:
             self._renewing.cancel()
             self._renewing = None
-        if self._talk.lease is self._lease:
+        if self._talk.lease is not None and self._talk.lease in (self._lease, self._refused):
             self._talk.lease = None
         with contextlib.suppress(StoreError):
             await self._talk.journal.release(self._lease)

@@ -206,14 +206,14 @@ class Session:
         self.talk.home.check()
         return (await self.talk.journal.read(self.id, lambda state: deepcopy(state.records))).value
 
-    async def record(self, records: Mapping[str, Any]) -> None:
-        """Set named records of the session; None removes one.
+    async def record(self, records: Mapping[str, Any], *, only_new: bool = False) -> None:
+        """Set named records of the session; None removes one. With `only_new`, raise `SessionBusy` if one is set already.
 
         The store lists them with the session and finds sessions by them. `agent` and `task_id` appear in published
         events, and a session with `owner` is unknown to every peer of another name.
         """
         kept = read_records(records, field="records")
-        await self.talk.write(lambda state: turn.record(state, kept))
+        await self.talk.write(lambda state: turn.record(state, kept, only_new=only_new))
 
     async def cancel(
         self, message_id: str | None = None, *, hold_queue: bool | None = None, or_next: bool = False

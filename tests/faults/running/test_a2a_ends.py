@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sideband.core.events import Closed, Deduped, Dropped, Expired, Fired, Queued, Revoked
+from sideband.core.events import Closed, Deduped, Dropped, DropReason, Expired, Fired, Queued, Revoked
 from sideband.core.limits import DEFAULT_LIMITS
 from tests.a2a_callers import message, on_sockets, served
 from tests.unit.store.conftest import twin
@@ -16,7 +16,7 @@ from tests.unit.store.twins import Twin
 
 __all__ = ["twin"]
 
-TASKS: Final = 12
+TASKS: Final = 8
 SENDERS: Final = 4
 GENEROUS: Final = msgspec.structs.replace(DEFAULT_LIMITS, accept_rate={}, pending_per_source={})
 
@@ -29,7 +29,7 @@ async def test_every_reminder_at_the_end_of_a_task_has_one_fate(twin: Twin) -> N
 
     async def at_some_time(_view: object) -> str:
         # A request takes some dozens of steps of the event loop, so the reply comes before, between or after requests.
-        for _ in range(rng.randrange(300)):
+        for _ in range(rng.choice((0, 0, 5, 40, 150))):
             await asyncio.sleep(0)
         return "Done."
 
@@ -39,7 +39,7 @@ async def test_every_reminder_at_the_end_of_a_task_has_one_fate(twin: Twin) -> N
         async def send(task_id: str, sender: int) -> list[str]:
             """Send reminders until the task refuses them; return those that it has accepted."""
             accepted: list[str] = []
-            for number in range(3):
+            for number in range(100):
                 params = {"taskId": task_id, "reminder": {"body": f"{sender}/{number}", "ttlTurns": 1}}
                 answer = await caller.answer("tasks/inject_reminder", params)
                 if "error" in answer:
@@ -78,4 +78,7 @@ def _check(events: list[Any], accepted: list[str]) -> None:
     )
     assert sorted(queued) == sorted(accepted)
     assert ends == Counter(accepted)
-    assert shown == set(accepted)
+    # After eight closing iterations in a row the task ends all the same.
+    unseen = {event.reminder_id for event in events if isinstance(event, Dropped)}
+    assert all(event.reason is DropReason.TASK_FINISHED for event in events if isinstance(event, Dropped))
+    assert (shown | unseen, shown & unseen) == (set(accepted), set())

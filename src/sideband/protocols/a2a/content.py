@@ -6,7 +6,7 @@ the metadata of a part, is kept beside it under the key `a2a`. No request to a m
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from a2a.types import Message, Part, Role
@@ -27,17 +27,10 @@ _CONTENT: Final = ("text", "raw", "url")
 _NO_NAME: Final = "attachment"
 
 
-class MessageEnvelope(NamedTuple):
-    """What a message has beside its parts: the task that it belongs to, and what its sender said of it."""
-
-    task_id: str
-    message: Mapping[str, Any]
-
-
 # From A2A.
 
 
-def blocks_of(message: Message, task_id: str) -> list[dict[str, Any]]:
+def blocks_of(message: Message) -> list[dict[str, Any]]:
     """The parts of a message as blocks, the first with the rest of the message; `InvalidOption` if it has no parts."""
     if message.role not in (Role.ROLE_USER, Role.ROLE_UNSPECIFIED):
         raise InvalidOption("message.role must be ROLE_USER", field="message.role")
@@ -51,7 +44,7 @@ def blocks_of(message: Message, task_id: str) -> list[dict[str, Any]]:
         kept["extensions"] = list(message.extensions)
     if message.reference_task_ids:
         kept["referenceTaskIds"] = list(message.reference_task_ids)
-    blocks[0].setdefault(KEY, {}).update({"taskId": task_id, "message": kept})
+    blocks[0].setdefault(KEY, {})["message"] = kept
     return blocks
 
 
@@ -113,14 +106,12 @@ def _base64(raw: bytes) -> str:
 # To A2A.
 
 
-def envelope_of(message: StoredMessage) -> MessageEnvelope | None:
-    """What the sender of a stored message said beside its parts; None if it did not come over A2A."""
+def _envelope(message: StoredMessage) -> Mapping[str, Any]:
+    """What the sender of a stored message said beside its parts; empty if it did not come over A2A."""
     content = message.get("content")
     first = content[0] if isinstance(content, list) and content else {}
     kept = first.get(KEY)
-    if not isinstance(kept, dict) or "message" not in kept:
-        return None
-    return MessageEnvelope(kept.get("taskId", ""), kept["message"])
+    return kept.get("message", {}) if isinstance(kept, dict) else {}
 
 
 def message_of(message: StoredMessage, task_id: str, context_id: str) -> Message | None:
@@ -130,9 +121,7 @@ def message_of(message: StoredMessage, task_id: str, context_id: str) -> Message
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         told = Message(role=Role.ROLE_USER, parts=[*map(_part, blocks)], message_id=message.get("id", ""))
-        envelope = envelope_of(message)
-        if envelope is not None:
-            ParseDict(dict(envelope.message), told)
+        ParseDict(dict(_envelope(message)), told)
     elif role == "assistant" and (text := text_of(message)).strip():
         told = agent_message(text, message.get("id", ""))
     else:

@@ -5,6 +5,8 @@ own, which runs an executor and saves tasks beside it. This handler takes its pl
 the caller is told of a task is what the journal of its session says.
 """
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
@@ -24,7 +26,6 @@ from a2a.types import (
     ListTasksRequest,
     ListTasksResponse,
     Message,
-    SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
@@ -34,9 +35,11 @@ from a2a.utils.errors import PushNotificationNotSupportedError, TaskNotCancelabl
 from a2a.utils.task import apply_history_length, validate_history_length, validate_page_size
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from sideband.core.errors import ReminderError, TaskFinished, TooManyPending, UnknownSession, shown
+from sideband.core.errors import TaskFinished, TooManyPending, UnknownSession, shown
+from sideband.core.parse import parse
 from sideband.core.surfaces import Surface
 from sideband.core.updates import ReminderUpdate
+from sideband.protocols.a2a.auth import Caller
 from sideband.protocols.a2a.card import AgentProfile, agent_card
 from sideband.protocols.a2a.content import checked_metadata
 from sideband.protocols.a2a.push import PushSender
@@ -47,7 +50,9 @@ from sideband.protocols.a2a.stream import Notify, follow, ignore
 from sideband.protocols.a2a.tasks import CANCELED, TERMINAL, Snapshot, Tasks
 from sideband.runtime.session import Session
 
+# Of the server, and of one peer.
 MAX_STREAMS: Final = 4_096
+MAX_STREAMS_OF_A_CALLER: Final = 1_024
 
 
 class TaskHandler(RequestHandler):
@@ -56,12 +61,17 @@ class TaskHandler(RequestHandler):
     def __init__(
         self, tasks: Tasks, runs: TaskRuns, profile: AgentProfile, *, push: PushSender | None, needs_token: bool
     ) -> None:
-        self.tasks = tasks
+        self._tasks = tasks
         self._runs = runs
         self._profile = profile
         self._push = push
         self._needs_token = needs_token
-        self._streams = 0
+        self._streams: Counter[str] = Counter()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End all streams, and answer those who wait for a task with the task as it is."""
+        self._stopping.set()
 
     def card(self, call: A2aCall) -> AgentCard:
         """The card for a caller."""
@@ -75,10 +85,10 @@ class TaskHandler(RequestHandler):
         call = call_of(context)
         session, snapshot = await self._send(params, call)
         if not params.configuration.return_immediately:
-            async with aclosing(follow(session, snapshot)) as events:
+            async with aclosing(_until(self._stopping, follow(session, snapshot))) as events:
                 async for _event in events:
                     pass
-            snapshot = await self.tasks.snapshot(session)
+            snapshot = await self._tasks.snapshot(session)
         return apply_history_length(snapshot.task, params.configuration)
 
     @validate_request_params
@@ -87,7 +97,7 @@ class TaskHandler(RequestHandler):
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         call = call_of(context)
-        self._check_streams()
+        self._check_streams(call.caller)
         session, snapshot = await self._send(params, call)
         yield apply_history_length(snapshot.task, params.configuration)
         async with aclosing(self._events(session, snapshot, call)) as events:
@@ -100,12 +110,12 @@ class TaskHandler(RequestHandler):
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         call = call_of(context)
-        self._check_streams()
-        session = await self.tasks.find(params.id, call.caller)
-        snapshot = await self.tasks.snapshot(session)
+        self._check_streams(call.caller)
+        session = await self._tasks.find(params.id, call.caller)
+        snapshot = await self._tasks.snapshot(session)
         if snapshot.task.status.state in TERMINAL:
             raise UnsupportedOperationError(message="The task has ended, so that there is nothing to subscribe to.")
-        progress = await self.tasks.progress(session.id)
+        progress = await self._tasks.progress(session.id)
         if (progress.running or progress.waits) and not progress.attended:
             self._runs.host(session)
         yield snapshot.task
@@ -113,62 +123,55 @@ class TaskHandler(RequestHandler):
             async for event in events:
                 yield event
 
-    def _check_streams(self) -> None:
-        if self._streams >= MAX_STREAMS:
-            raise TooManyPending(self._streams, MAX_STREAMS, scope="server", remedy="try again later")
+    def _check_streams(self, caller: Caller) -> None:
+        own, most = self._streams[caller.name], MAX_STREAMS_OF_A_CALLER
+        if self._streams.total() >= MAX_STREAMS or (own >= most and not caller.is_operator):
+            raise TooManyPending(self._streams.total(), MAX_STREAMS, scope="server", remedy="close some event streams")
 
     async def _events(self, session: Session, snapshot: Snapshot, call: A2aCall) -> AsyncGenerator[Event]:
-        self._streams += 1
+        name = call.caller.name
+        self._streams[name] += 1
         try:
-            async with aclosing(follow(session, snapshot, _notify(session, call))) as events:
+            followed = follow(session, snapshot, _notify(session, call))
+            async with aclosing(_until(self._stopping, followed)) as events:
                 async for event in events:
                     yield event
         finally:
-            self._streams -= 1
+            self._streams[name] -= 1
 
     async def _send(self, params: SendMessageRequest, call: A2aCall) -> tuple[Session, Snapshot]:
-        """Accept a message and run its task; return the task as it was before the run began."""
-        validate_history_length(params.configuration)
-        message = params.message
+        """Accept a message and run its task; return the task as it was before the run began.
+
+        Everything is checked before the message is accepted. Reminders that come with it are sent to the task like
+        notifications: one for which there is no room is counted, and does not refuse the message.
+        """
+        configuration = params.configuration
+        validate_history_length(configuration)
         reminders = _reminders_in(params)
-        if params.configuration.HasField("task_push_notification_config") and self._push is None:
+        wants_push = configuration.HasField("task_push_notification_config")
+        if wants_push and self._push is None:
             raise PushNotificationNotSupportedError
-        session: Session
-        if message.task_id:
-            session = await self.tasks.find(message.task_id, call.caller)
-            if (await self.tasks.progress(session.id)).closed:
-                raise TaskFinished("the task has ended; begin a new one in its context", field="taskId")
-            producer = producer_for(session, call.caller, Surface.A2A_METADATA)
-            accepted = [(await producer.remind(reminder)).reminder_id for reminder in reminders]
-            try:
-                await self.tasks.go_on(session, message, call.caller)
-            except ReminderError:
-                for reminder_id in accepted:
-                    try:
-                        await producer.revoke_reminder(reminder_id)
-                    except ReminderError:
-                        continue
-                raise
-        else:
-            session = await self.tasks.begin(message, call.caller)
-            try:
-                producer = producer_for(session, call.caller, Surface.A2A_METADATA)
-                for reminder in reminders:
-                    await producer.remind(reminder)
-                await self._keep_push_config(session, params.configuration)
-            except ReminderError:
-                # The caller does not know of the task.
-                await self.tasks.store.delete(session.id)
-                raise
-        if message.task_id:
-            await self._keep_push_config(session, params.configuration)
-        snapshot = await self.tasks.snapshot(session)
+        if wants_push and self._push is not None:
+            await self._push.configs.check(configuration.task_push_notification_config)
+        session = await self._accepted(params.message, call)
+        producer = producer_for(session, call.caller, Surface.A2A_METADATA)
+        for reminder in reminders:
+            await producer.notify(reminder)
+        if wants_push and self._push is not None:
+            await self._push.configs.keep(session, configuration.task_push_notification_config)
+        snapshot = await self._tasks.snapshot(session)
         self._runs.host(session)
         return session, snapshot
 
-    async def _keep_push_config(self, session: Session, configuration: SendMessageConfiguration) -> None:
-        if self._push is not None and configuration.HasField("task_push_notification_config"):
-            await self._push.configs.keep(session, configuration.task_push_notification_config)
+    async def _accepted(self, message: Message, call: A2aCall) -> Session:
+        """The task of a message that was accepted: a new one, or one that waited for the message."""
+        if not message.task_id:
+            return await self._tasks.begin(message, call.caller)
+        session = await self._tasks.find(message.task_id, call.caller)
+        if (await self._tasks.progress(session.id)).closed:
+            raise TaskFinished("the task has ended; begin a new one in its context", field="taskId")
+        await self._tasks.go_on(session, message, call.caller)
+        return session
 
     # Tasks.
 
@@ -176,8 +179,8 @@ class TaskHandler(RequestHandler):
     @handling
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
         validate_history_length(params)
-        session = await self.tasks.find(params.id, call_of(context).caller)
-        return apply_history_length((await self.tasks.snapshot(session)).task, params)
+        session = await self._tasks.find(params.id, call_of(context).caller)
+        return apply_history_length((await self._tasks.snapshot(session)).task, params)
 
     @validate_request_params
     @handling
@@ -185,15 +188,15 @@ class TaskHandler(RequestHandler):
         validate_history_length(params)
         if params.HasField("page_size"):
             validate_page_size(params.page_size)
-        return await self.tasks.page(params, call_of(context).caller)
+        return await self._tasks.page(params, call_of(context).caller)
 
     @validate_request_params
     @handling
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
-        session = await self.tasks.find(params.id, call_of(context).caller)
+        session = await self._tasks.find(params.id, call_of(context).caller)
         if not await session.finish(CANCELED):
             raise TaskNotCancelableError
-        return (await self.tasks.snapshot(session)).task
+        return (await self._tasks.snapshot(session)).task
 
     # Push notifications.
 
@@ -237,7 +240,7 @@ class TaskHandler(RequestHandler):
     async def _pushing(self, task_id: str, context: ServerCallContext) -> tuple[PushSender, Session]:
         if self._push is None:
             raise PushNotificationNotSupportedError
-        return self._push, await self.tasks.find(task_id, call_of(context).caller)
+        return self._push, await self._tasks.find(task_id, call_of(context).caller)
 
     @handling
     async def on_get_extended_agent_card(
@@ -248,11 +251,34 @@ class TaskHandler(RequestHandler):
         return self.card(call_of(context))
 
 
+async def _until(stopping: asyncio.Event, events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
+    """The events, until the server is stopped."""
+    stopped = asyncio.ensure_future(stopping.wait())
+    try:
+        async with aclosing(events):
+            while True:
+                coming = asyncio.ensure_future(anext(events, None))
+                try:
+                    await asyncio.wait((coming, stopped), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not coming.done():
+                        coming.cancel()
+                        await asyncio.wait((coming,))
+                event = None if coming.cancelled() else coming.result()
+                if event is None:
+                    return
+                yield event
+    finally:
+        stopped.cancel()
+
+
 def _reminders_in(params: SendMessageRequest) -> list[dict[str, object]]:
     """Take the reminders out of the metadata of a request, so that the stored message has no part of them."""
     ours = checked_metadata(MessageToDict(params.metadata), "metadata")
     theirs = checked_metadata(MessageToDict(params.message.metadata), "message.metadata")
     reminders = take_reminders(ours, theirs)
+    for reminder in reminders:
+        parse(reminder, Surface.A2A_METADATA)
     if reminders:
         params.message.ClearField("metadata")
         if theirs:

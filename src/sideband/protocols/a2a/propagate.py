@@ -11,6 +11,7 @@ from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
 from sideband.core.errors import (
+    IdempotencyConflict,
     InvalidOption,
     RateLimited,
     ReminderError,
@@ -20,7 +21,7 @@ from sideband.core.errors import (
     shown,
 )
 from sideband.core.propagation import Handed, propagate
-from sideband.core.reminder import Propagate
+from sideband.core.reminder import Propagate, Source
 from sideband.core.trust import Trust
 from sideband.core.updates import ReminderUpdate
 from sideband.logs import LOG
@@ -29,8 +30,10 @@ from sideband.protocols.a2a.client import (
     NotSupportedByPeer,
     PeerAgent,
     PeerFailed,
+    PeerSilent,
     PeerState,
     PeerTask,
+    PeerUnreachable,
     RpcError,
     TaskReminderRoute,
     connect,
@@ -39,6 +42,7 @@ from sideband.protocols.a2a.client.capabilities import INJECT
 from sideband.protocols.wire import outward
 from sideband.runtime.options import check_session
 from sideband.runtime.session import Session
+from sideband.runtime.system import new_id
 from sideband.tools.function import FunctionTool, tool
 
 # How long a task may take, unless the caller chooses another limit.
@@ -48,6 +52,8 @@ CANCEL_SECONDS: Final = 1.5
 
 # When to try again if the peer has too many reminders pending.
 ROOM_SECONDS: Final = 10.0
+# When to try again if the peer could not be reached; no attempt is made sooner, whatever the peer says.
+RETRY_SECONDS: Final = 1.0
 
 _CLEAR: Final = "tasks/clear_reminders"
 _ABOUT: Final = "Give a task to the agent {name}, wait until it is done, and get its result."
@@ -68,8 +74,10 @@ def delegate_tool(
 
     With `propagate_remote`, the reminders of `session` that propagate (`all`, and `session` if they began there) are sent
     to the other agent while it works, and cleared there when they end, as far as its card allows. Reminders that other
-    peers or servers sent to the session are not passed on, because the other agent would trust them like this one.
-    Cancelling the call cancels the task.
+    peers or servers sent to the session are not passed on, because the other agent would trust them like this one. Those
+    of the canonical providers are not passed on either, because they state facts of this process, such as the use of its
+    context window and local paths. Cancelling the call cancels the task, and so does a task that needs input, because the
+    tool cannot answer it.
 
     Args:
         peer: A connection to the other agent, or its address; then each call makes a connection of its own.
@@ -145,6 +153,8 @@ class _Delegation:
             if ended is None:
                 await _cancel(peer, task.id)
                 return ToolOutput(text=f"Cancelled, with the task {task.id} of the agent {peer.name}.", is_error=True)
+            if ended.state.needs_input:
+                return _result(ended, peer, was_cancelled=await _cancel(peer, task.id))
             return _result(ended, peer)
 
     @asynccontextmanager
@@ -185,23 +195,29 @@ async def _until(cancelled: asyncio.Event, peer: PeerAgent, task_id: str) -> Pee
         await asyncio.gather(waiting, stopping, return_exceptions=True)
 
 
-async def _cancel(peer: PeerAgent, task_id: str) -> None:
-    """Cancel a task whose result is no longer wanted; it may have ended, or its agent may be gone."""
+async def _cancel(peer: PeerAgent, task_id: str) -> bool:
+    """Cancel a task whose result is no longer wanted; False if it has ended, or its agent is gone."""
     try:
         await peer.cancel(task_id)
     except _TROUBLES as error:
         LOG.info("task %s of the peer %s was not cancelled: %s", task_id, peer.url, error)
+        return False
+    return True
 
 
-def _result(task: PeerTask, peer: PeerAgent) -> ToolOutput:
+def _result(task: PeerTask, peer: PeerAgent, *, was_cancelled: bool = False) -> ToolOutput:
     data = {"task_id": task.id, "context_id": task.context_id, "state": task.state.value}
     if task.state is PeerState.COMPLETED:
         return ToolOutput(text=task.text or "The agent has finished and gave no result.", data=data)
     why = f": {task.status.note}" if task.status.note else "."
     if task.state.needs_input:
-        text = f"The agent {peer.name} needs input before it can go on with its task {task.id}{why}"
+        became = "was cancelled" if was_cancelled else "could not be cancelled"
+        text = (
+            f"The agent {peer.name} needs input before it can go on with its task {task.id}{why}\n"
+            f"The task {became}, because this tool cannot answer. Give it again, with all that the agent needs."
+        )
     else:
-        text = f"The task of the agent {peer.name} was not done; it ended as {task.state}{why}"
+        text = f"The task of the agent {peer.name} ended as {task.state}{why}"
     return ToolOutput(text=text, is_error=True, data=data)
 
 
@@ -229,8 +245,11 @@ class RemotePropagation:
         self._sent: dict[str, _Sent] = {}
         self._has_complained = False
         self._is_over = False
-        # When to try again what the peer had no room for; None if it has taken or refused everything.
-        self._retry_seconds: float | None = None
+        # Of reminders that the peer may have taken, although it did not answer: their ids there, by id and body here. With
+        # its id the peer recognises what is sent again.
+        self._unanswered: dict[tuple[str, str], str] = {}
+        # When to send again what the peer did not take, in the time of the event loop; None if there is nothing.
+        self._retry_at: float | None = None
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -242,7 +261,7 @@ class RemotePropagation:
         try:
             while not self._is_over:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._retry_seconds):
+                    async with asyncio.timeout_at(self._retry_at):
                         await self._changed.wait()
                 self._changed.clear()
                 await self._compare()
@@ -265,7 +284,8 @@ class RemotePropagation:
 
     async def _compare(self) -> int:
         """Send what is missing at the peer, then clear what should no longer be there; the position in the journal."""
-        self._retry_seconds = None
+        if self._retry_at is not None and self._retry_at <= asyncio.get_running_loop().time():
+            self._retry_at = None
         handoff, cursor = await self._session.talk.journal.read(
             self._session.id, partial(propagate, agent_id=self._session.id, limits=self._session.talk.limits)
         )
@@ -273,16 +293,20 @@ class RemotePropagation:
         for reminder_id, handed in wanted.items():
             earlier = self._sent.get(reminder_id)
             is_missing = earlier is None or earlier.body != handed.reminder.body
-            if is_missing and not self._is_over and self._retry_seconds is None:
+            if is_missing and not self._is_over and self._retry_at is None:
                 await self._send(handed, earlier)
         for reminder_id in [*self._sent]:
             if reminder_id not in wanted:
                 await self._end(self._sent.pop(reminder_id))
+        for reminder_id, body in [*self._unanswered]:
+            if reminder_id not in wanted or wanted[reminder_id].reminder.body != body:
+                await self._end(_Sent(self._unanswered.pop((reminder_id, body)), body, None))
         return cursor
 
     async def _send(self, handed: Handed, earlier: _Sent | None) -> None:
         reminder = handed.reminder
-        remote_id = None
+        remote_id: str | None = None
+        given_id = self._unanswered.pop((reminder.id, reminder.body), None) or new_id()
         try:
             reminded = await self._peer.remind(
                 self._task_id,
@@ -294,16 +318,22 @@ class RemotePropagation:
                 # The other agent would hand a `session` reminder on, because it does not know that it was handed on once.
                 propagate=Propagate.ALL if reminder.propagate is Propagate.ALL else Propagate.NONE,
                 role_hint=reminder.role_hint,
+                id=given_id,
                 source=outward(reminder.source, handed.provenance.via),
                 fired_at_turn=reminder.fired_at_turn,
                 originating_agent_id=reminder.originating_agent_id,
             )
         except (TaskFinished, UnknownSession):
             self._is_over = True
-        except (RateLimited, TooManyPending) as error:
+        except (RateLimited, TooManyPending, PeerUnreachable, PeerSilent) as error:
             self._complain(error)
-            self._retry_seconds = error.retry_after_ms / 1_000 if isinstance(error, RateLimited) else ROOM_SECONDS
+            self._retry_at = asyncio.get_running_loop().time() + _delay(error)
+            if isinstance(error, PeerFailed):
+                self._unanswered[reminder.id, reminder.body] = given_id
             return
+        except IdempotencyConflict:
+            # The peer took it, although its answer was lost; since then its remaining TTL has changed here.
+            remote_id = given_id
         except _TROUBLES as error:
             self._complain(error)
         else:
@@ -336,11 +366,21 @@ class RemotePropagation:
             )
 
 
+def _delay(error: Exception) -> float:
+    """After how many seconds to try again."""
+    if isinstance(error, RateLimited):
+        return max(RETRY_SECONDS, error.retry_after_ms / 1_000)
+    return ROOM_SECONDS if isinstance(error, TooManyPending) else RETRY_SECONDS
+
+
 def _newest(handed: tuple[Handed, ...]) -> dict[str, Handed]:
-    """The reminders to pass on, by id: those of the operator and of controllers, the newest of each key."""
+    """The reminders to pass on, by id: those of the operator and of controllers, the newest of each key.
+
+    Reminders of the canonical providers state facts of this process, such as local paths.
+    """
     slots: dict[object, Handed] = {}
     for entry in handed:
-        if entry.provenance.trust > Trust.CONTROLLER:
+        if entry.provenance.trust > Trust.CONTROLLER or entry.reminder.source is Source.STDLIB_PROVIDER:
             continue
         slot = (entry.reminder.id,) if entry.reminder.dedupe_key is None else entry.reminder.dedupe_key
         slots.pop(slot, None)

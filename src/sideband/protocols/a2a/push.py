@@ -13,17 +13,16 @@ from typing import Any, Final
 
 import httpx
 import msgspec
-from a2a.server.context import ServerCallContext
-from a2a.server.tasks import BasePushNotificationSender, PushNotificationConfigStore
 from a2a.server.tasks.push_notification_config_store import normalize_push_notification_config
 from a2a.types import TaskPushNotificationConfig
+from a2a.utils.proto_utils import to_stream_response
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from sideband.core.errors import InvalidOption, ReminderError, StoreError, TooManyPending, shown
 from sideband.logs import LOG
 from sideband.loop.guard import describe
 from sideband.protocols.a2a.stream import follow
-from sideband.protocols.a2a.tasks import Snapshot, Tasks
+from sideband.protocols.a2a.tasks import TERMINAL, Snapshot, Tasks
 from sideband.runtime.session import Session
 
 RECORD_PREFIX: Final = "push:"
@@ -31,6 +30,8 @@ MAX_CONFIGS: Final = 16
 _LONGEST_ID: Final = 128
 _SECONDS: Final = 10.0
 _PORTS: Final = {"http": 80, "https": 443}
+# Protocol assignments and 6to4 relays, which Python 3.11 takes for public.
+_SPECIAL: Final = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24")))
 
 
 # Addresses.
@@ -39,9 +40,14 @@ _PORTS: Final = {"http": 80, "https": 443}
 def is_public(address: str) -> bool:
     """Whether an IP address is a public one."""
     found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None)
-    found = mapped or found
-    return found.is_global and not (found.is_multicast or found.is_reserved)
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.sixtofour or found.teredo or found.is_site_local:
+            # They lead to an IPv4 address, which may be private, or are an old form of private ones.
+            return False
+        if found.ipv4_mapped is not None:
+            return is_public(str(found.ipv4_mapped))
+    special = found.is_multicast or found.is_reserved or any(found in network for network in _SPECIAL)
+    return found.is_global and not special
 
 
 class PushPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +86,8 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
     def __init__(self, policy: PushPolicy) -> None:
         self._policy = policy
-        self._inner = httpx.AsyncHTTPTransport()
+        # Without connections that are kept: one of another host at the same address was verified for that host.
+        self._inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         host = request.url.host
@@ -96,24 +103,30 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 # Configurations.
 
 
-class PushConfigs(PushNotificationConfigStore):
+class PushConfigs:
     """The configurations of tasks, as named records of their sessions."""
 
-    def __init__(self, tasks: Tasks, policy: PushPolicy) -> None:
-        self._tasks = tasks
+    def __init__(self, policy: PushPolicy) -> None:
         self._policy = policy
 
-    async def keep(self, session: Session, given: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
-        """Store a configuration for a task; one with the same id is replaced."""
-        config = normalize_push_notification_config(session.id, given)
+    async def check(self, config: TaskPushNotificationConfig) -> None:
+        """Raise `InvalidOption` if notifications may not be posted as this configuration wants."""
         if len(config.id) > _LONGEST_ID or not config.id.isprintable():
             raise InvalidOption(
                 f"the id of a push notification must have at most {_LONGEST_ID} printable characters", field="id"
             )
         try:
-            await self._policy.checked(httpx.URL(config.url))
+            async with asyncio.timeout(_SECONDS):
+                await self._policy.checked(httpx.URL(config.url))
         except httpx.InvalidURL:
             raise InvalidOption(f"url must be an address, not {shown(config.url)}", field="url") from None
+        except TimeoutError:
+            raise InvalidOption(f"the host of {shown(config.url)} cannot be looked up", field="url") from None
+
+    async def keep(self, session: Session, given: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+        """Store a configuration for a task; one with the same id is replaced."""
+        config = normalize_push_notification_config(session.id, given)
+        await self.check(config)
         known = await self.of(session)
         if len(known) >= MAX_CONFIGS and config.id not in {other.id for other in known}:
             raise TooManyPending(len(known), MAX_CONFIGS, scope="task", remedy="delete a push notification of the task")
@@ -133,23 +146,6 @@ class PushConfigs(PushNotificationConfigStore):
         """Remove a configuration; there need not be one."""
         await session.record({f"{RECORD_PREFIX}{config_id}": None})
 
-    # What the SDK's sender reads. Requests of callers use the methods above, after the caller was checked.
-
-    async def get_info_for_dispatch(self, task_id: str) -> list[TaskPushNotificationConfig]:
-        session = await self._tasks.store.find(task_id)
-        return [] if session is None else await self.of(session)
-
-    async def get_info(self, task_id: str, context: ServerCallContext) -> list[TaskPushNotificationConfig]:
-        raise NotImplementedError("requests of callers use `of`")
-
-    async def set_info(
-        self, task_id: str, notification_config: TaskPushNotificationConfig, context: ServerCallContext
-    ) -> TaskPushNotificationConfig:
-        raise NotImplementedError("requests of callers use `keep`")
-
-    async def delete_info(self, task_id: str, context: ServerCallContext, config_id: str | None = None) -> None:
-        raise NotImplementedError("requests of callers use `forget`")
-
 
 # Sending.
 
@@ -158,12 +154,11 @@ class PushSender:
     """Posts the events of the tasks that this process runs, or that got a configuration here."""
 
     def __init__(self, tasks: Tasks, policy: PushPolicy) -> None:
-        self.configs = PushConfigs(tasks, policy)
+        self.configs = PushConfigs(policy)
         self._tasks = tasks
         self._client = httpx.AsyncClient(
             transport=PinnedTransport(policy), timeout=_SECONDS, follow_redirects=False, trust_env=False
         )
-        self._sender = BasePushNotificationSender(self._client, self.configs)
         self._following: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, session: Session) -> None:
@@ -178,10 +173,32 @@ class PushSender:
 
     async def _follow(self, session: Session, snapshot: Snapshot) -> None:
         try:
-            async for event in follow(session, snapshot):
-                await self._sender.send_notification(session.id, event)
+            async for event in follow(session, snapshot, until=TERMINAL):
+                body = MessageToDict(to_stream_response(event))
+                for config in await self.configs.of(session):
+                    await self._post(config, body)
         except (ReminderError, StoreError) as error:
             LOG.warning("push notifications of task %s: %s", session.id, describe(error))
+
+    async def _post(self, config: TaskPushNotificationConfig, body: dict[str, Any]) -> None:
+        """Post an event once; the body of the answer is not read."""
+        headers = {"X-A2A-Notification-Token": config.token} if config.token else {}
+        if config.authentication.scheme and config.authentication.credentials:
+            headers["Authorization"] = f"{config.authentication.scheme} {config.authentication.credentials}"
+        try:
+            async with (
+                asyncio.timeout(_SECONDS),
+                self._client.stream("POST", config.url, json=body, headers=headers) as answer,
+            ):
+                answer.raise_for_status()
+        except (httpx.HTTPError, TimeoutError, InvalidOption, OSError) as error:
+            # Without the address, which may contain a secret.
+            LOG.warning(
+                "a push notification of task %s was not delivered to %s: %s",
+                config.task_id,
+                httpx.URL(config.url).host,
+                type(error).__name__,
+            )
 
     async def close(self) -> None:
         for following in (*self._following.values(),):

@@ -44,14 +44,15 @@ class CallerPermission:
         return call.name not in READING_TOOLS
 
     async def ask(self, call: ToolCall) -> str | None:
+        name = f"{ANSWER_RECORD}{call.id}"
         while True:
             self._wake.clear()
-            answer = self._session.talk.state.records.get(ANSWER_RECORD)
-            if isinstance(answer, dict) and call.id in answer.get("calls", ()):
+            answer = self._session.talk.state.records.get(name)
+            if isinstance(answer, str):
                 break
             await self._wake.wait()
-        await self._session.record({ANSWER_RECORD: None})
-        text = str(answer.get("text", "")).strip()
+        await self._session.record({name: None})
+        text = answer.strip()
         return None if text.lower().rstrip(".!") in _YES else f"the caller refused it: {text}"
 
 
@@ -99,6 +100,7 @@ class TaskRuns:
         self._hosted: dict[str, _HostedTask] = {}
         self._sweeping: asyncio.Task[None] | None = None
         self._releasing: set[asyncio.Task[None]] = set()
+        self._is_closing = False
         # Awaited with each session before it is run here.
         self.on_host: Callable[[Session], Awaitable[None]] = _do_nothing
 
@@ -108,10 +110,14 @@ class TaskRuns:
 
     async def close(self) -> None:
         """Stop. Turns that run are left open, and the next server of this store resumes them."""
+        self._is_closing = True
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.wait((self._sweeping,))
-        await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
+        closing = (hosted.close() for hosted in self._hosted.values())
+        for error in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(error, Exception):
+                LOG.error("a task was not left in order", exc_info=error)
         self._hosted.clear()
         if self._releasing:
             await asyncio.wait(self._releasing)
@@ -120,7 +126,7 @@ class TaskRuns:
 
     def host(self, session: Session) -> None:
         """Run what is queued for a task, and resume its turn if one was left open."""
-        if session.id in self._hosted:
+        if session.id in self._hosted or self._is_closing:
             return
         options: AgentOptions = {**self._options, "closing": CLOSING}
         given = options.get("tools", ()) if self._tools_of is None else self._tools_of()
@@ -146,7 +152,8 @@ class TaskRuns:
             await self.on_host(session)
         except (ReminderError, StoreError) as error:
             LOG.warning("push notifications of task %s: %s", session.id, describe(error))
-        hosted.runner.start()
+        finally:
+            hosted.runner.start()
 
     def _forget(self, session: Session) -> None:
         """Release a runner whose run has ended; a later message gets another one."""
@@ -182,22 +189,29 @@ class TaskRuns:
     async def _sweep(self, silent_ms: int) -> None:
         """Take over tasks that are not finished and that no process runs, and release those that ended elsewhere.
 
-        At the start (`silent_ms` is 0) those are taken, too, whose lease has not lapsed yet: their process may have just
-        ended. Their runners wait for the lease.
+        Only tasks that have been silent for a while are taken: another server may be about to run a new one.
         """
         for hosted in tuple(self._hosted.values()):
             await self._release(hosted.runner.session)
         now = self._clock.now_ms()
         left = [entry async for entry in self._tasks.unfinished() if entry.changed_at <= now - silent_ms]
         for entry in left:
-            session = None if entry.session_id in self._hosted else await self._tasks.store.find(entry.session_id)
-            if session is None:
+            if entry.session_id in self._hosted:
                 continue
-            progress = await self._tasks.progress(session.id)
-            if progress.closed or (progress.attended and silent_ms):
-                continue
-            if progress.running or progress.waits:
-                self.host(session)
-            elif not progress.attended and entry.changed_at <= now - SILENT_MS:
-                # Its turn was ended without a result, and nothing is left that could start another one.
-                await session.finish(ABANDONED)
+            try:
+                await self._take_over(entry.session_id, is_old=entry.changed_at <= now - SILENT_MS)
+            except StoreError:
+                raise
+            except Exception:  # noqa: BLE001 - one task must not keep the others from being run
+                LOG.exception("task %s cannot be continued", entry.session_id)
+
+    async def _take_over(self, task_id: str, *, is_old: bool) -> None:
+        session = await self._tasks.store.find(task_id)
+        progress = await self._tasks.progress(task_id)
+        if session is None or progress.closed or progress.attended:
+            return
+        if progress.running or progress.waits:
+            self.host(session)
+        elif is_old:
+            # Its turn was ended without a result, and nothing is left that could start another one.
+            await session.finish(ABANDONED)

@@ -8,7 +8,7 @@
 import functools
 import inspect
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
@@ -19,6 +19,7 @@ from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.server.routes import ServerCallContextBuilder, create_rest_routes
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+from a2a.utils.error_handlers import build_rest_error_payload
 from a2a.utils.errors import (
     A2AError,
     InternalError,
@@ -32,12 +33,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sideband.core.errors import RateLimited, ReminderError, StoreError
+from sideband.core.errors import InvalidOption, RateLimited, ReminderError, StoreError
 from sideband.logs import LOG
 from sideband.protocols.a2a.auth import Caller
 from sideband.protocols.refusals import error_details, refusal
 
 LEGACY_HEADER: Final = f"X-{HTTP_EXTENSION_HEADER}"
+MAX_VALUES: Final = 10_000
 MEDIA_TYPE: Final = "application/a2a+json"
 SCOPE_KEY: Final = "sideband.a2a"
 
@@ -170,6 +172,35 @@ def http_error(error: ReminderError, call: A2aCall) -> Response:
     return JSONResponse(answer, status, headers, media_type=MEDIA_TYPE)
 
 
+# What is checked before the SDK reads it.
+
+
+class NotJson(ValueError):
+    """A body is not JSON, or is nested too deeply."""
+
+
+def check_json(body: bytes) -> None:
+    """Raise `NotJson`, or `InvalidOption` if a body has more values than a message needs.
+
+    The SDK takes seconds for a body of 1 MiB that consists of many small values, and nothing else runs meanwhile. What
+    Python's parser cannot read, it answers with an internal error.
+    """
+    if not body.strip():
+        return
+    try:
+        pending: list[Any] = [msgspec.json.decode(body)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise NotJson from None
+    values = 0
+    while pending:
+        value = pending.pop()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        values += len(inner)
+        if values > MAX_VALUES:
+            raise InvalidOption(f"a request may have at most {MAX_VALUES:,} values", field="params")
+        pending.extend(inner)
+
+
 # Endpoints.
 
 
@@ -179,7 +210,7 @@ def jsonrpc_endpoint(handler: RequestHandler) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         call: A2aCall = request.scope[SCOPE_KEY]
-        return _adapted(
+        return await _adapted(
             await dispatcher.handle_requests(request), call, lambda error: JSONResponse(rpc_error(error, call))
         )
 
@@ -194,7 +225,14 @@ def http_routes(handler: RequestHandler) -> list[Route]:
 
         async def endpoint(request: Request) -> Response:
             call: A2aCall = request.scope[SCOPE_KEY]
-            return _adapted(await inner(request), call, lambda error: http_error(error, call))
+            try:
+                check_json(await request.body())
+            except NotJson:
+                answer = build_rest_error_payload(InvalidParamsError(message="The body is not JSON."))
+                return JSONResponse(answer, 400, media_type=MEDIA_TYPE)
+            except InvalidOption as error:
+                return http_error(error, call)
+            return await _adapted(await inner(request), call, lambda error: http_error(error, call))
 
         return Route(route.path, endpoint, methods=sorted(route.methods or ()))
 
@@ -203,15 +241,32 @@ def http_routes(handler: RequestHandler) -> list[Route]:
     return [adapted(route) for route in routes if isinstance(route, Route)]
 
 
-def _adapted(response: Response, call: A2aCall, refuse: Callable[[ReminderError], Response]) -> Response:
+async def _adapted(response: Response, call: A2aCall, refuse: Callable[[ReminderError], Response]) -> Response:
     if isinstance(response, EventSourceResponse):
-        response.body_iterator = _with_raw_frames(response.body_iterator, call)
-    elif call.refusal is not None:
-        return refuse(call.refusal)
-    return response
+        frames = _with_raw_frames(response.body_iterator, call)
+        # A stream of version 0.3 is answered before its handler has said anything.
+        try:
+            first = await anext(frames, None)
+        except Exception:
+            if call.refusal is None:
+                raise
+            first = None
+        if call.refusal is None:
+            response.body_iterator = _with_first(first, frames)
+            return response
+        await frames.aclose()
+    return response if call.refusal is None else refuse(call.refusal)
 
 
-async def _with_raw_frames(frames: AsyncIterable[Any], call: A2aCall) -> AsyncIterator[Any]:
+async def _with_first(first: object, frames: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async with aclosing(cast("Any", frames)):
+        if first is not None:
+            yield first
+        async for frame in frames:
+            yield frame
+
+
+async def _with_raw_frames(frames: AsyncIterable[Any], call: A2aCall) -> AsyncGenerator[Any, None]:
     """The frames of a stream, each followed by the notifications that came up with it."""
     async with aclosing(cast("Any", frames)):
         async for frame in frames:

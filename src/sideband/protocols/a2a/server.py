@@ -1,5 +1,6 @@
 """The A2A server as an ASGI application: JSON-RPC at its root, HTTP+JSON, the cards, and the methods for reminders."""
 
+import asyncio
 import re
 from collections.abc import Collection, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ import msgspec
 from a2a.extensions.common import HTTP_EXTENSION_HEADER
 from a2a.server.request_handlers.response_helpers import build_error_response
 from a2a.server.routes import create_agent_card_routes
+from a2a.utils.error_handlers import build_rest_error_payload
 from a2a.utils.errors import VersionNotSupportedError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -35,6 +37,8 @@ from sideband.protocols.a2a.sdk import (
     SCOPE_KEY,
     A2aCall,
     Endpoint,
+    NotJson,
+    check_json,
     http_error,
     http_routes,
     jsonrpc_endpoint,
@@ -46,13 +50,15 @@ from sideband.protocols.http import LOOPBACK_HOSTS, HttpRefusal, RequestChecks
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, PARSE_ERROR
 from sideband.protocols.servers import SessionServers
 from sideband.runtime.models import read_model
-from sideband.runtime.options import AgentOptions
+from sideband.runtime.options import AgentOptions, check_names
 from sideband.runtime.producer import Producer
 from sideband.runtime.store import Store
 from sideband.runtime.system import SystemClock
 
 VERSION_HEADER: Final = "A2A-Version"
 _VERSIONS: Final = re.compile(r"1\.\d+(\.\d+)?|0\.3(\.\d+)?|")
+# How long a request may take to arrive.
+BODY_SECONDS: Final = 30.0
 _CARD_PATHS: Final = frozenset({"/.well-known/agent-card.json", SEED_PATH})
 _JSON: Final = ("application/json", MEDIA_TYPE)
 _encode: Final = msgspec.json.Encoder().encode
@@ -61,11 +67,14 @@ _encode: Final = msgspec.json.Encoder().encode
 class A2aServer:
     """Serves the tasks of a store over A2A; `app` is the application, and `async with` runs the tasks.
 
-    `url` is the address under which callers reach the application. `peers` are the callers that may use it, by their
-    tokens; without, every caller may, so the server must only be reachable from this machine. A caller with
-    `operator_token` is the operator. `trust="seed"` lifts the ceilings of all peers. `options` are those of the runs;
-    `tools_of` makes the tools for a task, if tasks must not share them. With `asks`, tools that may change something wait for the permission of the task's caller. `push` says where push
-    notifications may go (None: they are turned off).
+    `url` is the address under which callers reach the application. `service` is the name under which the store keeps the
+    tasks of this agent (None: `name`): servers with the same one run each other's tasks if one of them ends. `peers` are
+    the callers that may use the server, by their tokens; without, every caller may, so the server must only be reachable
+    from this machine. A caller with `operator_token` is the operator. `trust="seed"` lifts the ceilings of all peers.
+
+    `options` are those of the runs; `tools_of` makes the tools for a task, if tasks must not share them. With `asks`,
+    tools that may change something wait for the permission of the task's caller. `push` says where push notifications may
+    go (None: they are turned off).
     """
 
     def __init__(
@@ -75,6 +84,7 @@ class A2aServer:
         model: str | Model,
         url: str,
         name: str = "sideband",
+        service: str | None = None,
         description: str = "An agent that takes system reminders while it works.",
         skills: Sequence[str] = ("agent",),
         peers: Sequence[KnownPeer] | None = None,
@@ -94,14 +104,17 @@ class A2aServer:
         run_options: AgentOptions = {"name": name, **(options or {}), "model": shared}  # type: ignore[typeddict-item]
         profile = AgentProfile(name=name, description=description, url=url.rstrip("/"), skills=tuple(skills))
         callers = Callers(peers, operator_token=operator_token, policy=TrustPolicy(trust))
-        tasks = Tasks(store)
+        check_names(run_options)
+        tasks = Tasks(store, service or name)
         self._push = None if push is None else PushSender(tasks, push)
         self._runs = TaskRuns(
             tasks, run_options, clock=clock or SystemClock(), tools_of=tools_of, servers=servers, asks=asks
         )
         if self._push is not None:
             self._runs.on_host = self._push.start
-        handler = TaskHandler(tasks, self._runs, profile, push=self._push, needs_token=callers.needs_token)
+        self._handler = handler = TaskHandler(
+            tasks, self._runs, profile, push=self._push, needs_token=callers.needs_token
+        )
         public = A2aCall(caller=callers.ordinary)
         routes = [
             Route("/", _jsonrpc(tasks, handler), methods=["POST"]),
@@ -123,6 +136,10 @@ class A2aServer:
             self._is_started = True
             self._runs.start()
         return self
+
+    def stop(self) -> None:
+        """End all streams, and answer those who wait for a task with the task as it is; for the end of the web server."""
+        self._handler.stop()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -176,10 +193,11 @@ def _jsonrpc(tasks: Tasks, handler: TaskHandler) -> Endpoint:
         if asked is not None and asked.method in METHODS and asked.jsonrpc == "2.0":
             return await _answered(asked, body, call, tasks, request.headers.get(VERSION_HEADER, ""))
         try:
-            # The SDK answers what Python's parser cannot read, such as deep nesting, with an internal error.
-            msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            check_json(body or b"{")
+        except NotJson:
             return _failed(call, PARSE_ERROR, "Invalid JSON payload")
+        except InvalidOption as error:
+            return JSONResponse(rpc_error(error, call))
         return await standard(request)
 
     return endpoint
@@ -234,6 +252,12 @@ def _reminder_routes(tasks: Tasks) -> list[Route]:
         async def endpoint(request: Request) -> Response:
             call: A2aCall = request.scope[SCOPE_KEY]
             call.id_name = method.id_name
+            version = request.headers.get(VERSION_HEADER, "")
+            if _VERSIONS.fullmatch(version.strip()) is None:
+                text = f"A2A version {shown(version)} is not supported; send 1.0 or 0.3"
+                return JSONResponse(
+                    build_rest_error_payload(VersionNotSupportedError(text)), 400, media_type=MEDIA_TYPE
+                )
             try:
                 params = _params_of(await request.body(), request.path_params["id"])
                 result = await answer(name, params, _producers(tasks, call))
@@ -282,21 +306,25 @@ class _Door:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refused = self._checks.refusal(headers)
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         caller = self._callers.ordinary if path in _CARD_PATHS else self._callers.caller(headers)
-        if refused is None and caller is None:
-            refused = HttpRefusal(401, "A valid token is required.")
-        refused = refused or _refused_type(scope["method"], headers)
+        unknown = HttpRefusal(401, "A valid token is required.")
+        refused = (
+            self._checks.refusal(headers) or (None if caller else unknown) or _refused_type(scope["method"], headers)
+        )
         if refused is not None or caller is None:
-            await _refuse(refused)(scope, receive, send)
+            await _refuse(refused or unknown)(scope, receive, send)
             return
         call = A2aCall(caller=caller, extensions=requested_extensions(headers) & _EXTENSIONS)
         try:
-            receive = await self._read(headers, receive)
+            async with asyncio.timeout(BODY_SECONDS):
+                receive = await self._read(headers, receive)
+        except TimeoutError:
+            await _refuse(HttpRefusal(408, "The request did not arrive in time."))(scope, receive, send)
+            return
         except BodyTooLarge as error:
             is_rpc = path in ("", "/")
             response = JSONResponse(rpc_error(error, call), 413) if is_rpc else http_error(error, call)
@@ -346,8 +374,8 @@ def _refused_type(method: str, headers: Headers) -> HttpRefusal | None:
     return HttpRefusal(415, "The content type must be application/json or application/a2a+json.")
 
 
-def _refuse(refusal: HttpRefusal | None) -> Response:
-    status, text = refusal or HttpRefusal(401, "A valid token is required.")
+def _refuse(refusal: HttpRefusal) -> Response:
+    status, text = refusal
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None  # noqa: PLR2004 - a status
     return PlainTextResponse(f"{text}\n", status, headers)
 

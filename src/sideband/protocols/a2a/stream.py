@@ -4,7 +4,7 @@ Every stream reads the journal, so all subscribers, in every process, get the sa
 reader costs no memory.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, TypeAlias
 
@@ -47,15 +47,17 @@ TaskEvent: TypeAlias = TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 Notify: TypeAlias = Callable[[ReminderUpdate], dict[str, Any] | None]
 """The notification that a subscriber gets of a reminder; None if it gets none."""
 
-_FINAL: Final = TERMINAL | INTERRUPTED
+FINAL: Final = TERMINAL | INTERRUPTED
 
 
 def ignore(_update: ReminderUpdate) -> None:
     """The subscriber wants no reminders."""
 
 
-async def follow(session: Session, snapshot: Snapshot, notify: Notify = ignore) -> AsyncGenerator[TaskEvent, None]:
-    """The events after a snapshot, until the task has ended or waits for input."""
+async def follow(
+    session: Session, snapshot: Snapshot, notify: Notify = ignore, *, until: Collection[TaskState] = FINAL
+) -> AsyncGenerator[TaskEvent, None]:
+    """The events after a snapshot, up to the first of these states: the task has ended, or waits for input."""
     translator = _Translator(snapshot)
     if snapshot.task.status.state in TERMINAL:
         return
@@ -68,7 +70,7 @@ async def follow(session: Session, snapshot: Snapshot, notify: Notify = ignore) 
                 continue
             for event in translator.events(update):
                 yield event
-                if isinstance(event, TaskStatusUpdateEvent) and event.status.state in _FINAL:
+                if isinstance(event, TaskStatusUpdateEvent) and event.status.state in until:
                     return
 
 
@@ -81,7 +83,7 @@ class _Translator:
         self._state: TaskState = task.status.state
         self._calls: Mapping[str, Mapping[str, Any]] = snapshot.calls
         self._reason: str | None = None
-        self._asked: set[str] = set()
+        self._asked = dict.fromkeys(snapshot.asked)
 
     def events(self, update: Update) -> Iterator[TaskEvent]:
         match update:
@@ -90,23 +92,26 @@ class _Translator:
             case TurnUpdate(kind=UpdateKind.TURN_COMMITTED, reply=reply) if reply is not None:
                 yield from self._reply(reply, update)
             case PermissionUpdate(kind=UpdateKind.PERMISSION_ASKED, request_id=call_id):
-                self._asked.add(call_id)
-                note = status_note(TaskState.TASK_STATE_INPUT_REQUIRED, None, self._calls, (call_id,))
-                yield self._status(TaskState.TASK_STATE_INPUT_REQUIRED, update, note)
+                self._asked[call_id] = None
+                yield self._asking(update)
             case PermissionUpdate(request_id=call_id):
-                self._asked.discard(call_id)
-                if not self._asked:
-                    yield self._status(TaskState.TASK_STATE_WORKING, update)
+                self._asked.pop(call_id, None)
+                yield self._asking(update) if self._asked else self._status(TaskState.TASK_STATE_WORKING, update)
             case SessionUpdate(kind=UpdateKind.SESSION_RECORDED, records=records):
                 self._reason = records.get(REASON_RECORD, self._reason)
                 state = state_named(records.get(STATE_RECORD, "TASK_STATE_UNSPECIFIED"))
-                if state in _FINAL:
+                if state in FINAL:
                     yield self._status(state, update, status_note(state, self._reason, {}, ()))
             case SessionUpdate(kind=UpdateKind.SESSION_CLOSED | UpdateKind.SESSION_DELETED):
                 # The session was ended by other means than those of a task.
                 yield self._status(TaskState.TASK_STATE_CANCELED, update)
             case _:
                 pass
+
+    def _asking(self, update: Update) -> TaskStatusUpdateEvent:
+        """The status that asks the caller about the first of the open calls."""
+        state = TaskState.TASK_STATE_INPUT_REQUIRED
+        return self._status(state, update, status_note(state, None, self._calls, [*self._asked]))
 
     def _reply(self, reply: dict[str, Any], update: Update) -> Iterator[TaskEvent]:
         artifact = artifact_of(reply)

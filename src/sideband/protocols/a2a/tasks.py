@@ -4,6 +4,7 @@ The state of a task is derived from its session, so it can never disagree with t
 its artifacts are the messages of the conversation; reminders are no part of it.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
@@ -39,7 +40,7 @@ from sideband.core.updates import OPERATOR, SessionView
 from sideband.loop.run import LoopStatus
 from sideband.ports import INDEXED_BYTES, SessionEntry
 from sideband.protocols.a2a.auth import Caller
-from sideband.protocols.a2a.content import agent_message, blocks_of, envelope_of, message_of
+from sideband.protocols.a2a.content import agent_message, blocks_of, message_of
 from sideband.runtime.producer import Producer
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
@@ -49,10 +50,13 @@ KIND_RECORD: Final = "kind"
 KIND: Final = "a2a"
 OWNER_RECORD: Final = "owner"
 CONTEXT_RECORD: Final = "context_id"
+SERVICE_RECORD: Final = "service"
+"""Which agent the task was given to. Agents that share a store do not run each other's tasks."""
 STATE_RECORD: Final = "task_state"
 """The name of the state; `TASK_STATE_SUBMITTED` for every task that has neither ended nor is waiting for input."""
 REASON_RECORD: Final = "task_reason"
-ANSWER_RECORD: Final = "permission_answer"
+ANSWER_RECORD: Final = "permission:"
+"""The beginning of the names of the records with the caller's answers; the id of the tool call follows."""
 
 OPEN: Final = "TASK_STATE_SUBMITTED"
 TERMINAL: Final = frozenset(
@@ -75,10 +79,13 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+# The key of a message that was copied from an earlier task. No request to a model contains it.
+COPIED: Final = "copied"
+
 # A peer may have so many tasks that have not ended.
 MAX_OPEN_TASKS: Final = 64
 _PAGE: Final = 1_000
-_TIMESTAMP_NS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 
 
 def _failed(reason: str) -> dict[str, Any]:
@@ -149,24 +156,26 @@ def progress_of(state: SessionState) -> Progress:
 
 def unanswered(permissions: Collection[str], records: Mapping[str, Any]) -> list[str]:
     """The tool calls whose permission the caller has not answered. The run may not have read an answer yet."""
-    answer = records.get(ANSWER_RECORD)
-    answered = answer["calls"] if isinstance(answer, dict) else ()
-    return [call_id for call_id in permissions if call_id not in answered]
+    return [call_id for call_id in permissions if f"{ANSWER_RECORD}{call_id}" not in records]
 
 
 class Snapshot(NamedTuple):
-    """A task as it is after a commit, and the cursor from which the updates of its session continue it."""
+    """A task as it is after a commit, and the cursor from which the updates of its session continue it.
+
+    `calls` are the tool calls of the last reply, and `asked` those of them that wait for the caller's permission.
+    """
 
     task: Task
     cursor: int
     calls: Mapping[str, Mapping[str, Any]]
+    asked: Sequence[str]
 
 
 def task_of(view: SessionView, changed_at: int) -> Task:
     """The task of a session."""
     records = view.records
     task_id, context_id = records[TASK_RECORD], records.get(CONTEXT_RECORD, "")
-    own = own_messages(view.messages, task_id)
+    own = own_messages(view.messages)
     asked = unanswered(view.permissions, records)
     progress = Progress(
         records.get(STATE_RECORD, OPEN),
@@ -190,15 +199,9 @@ def task_of(view: SessionView, changed_at: int) -> Task:
     )
 
 
-def own_messages(messages: Sequence[StoredMessage], task_id: str) -> Sequence[StoredMessage]:
+def own_messages(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
     """The messages without those that were copied from an earlier task of the context."""
-    for place, message in enumerate(messages):
-        envelope = envelope_of(message)
-        if envelope is not None and envelope.task_id == task_id:
-            return messages[place:]
-    # Compaction has archived the first message of this task, and with it all that were copied, or the task has none yet.
-    has_summary = any(message.get("role") == "system" for message in messages)
-    return messages if has_summary else ()
+    return [message for message in messages if COPIED not in message]
 
 
 def artifact_of(message: StoredMessage) -> Artifact | None:
@@ -246,10 +249,13 @@ def timestamp(milliseconds: int) -> Timestamp:
 
 
 class Tasks:
-    """The tasks of a store, as callers may use them."""
+    """The tasks of one agent in a store, as callers may use them; `service` is the name of the agent there."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, service: str) -> None:
         self.store = store
+        self._own = {KIND_RECORD: KIND, SERVICE_RECORD: service}
+        # Protects the number of open tasks of a caller: it is counted before a task is begun.
+        self._beginning = asyncio.Lock()
 
     async def begin(self, message: Message, caller: Caller) -> Session:
         """Begin a task with its first message; it is durable when this returns.
@@ -259,21 +265,27 @@ class Tasks:
         context_id = message.context_id or self.store.new_id()
         if len(context_id.encode()) > INDEXED_BYTES:
             raise InvalidOption(f"message.contextId must have at most {INDEXED_BYTES} bytes", field="message.contextId")
-        if not caller.is_operator:
-            await self._check_open_tasks(caller)
         earlier = await self._conversation(context_id, caller) if message.context_id else ()
+        async with self._beginning:
+            if not caller.is_operator:
+                await self._check_open_tasks(caller)
+            return await self._begin(message, caller, context_id, earlier)
+
+    async def _begin(
+        self, message: Message, caller: Caller, context_id: str, earlier: Sequence[StoredMessage]
+    ) -> Session:
         task_id = self.store.new_id()
         return await self.store.begin(
             task_id,
             attributes={
-                KIND_RECORD: KIND,
+                **self._own,
                 TASK_RECORD: task_id,
                 CONTEXT_RECORD: context_id,
                 OWNER_RECORD: caller.name,
                 STATE_RECORD: OPEN,
             },
             messages=earlier,
-            prompt=blocks_of(message, task_id),
+            prompt=blocks_of(message),
             sender=caller.as_user,
         )
 
@@ -286,10 +298,10 @@ class Tasks:
                 field="message.contextId",
                 value=message.context_id,
             )
-        blocks = blocks_of(message, session.id)
+        blocks = blocks_of(message)
         if view is not None and (asked := unanswered(view.permissions, view.records)):
-            answer = {"calls": asked, "text": text_of({"content": blocks})}
-            await session.record({ANSWER_RECORD: answer})
+            # Of several questions the caller was shown the first.
+            await session.record({f"{ANSWER_RECORD}{asked[0]}": text_of({"content": blocks})}, only_new=True)
             return
         producer = Producer(session, caller.as_user, surface=Surface.A2A)
         try:
@@ -307,7 +319,7 @@ class Tasks:
         session = await self.store.find(task_id) if 0 < len(task_id) <= INDEXED_BYTES else None
         # These records never change, so that those in memory will do.
         records = {} if session is None else session.talk.state.records
-        if session is not None and records.get(KIND_RECORD) == KIND and _may_use(caller, records):
+        if session is not None and self._own.items() <= records.items() and _may_use(caller, records):
             return session
         raise UnknownSession(f"there is no task {shown(task_id)}", field="taskId", value=task_id)
 
@@ -318,7 +330,8 @@ class Tasks:
         if entry is None or view.session is None or TASK_RECORD not in view.session.records:
             raise UnknownSession(f"there is no task {shown(session.id)}", field="taskId", value=session.id)
         task = task_of(view.session, entry.changed_at)
-        return Snapshot(task, cursor, open_calls(view.session.messages))
+        asked = unanswered(view.session.permissions, view.session.records)
+        return Snapshot(task, cursor, open_calls(view.session.messages), asked)
 
     async def progress(self, session_id: str) -> Progress:
         """How far a task is, in whichever process it runs."""
@@ -326,7 +339,7 @@ class Tasks:
 
     async def unfinished(self) -> AsyncIterator[SessionEntry]:
         """The tasks of all callers that have neither ended nor are waiting for input."""
-        async for entry in self._entries({KIND_RECORD: KIND, STATE_RECORD: OPEN}):
+        async for entry in self._entries({**self._own, STATE_RECORD: OPEN}):
             yield entry
 
     async def page(self, wanted: ListTasksRequest, caller: Caller) -> ListTasksResponse:
@@ -339,7 +352,7 @@ class Tasks:
             cursor = decode_list_tasks_cursor(wanted.page_token)
             if cursor is None:
                 raise InvalidOption("pageToken must be the nextPageToken of an earlier page", field="pageToken")
-            after = (cursor.timestamp_ns or 0) // _TIMESTAMP_NS, cursor.task_id
+            after = (cursor.timestamp_ns or 0) // _NS_PER_MS, cursor.task_id
             start = next((place for place, entry in enumerate(found) if _place(entry) < after), len(found))
         page = found[start : start + size]
         more = start + size < len(found)
@@ -347,7 +360,7 @@ class Tasks:
         if more:
             last = page[-1]
             response.next_page_token = encode_list_tasks_cursor(
-                ListTasksCursor(last.changed_at * _TIMESTAMP_NS, last.session_id)
+                ListTasksCursor(last.changed_at * _NS_PER_MS, last.session_id)
             )
         for entry in page:
             session = await self.store.find(entry.session_id)
@@ -359,20 +372,23 @@ class Tasks:
         return response
 
     async def _matching(self, wanted: ListTasksRequest, caller: Caller) -> AsyncIterator[SessionEntry]:
-        records = {KIND_RECORD: KIND}
+        records = dict(self._own)
         if not caller.is_operator:
             records[OWNER_RECORD] = caller.name
         if wanted.context_id:
             records[CONTEXT_RECORD] = wanted.context_id
-        if wanted.status in TERMINAL:
+        # A session that its operator has closed is a canceled task, and keeps the state that it had.
+        is_recorded = wanted.status in TERMINAL and wanted.status != TaskState.TASK_STATE_CANCELED
+        if is_recorded:
             records[STATE_RECORD] = TaskState.Name(wanted.status)
         oldest = wanted.status_timestamp_after.ToMilliseconds() if wanted.HasField("status_timestamp_after") else 0
         async for entry in self._entries(records):
             if entry.changed_at < oldest:
                 continue
-            if wanted.status and wanted.status not in TERMINAL:
+            if wanted.status and not is_recorded:
                 recorded = state_named(entry.records.get(STATE_RECORD, OPEN))
-                if recorded in TERMINAL or (await self.progress(entry.session_id)).state != wanted.status:
+                state = recorded if recorded in TERMINAL else (await self.progress(entry.session_id)).state
+                if state != wanted.status:
                     continue
             yield entry
 
@@ -387,22 +403,26 @@ class Tasks:
                 return
 
     async def _check_open_tasks(self, caller: Caller) -> None:
-        records = {KIND_RECORD: KIND, OWNER_RECORD: caller.name, STATE_RECORD: OPEN}
-        found = await self.store.sessions(records=records, limit=MAX_OPEN_TASKS)
-        if len(found.sessions) == MAX_OPEN_TASKS:
+        records = {**self._own, OWNER_RECORD: caller.name, STATE_RECORD: OPEN}
+        found = (await self.store.sessions(records=records, limit=MAX_OPEN_TASKS)).sessions
+        if len(found) < MAX_OPEN_TASKS:
+            return
+        # A session that its operator has closed keeps the state that it had.
+        open_tasks = [entry for entry in found if not (await self.progress(entry.session_id)).closed]
+        if len(open_tasks) == MAX_OPEN_TASKS:
             raise TooManyPending(
                 MAX_OPEN_TASKS, MAX_OPEN_TASKS, scope="caller", remedy="wait until a task ends, or cancel one"
             )
 
     async def _conversation(self, context_id: str, caller: Caller) -> Sequence[StoredMessage]:
         """The messages of the task of this context that ended last; none if no task of it has ended."""
-        records = {KIND_RECORD: KIND, OWNER_RECORD: caller.name, CONTEXT_RECORD: context_id}
+        records = {**self._own, OWNER_RECORD: caller.name, CONTEXT_RECORD: context_id}
         ended = [entry async for entry in self._entries(records) if _has_ended(entry)]
         if not ended:
             return ()
         session = await self.store.find(max(ended, key=_place).session_id)
         view = None if session is None else (await session.view(OPERATOR)).view.session
-        return () if view is None else view.messages
+        return () if view is None else [{**message, COPIED: True} for message in view.messages]
 
 
 def _may_use(caller: Caller, records: Mapping[str, Any]) -> bool:

@@ -104,6 +104,7 @@ async def test_nothing_is_kept_of_tasks_that_have_ended_or_were_cancelled(kept: 
 async def test_a_task_whose_work_cannot_be_continued_fails(kept: list[TaskRuns]) -> None:
     attributes = {
         "kind": "a2a",
+        "service": "sideband",
         "task_id": "t",
         "context_id": "c",
         "owner": "local",

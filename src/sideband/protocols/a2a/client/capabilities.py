@@ -17,7 +17,7 @@ from sideband.core.errors import shown
 from sideband.core.reminder import Propagate, RoleHint
 from sideband.protocols.a2a.card import SEED_PATH
 from sideband.protocols.a2a.client.failures import PeerNotTrusted, PeerNotUnderstood
-from sideband.protocols.a2a.client.http import origin_of
+from sideband.protocols.a2a.client.http import at_host_of, origin_of
 from sideband.protocols.a2a.client.refusals import member
 from sideband.protocols.a2a.reminders import METHODS, URI
 
@@ -102,6 +102,13 @@ def _known(value: object, vocabulary: type[_WordT]) -> tuple[_WordT, ...]:
 
 def read_card(document: dict[str, Any], url: str) -> AgentCard:
     """The card of the agent at `url`, in any version; `PeerNotUnderstood` if it is not a card."""
+    try:
+        return parse_agent_card(_adapted(document, url))
+    except (ParseError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise PeerNotUnderstood(f"the card of {url} is not one of A2A: {error}") from None
+
+
+def _adapted(document: dict[str, Any], url: str) -> dict[str, Any]:
     card = copy.deepcopy(document)
     skills = card.get("skills")
     if isinstance(skills, list):
@@ -111,10 +118,7 @@ def read_card(document: dict[str, Any], url: str) -> AgentCard:
     if "supportedInterfaces" not in card and (address is None or str(address).endswith(SEED_PATH)):
         # The literal card of the proposal has its own address there, and none of an interface.
         card["url"] = f"{url}/"
-    try:
-        return parse_agent_card(card)
-    except (ParseError, TypeError, ValueError, AttributeError) as error:
-        raise PeerNotUnderstood(f"the card of {url} is not one of A2A: {error}") from None
+    return card
 
 
 class Interface(NamedTuple):
@@ -131,13 +135,13 @@ class Interface(NamedTuple):
         return self.version == _LEGACY
 
 
-def choose_interface(card: AgentCard, origins: Collection[str]) -> Interface:
+def choose_interface(card: AgentCard, origins: Collection[str], address: str) -> Interface:
     """The interface of the card to use: JSON-RPC before HTTP+JSON, and version 1 before 0.3.
 
-    `PeerNotTrusted` if all that could be used are at other origins than these: the token would be sent there.
+    If it is on this machine, it is reached at the host of `address`, because that has several names. `PeerNotTrusted` if all that could be used are at other origins than these: the token would be sent there.
     """
     usable = [offered for offered in card.supported_interfaces if offered.protocol_binding in _BINDINGS]
-    trusted = [offered for offered in usable if origin_of(offered.url) in origins]
+    trusted = [offered for offered in usable if origin_of(at_host_of(address, offered.url)) in origins]
     if not usable:
         offered = ", ".join(sorted({one.protocol_binding for one in card.supported_interfaces})) or "no interface"
         raise PeerNotUnderstood(f"the peer offers {offered}; this client needs JSONRPC or HTTP+JSON")
@@ -148,7 +152,7 @@ def choose_interface(card: AgentCard, origins: Collection[str]) -> Interface:
         )
     chosen = min(trusted, key=_rank)
     version = _LEGACY if _is_legacy(chosen) else _CURRENT
-    return Interface(chosen.url, chosen.protocol_binding, version, chosen.tenant)
+    return Interface(at_host_of(address, chosen.url), chosen.protocol_binding, version, chosen.tenant)
 
 
 def _rank(offered: AgentInterface) -> tuple[int, bool]:

@@ -64,21 +64,31 @@ async def connect(
     """
     address = read_address(url)
     chosen = _read_fallback(fallback)
-    for name, seconds in (("answer_seconds", answer_seconds), ("poll_seconds", poll_seconds)):
-        if not seconds > 0:
-            raise InvalidOption(f"{name} must be more than 0, not {shown(seconds)}", field=name, value=seconds)
+    _check_seconds("answer_seconds", answer_seconds)
+    _check_seconds("poll_seconds", poll_seconds)
     origins = frozenset(filter(None, (origin_of(address), *_read_origins(allowed_origins))))
-    if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
-        raise InvalidOption("token must be a text of printable ASCII characters, or None", field="token")
+    _check_token(token)
     async with http_client(origins, token=token, local=is_local(address)) as http:
         card = await _fetched_card(http, address, answer_seconds)
         parsed = read_card(card, address)
-        interface = choose_interface(parsed, origins)
+        interface = choose_interface(parsed, origins, address)
         patience = PeerPatience(answer_seconds, poll_seconds, clock or SystemClock())
         peer = PeerAgent(http, address, card, parsed, interface, fallback=chosen, patience=patience)
         if token is not None and parsed.capabilities.extended_agent_card:
             await peer.read_extended_card()
         yield peer
+
+
+def _check_seconds(name: str, seconds: object) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise InvalidOption(f"{name} must be a number of more than 0, not {shown(seconds)}", field=name, value=seconds)
+
+
+def _check_token(token: object) -> None:
+    is_text = isinstance(token, str) and token.isascii() and token.isprintable() and bool(token.strip())
+    if token is not None and not is_text:
+        # The value is not repeated, because it may be a secret.
+        raise InvalidOption("token must be a text of printable ASCII characters, or None", field="token")
 
 
 def _read_fallback(fallback: str) -> TaskFallback:

@@ -18,7 +18,7 @@ _PREFIX: Final = "TASK_STATE_"
 
 
 class PeerState(StrEnum):
-    """The state of a task; `unspecified` if the peer does not say it, or in a word that this client does not know."""
+    """The state of a task; `unspecified` if the peer does not say it, or if its value is unknown."""
 
     UNSPECIFIED = "unspecified"
     SUBMITTED = "submitted"
@@ -104,10 +104,12 @@ PeerEvent: TypeAlias = PeerTask | PeerStatus | PeerArtifact | PeerReminder
 
 
 def task_of(answer: Task | Message) -> PeerTask:
-    """What a peer answered to a message, or to a question about a task."""
+    """What a peer answered to a message, or to a question about a task; `ValueError` for a task without an id."""
     if isinstance(answer, Message):
         said = PeerStatus(answer.task_id, PeerState.COMPLETED, _text(answer.parts) or None)
         return PeerTask("", answer.context_id, said, (), answer)
+    if not answer.id:
+        raise ValueError("the task has no id")
     return PeerTask(
         answer.id,
         answer.context_id,

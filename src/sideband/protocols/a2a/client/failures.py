@@ -10,9 +10,16 @@ class PeerFailed(Exception):
 
 
 class PeerUnreachable(PeerFailed):
-    """There is no connection to the peer, it was lost, or a gateway in front of the peer has none."""
+    """There is no connection to the peer, it was lost, or a gateway in front of the peer has none.
+
+    `may_have_arrived` says whether the peer may have received the request.
+    """
 
     code = "SIDEBAND-508"
+
+    def __init__(self, message: str, *, may_have_arrived: bool = True) -> None:
+        super().__init__(message)
+        self.may_have_arrived = may_have_arrived
 
 
 class PeerSilent(PeerFailed):
@@ -34,6 +41,10 @@ class PeerNotTrusted(PeerFailed):
 
 
 class TokenRefused(PeerFailed):
-    """The peer requires a token, or refuses the one that it was sent."""
+    """The peer requires a token, or refuses the one that it was sent; `status` is that of HTTP."""
 
     code = "SIDEBAND-512"
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status

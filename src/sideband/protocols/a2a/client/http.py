@@ -1,4 +1,4 @@
-"""The HTTP client for one peer: it knows to which origins the token may go, follows no redirect, and bounds what it reads."""
+"""The HTTP client for one peer: it sends the token to allowed origins only, follows no redirect, and bounds what it reads."""
 
 from collections.abc import AsyncIterator, Collection
 from http import HTTPStatus
@@ -14,6 +14,7 @@ from sideband.protocols.a2a.client.refusals import read_refusal
 from sideband.protocols.http import is_loopback
 
 CONNECT_SECONDS: Final = 10.0
+KEPT_CONNECTIONS: Final = 20
 # A task may have large artifacts. The answers of the methods for reminders are small.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 MAX_REMINDER_BYTES: Final = 1024 * 1024
@@ -22,6 +23,9 @@ LIMIT: Final = "sideband.max_bytes"
 
 _SCHEMES: Final = {"http": 80, "https": 443}
 _EVENTS: Final = "text/event-stream"
+_BLANK_LINES: Final = (b"\n\n", b"\n\r\n", b"\r\r")
+# What a chunk may have of a blank line that the next chunk ends.
+_BLANK_BYTES: Final = 2
 
 
 # Addresses.
@@ -53,6 +57,15 @@ def is_local(url: str) -> bool:
     return is_loopback(urlsplit(url).hostname or "")
 
 
+def at_host_of(given: str, url: str) -> str:
+    """`url` with the host of `given` if both are the same port of this machine; otherwise `url` itself."""
+    here, there = _split(given), _split(url)
+    if here is None or there is None or there.username is not None or not (is_local(given) and is_local(url)):
+        return url
+    is_same = (here.scheme, here.port or _SCHEMES[here.scheme]) == (there.scheme, there.port or _SCHEMES[there.scheme])
+    return there._replace(netloc=here.netloc).geturl() if is_same else url
+
+
 def _split(url: object) -> SplitResult | None:
     if not isinstance(url, str):
         return None
@@ -81,6 +94,8 @@ def http_client(origins: Collection[str], *, token: str | None, local: bool) -> 
     return httpx.AsyncClient(
         headers={"User-Agent": f"sideband/{__version__}", "Accept-Encoding": "identity"},
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        # Each event stream has a connection of its own, and must not block other requests.
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS),
         follow_redirects=False,
         trust_env=not local,
         event_hooks={"request": [guard.check], "response": [guard.read]},
@@ -109,7 +124,7 @@ class _Guard:
         is_stream = response.headers.get("content-type", "").lower().startswith(_EVENTS)
         streams = is_stream and response.status_code == HTTPStatus.OK
         assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - tells the type checker
-        response.stream = _Bounded(response.stream, limit, by_line=streams)
+        response.stream = _Bounded(response.stream, limit, by_event=streams)
         if streams:
             return
         refusal = read_refusal(response.status_code, await response.aread())
@@ -118,18 +133,24 @@ class _Guard:
 
 
 class _Bounded(httpx.AsyncByteStream):
-    """The bytes of an answer; raises when the answer, or with `by_line` a line of it, exceeds the limit."""
+    """The bytes of an answer; raises when the answer, or with `by_event` an event of it, exceeds the limit."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, limit: int, *, by_line: bool) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, limit: int, *, by_event: bool) -> None:
         self._stream = stream
         self._limit = limit
-        self._by_line = by_line
+        self._by_event = by_event
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read = 0
+        before = b""
         async for chunk in self._stream:
-            end = chunk.rfind(b"\n") if self._by_line else -1
-            read = read + len(chunk) if end < 0 else len(chunk) - end
+            read += len(chunk)
+            if self._by_event:
+                # A blank line ends an event, and may be divided between two chunks.
+                seen = before + chunk
+                end = max(seen.rfind(blank) for blank in _BLANK_LINES)
+                read = read if end < 0 else len(seen) - end
+                before = seen[-_BLANK_BYTES:]
             if read > self._limit:
                 raise PeerNotUnderstood(
                     f"the peer sent more than {self._limit:,} bytes at once; nothing of it was used"

@@ -1,7 +1,7 @@
 """An agent over A2A, as its client sees it: tasks, their events, and reminders for the agent that works on one."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote
@@ -23,11 +23,12 @@ from a2a.types import (
     SendMessageRequest,
     StreamResponse,
     SubscribeToTaskRequest,
+    Task,
 )
 from a2a.utils.constants import VERSION_HEADER
 from google.protobuf.json_format import MessageToDict
 
-from sideband.core.errors import InvalidOption, ReminderError
+from sideband.core.errors import InvalidOption, ReminderError, UnknownSession, shown
 from sideband.core.parse import parse
 from sideband.core.reminder import Draft, PropagateWord, RoleHintWord
 from sideband.core.seams import Mode, ModeWord
@@ -42,13 +43,20 @@ from sideband.protocols.a2a.client.capabilities import (
     Interface,
     read_reminders,
 )
-from sideband.protocols.a2a.client.events import EventReader, PeerEvent, PeerTask, task_of
-from sideband.protocols.a2a.client.failures import PeerNotUnderstood, PeerSilent, PeerUnreachable
+from sideband.protocols.a2a.client.events import EventReader, PeerEvent, PeerStatus, PeerTask, task_of
+from sideband.protocols.a2a.client.failures import (
+    PeerFailed,
+    PeerNotTrusted,
+    PeerNotUnderstood,
+    PeerSilent,
+    PeerUnreachable,
+    TokenRefused,
+)
 from sideband.protocols.a2a.client.http import (
     LIMIT,
     MAX_REMINDER_BYTES,
 )
-from sideband.protocols.a2a.client.refusals import NotSupportedByPeer, member
+from sideband.protocols.a2a.client.refusals import UNSUPPORTED_OPERATION, NotSupportedByPeer, member
 from sideband.protocols.a2a.client.reminders import (
     HeldReminders,
     TaskFallback,
@@ -63,10 +71,15 @@ from sideband.protocols.jsonrpc import RpcError
 from sideband.runtime.producer import RevokeStatus
 from sideband.runtime.system import new_id
 
-# So many times in a row `wait` connects again after it has lost the connection.
+# How often `wait` reconnects in a row after it has lost the connection.
 MAX_RECONNECTS: Final = 5
 
 _LEGACY_EXTENSIONS: Final = f"X-{HTTP_EXTENSION_HEADER}"
+
+_TROUBLES: Final = (RpcError, ReminderError, NotSupportedByPeer, PeerFailed)
+# With these, the request had no effect at the peer.
+_REFUSALS: Final = (RpcError, ReminderError, NotSupportedByPeer, TokenRefused, PeerNotTrusted)
+_MAY_HAVE_BEGUN: Final = "the agent may have accepted the task; list its tasks before you send it again"
 
 _AnswerT = TypeVar("_AnswerT")
 
@@ -131,7 +144,7 @@ class PeerAgent:
             card = await self._answered(
                 self._unary.get_extended_agent_card(request, context=self._context()), "GetExtendedAgentCard"
             )
-        except (RpcError, ReminderError, NotSupportedByPeer, PeerNotUnderstood) as error:
+        except (RpcError, ReminderError, NotSupportedByPeer, PeerNotUnderstood, PeerUnreachable) as error:
             LOG.info("the peer %s has no extended card for this caller: %s", self.url, error)
             return
         self.reminders = read_reminders(MessageToDict(card)) or self.reminders
@@ -146,17 +159,14 @@ class PeerAgent:
         context_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> PeerTask:
-        """Send a message and wait until its task has ended or needs input; that has no limit of time.
+        """Send a message and wait until its task has ended or needs input. There is no time-out.
 
         With `task_id` the message answers a task that needs input; with `context_id` a new task continues an earlier
         conversation. `metadata` is that of the request.
         """
         with self._message(content, task_id, context_id, metadata) as request:
-            if self._streams:
-                task = await self._streamed(request, task_id)
-            else:
-                task = await self._sent(request, task_id, limited=False)
-        # The last state that a stream tells of is not the whole task.
+            task = await self._delivered(request, task_id, waits=True)
+        # The first state that a stream tells of is not the whole task.
         is_whole = not task.id or (_is_settled(task) and not self._streams)
         return task if is_whole else await self._wait(task.id, follows=False)
 
@@ -170,8 +180,7 @@ class PeerAgent:
     ) -> PeerTask:
         """Send a message and return as soon as the peer has accepted it. The options are those of `send`."""
         with self._message(content, task_id, context_id, metadata) as request:
-            request.configuration.return_immediately = True
-            return await self._sent(request, task_id, limited=True)
+            return await self._delivered(request, task_id, waits=False)
 
     @contextmanager
     def _message(
@@ -181,62 +190,118 @@ class PeerAgent:
         context_id: str | None,
         metadata: Mapping[str, Any] | None,
     ) -> Iterator[SendMessageRequest]:
-        """A request with a message, and with a reminder that waits for it; the reminder waits again if the block fails."""
-        parts = [Part(text=content)] if isinstance(content, str) else list(content)
+        """A request with a message and with a reminder that waits for it.
+
+        The reminder waits again if the request certainly failed.
+        """
+        parts = _parts(content)
         message = Message(
             message_id=new_id(), role=Role.ROLE_USER, parts=parts, task_id=task_id or "", context_id=context_id or ""
         )
         request = SendMessageRequest(message=message)
-        held = None if task_id is None else self._held.take(task_id)
-        given = dict(metadata or {})
-        if held is not None:
-            given["harn"] = {**(member(given, "harn") or {}), "reminder": held.reminder}
+        held = None
         try:
+            given = _metadata(metadata)
+            harn = given.get("harn", {})
+            # A reminder has no place in a `harn` that is not an object, and waits for the next message.
+            if task_id is not None and isinstance(harn, Mapping):
+                held = self._held.take(task_id)
+            if held is not None:
+                given["harn"] = {**harn, "reminder": held.reminder}
             _add_metadata(request, given)
             yield request
-        except BaseException:
-            if held is not None:
+        except _TROUBLES as error:
+            has_failed = isinstance(error, _REFUSALS) or (
+                isinstance(error, PeerUnreachable) and not error.may_have_arrived
+            )
+            if held is not None and has_failed:
                 self._held.put_back(held)
             raise
 
-    async def _sent(self, request: SendMessageRequest, task_id: str | None, *, limited: bool) -> PeerTask:
-        """Send a message; the task as the peer answered with it."""
-        sending = first(self._unary.send_message(request, context=self._context()))
-        response = await self._answered(sending, "SendMessage", task_id, limited=limited)
-        return task_of(response.task if response.HasField("task") else response.message)
+    async def _delivered(self, request: SendMessageRequest, task_id: str | None, *, waits: bool) -> PeerTask:
+        """Send a message; the task as the peer answered with it.
 
-    async def _streamed(self, request: SendMessageRequest, task_id: str | None) -> PeerTask:
-        """Send a message and read the events that answer it to their end; the task as it was at first."""
-        task: PeerTask | None = None
+        An event stream is preferred, because some agents answer SendMessage only when the task has ended.
+        """
+        if self._streams:
+            streaming = self._streamed(request, task_id, waits=waits)
+            try:
+                return await self._answered(
+                    streaming, "SendStreamingMessage", task_id, limited=not waits, advice=_MAY_HAVE_BEGUN
+                )
+            except (NotSupportedByPeer, RpcError) as error:
+                if not _is_unsupported(error):
+                    raise
+                LOG.info("the peer %s refuses event streams: %s", self.url, error)
+        request.configuration.return_immediately = not waits
+        sending = first(self._unary.send_message(request, context=self._context()))
+        response = await self._answered(sending, "SendMessage", task_id, limited=not waits, advice=_MAY_HAVE_BEGUN)
+        # The peer takes the message without a stream, so that it was the stream that it refused.
+        self._streams = False
+        return self._read(response.task if response.HasField("task") else response.message, "SendMessage")
+
+    async def _streamed(self, request: SendMessageRequest, task_id: str | None, *, waits: bool) -> PeerTask:
+        """Send a message and read the first event that answers it, or with `waits` all; the task as it was at first.
+
+        Closing the stream does not cancel the task.
+        """
+        begun: PeerEvent | None = None
+        stream = self._streaming.send_message(request, context=self._context())
         try:
-            with translating("SendStreamingMessage", task_id):
-                stream = self._streaming.send_message(request, context=self._context())
-                async with aclosing(cast("AsyncGenerator[StreamResponse, None]", stream)) as events:
-                    async for event in events:
-                        for read in EventReader().read(event):
-                            task = task or (read if isinstance(read, PeerTask) else None)
-        except PeerUnreachable as error:
-            if task is None:
+            async with aclosing(self._events(stream, "SendStreamingMessage", task_id)) as events:
+                async for event in events:
+                    begun = begun or event
+                    if not waits:
+                        break
+        except _TROUBLES as error:
+            if begun is None:
                 raise
             LOG.info("the event stream of the peer %s broke: %s", self.url, error)
-        if task is None:
+        if begun is None:
             raise misunderstood("SendStreamingMessage", None)
-        return task
+        return begun if isinstance(begun, PeerTask) else await self.get(begun.task_id)
+
+    async def _events(
+        self, stream: AsyncIterator[StreamResponse], method: str, task_id: str | None
+    ) -> AsyncGenerator[PeerEvent, None]:
+        """The events of a stream, up to the one that says that the task has ended or needs input.
+
+        Some peers keep the stream open after that.
+        """
+        reader = EventReader()
+        with translating(method, task_id):
+            async with aclosing(cast("AsyncGenerator[StreamResponse, None]", stream)) as events:
+                async for event in events:
+                    told = [*reader.read(event)]
+                    for one in told:
+                        yield one
+                    if any(map(_is_last, told)):
+                        return
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> PeerTask:
         """The task as it is now; `history_length` limits how many messages it has."""
         request = GetTaskRequest(id=task_id, history_length=history_length)
-        return task_of(await self._answered(self._unary.get_task(request, context=self._context()), "GetTask", task_id))
+        asking = self._unary.get_task(request, context=self._context())
+        return self._read(await self._answered(asking, "GetTask", task_id), "GetTask", task_id)
 
     async def cancel(self, task_id: str) -> PeerTask:
         """End the task."""
         request = CancelTaskRequest(id=task_id)
-        return task_of(
-            await self._answered(self._unary.cancel_task(request, context=self._context()), "CancelTask", task_id)
-        )
+        asking = self._unary.cancel_task(request, context=self._context())
+        return self._read(await self._answered(asking, "CancelTask", task_id), "CancelTask", task_id)
+
+    def _read(self, answer: Task | Message, method: str, task_id: str | None = None) -> PeerTask:
+        """The task in an answer, which must be the one that was asked for."""
+        with translating(method, task_id):
+            task = task_of(answer)
+        if task_id is not None and task.id != task_id:
+            raise misunderstood(method, f"task {task.id}")
+        if task.state.is_over:
+            self._held.drop(task.id)
+        return task
 
     async def wait(self, task_id: str) -> PeerTask:
-        """The task when it has ended or needs input; that has no limit of time."""
+        """The task when it has ended or needs input. There is no time-out."""
         task = await self.get(task_id)
         return task if _is_settled(task) else await self._wait(task_id)
 
@@ -244,9 +309,9 @@ class PeerAgent:
         """The task when it is settled. It is looked at, and before that its events are read to their end if `follows`."""
         losses = 0
         while True:
+            if self._streams and follows:
+                await self._read_to_the_end(task_id)
             try:
-                if self._streams and follows:
-                    await self._read_to_the_end(task_id)
                 task = await self.get(task_id)
             except (PeerUnreachable, PeerSilent) as error:
                 losses += 1
@@ -263,35 +328,34 @@ class PeerAgent:
     async def _read_to_the_end(self, task_id: str) -> None:
         try:
             async with aclosing(self.follow(task_id)) as events:
-                async for event in events:
-                    # A stream that begins with a task that needs input need not end.
-                    if isinstance(event, PeerTask) and _is_settled(event):
-                        break
-        except (RpcError, ReminderError, NotSupportedByPeer):
-            # The task has ended meanwhile, or the peer has no streams after all. `get` tells which.
-            pass
+                async for _ in events:
+                    pass
+        except _TROUBLES as error:
+            # The stream broke, the task has ended meanwhile, or the peer has no streams after all. `get` tells which.
+            LOG.info("the event stream of the peer %s for task %s ended: %s", self.url, task_id, error)
 
     async def follow(self, task_id: str) -> AsyncGenerator[PeerEvent, None]:
-        """The task as it is now, and then what happens to it, until the peer ends the stream.
+        """The task as it is now, and then what happens to it, until it has ended or needs input.
 
-        A peer does that when the task has ended or needs input. Events about reminders are those that this caller may
-        see.
+        Events about reminders are those that this caller may see.
         """
         if not self._streams:
             raise NotSupportedByPeer("SubscribeToTask", "it has no event streams; use wait() or get()")
-        reader = EventReader()
-        request = SubscribeToTaskRequest(id=task_id)
+        has_begun = False
+        stream = self._streaming.subscribe(SubscribeToTaskRequest(id=task_id), context=self._context())
         try:
-            with translating("SubscribeToTask", task_id):
-                stream = self._streaming.subscribe(request, context=self._context())
-                async with aclosing(cast("AsyncGenerator[StreamResponse, None]", stream)) as events:
-                    async for event in events:
-                        for read in reader.read(event):
-                            yield read
-        except RpcError:
+            async with aclosing(self._events(stream, "SubscribeToTask", task_id)) as events:
+                async for event in events:
+                    has_begun = True
+                    yield event
+        except (RpcError, UnknownSession, NotSupportedByPeer, PeerNotUnderstood) as error:
+            if has_begun:
+                raise
             # A task that has ended cannot be subscribed to, and it may have ended just now.
             task = await self.get(task_id)
-            if not task.state.is_over:
+            if not _is_settled(task):
+                if _is_unsupported(error):
+                    self._streams = False
                 raise
             yield task
 
@@ -378,7 +442,9 @@ class PeerAgent:
         if self.fallback is TaskFallback.SUPPRESS or draft.mode is Mode.AUDIT_ONLY:
             # The model never sees an audit_only reminder, so that is not sent either.
             return TaskReminded(TaskReminderRoute.SUPPRESSED)
-        replaced = self._held.hold(task_id, in_camel_case(fields), draft.dedupe_key)
+        # With an id, the peer recognises a reminder that is sent again.
+        named = {"id": new_id(), **fields}
+        replaced = self._held.hold(task_id, in_camel_case(named), draft.dedupe_key)
         return TaskReminded(TaskReminderRoute.WITH_NEXT_MESSAGE, deduped_count=replaced)
 
     async def pending(self, task_id: str) -> tuple[PendingReminder, ...]:
@@ -387,7 +453,7 @@ class PeerAgent:
         result = await self._call(method, task_id, {})
         try:
             return msgspec.convert(result, type=PendingRemindersResult).reminders
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, RecursionError):
             raise misunderstood(method, result) from None
 
     async def revoke(self, task_id: str, reminder_id: str) -> RevokeStatus:
@@ -455,17 +521,17 @@ class PeerAgent:
         *,
         limited: bool = True,
         is_extension: bool = False,
+        advice: str = "try again, or allow it more time",
     ) -> _AnswerT:
         """What a request is answered with; without `limited`, that may take any time."""
         seconds = self._patience.answer_seconds
+        is_rpc = self.interface.binding == JSONRPC
         try:
-            with translating(method, task_id, is_extension=is_extension):
+            with translating(method, task_id, is_extension=is_extension, is_rpc=is_rpc):
                 async with asyncio.timeout(seconds if limited else None):
                     return await asking
         except TimeoutError:
-            raise PeerSilent(
-                f"the peer did not answer {method} within {seconds:g} s; try again, or allow it more time"
-            ) from None
+            raise PeerSilent(f"the peer did not answer {method} within {seconds:g} s; {advice}") from None
 
     def _context(self) -> ClientCallContext:
         uris = [URI] if self.reminders is not None and self.reminders.place is CardPlace.EXTENSION else []
@@ -484,6 +550,40 @@ def _sdk_client(card: AgentCard, http: httpx.AsyncClient, interface: Interface, 
 
 def _is_settled(task: PeerTask) -> bool:
     return not task.id or task.state.is_over or task.state.needs_input
+
+
+def _is_last(event: PeerEvent) -> bool:
+    """Whether the task has ended or needs input after this event."""
+    match event:
+        case PeerTask():
+            return _is_settled(event)
+        case PeerStatus(state=state):
+            return state.is_over or state.needs_input
+        case _:
+            return False
+
+
+def _is_unsupported(error: Exception) -> bool:
+    """Whether this answer to a request for an event stream means that the peer has none."""
+    if isinstance(error, RpcError):
+        return error.code == UNSUPPORTED_OPERATION
+    return isinstance(error, NotSupportedByPeer | PeerNotUnderstood)
+
+
+def _parts(content: object) -> list[Part]:
+    if isinstance(content, str):
+        return [Part(text=content)]
+    if isinstance(content, Sequence) and all(isinstance(part, Part) for part in content):
+        return [*content]
+    raise InvalidOption(
+        f"content must be a text or a list of Part objects, not {shown(content)}", field="content", value=content
+    )
+
+
+def _metadata(given: object) -> dict[str, Any]:
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    raise InvalidOption(f"metadata must be a mapping, not {shown(given)}", field="metadata", value=given)
 
 
 def _add_metadata(request: SendMessageRequest, metadata: Mapping[str, Any]) -> None:

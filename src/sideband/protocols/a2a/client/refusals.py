@@ -20,17 +20,12 @@ from sideband.protocols.jsonrpc import METHOD_NOT_FOUND, RpcError
 from sideband.protocols.refusals import A2A_DOMAIN, DOMAIN, ERROR_INFO
 
 _TASK_NOT_FOUND: Final = -32001
-_UNSUPPORTED_OPERATION: Final = -32004
-# The peer itself may be in order: a gateway, or a limit of requests, stands before it.
-_TRANSIENT: Final = frozenset(
-    {
-        HTTPStatus.TOO_MANY_REQUESTS,
-        HTTPStatus.BAD_GATEWAY,
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        HTTPStatus.GATEWAY_TIMEOUT,
-    }
-)
+UNSUPPORTED_OPERATION: Final = -32004
+# The answers of a server that does not have a method, and of one that did not read the request.
+_NOT_OFFERED: Final = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+_NOT_READ: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 _DEFAULT_DELAY_MS: Final = 1_000
+_MAX_DELAY_DIGITS: Final = 9
 # HTTP+JSON names the errors of A2A instead of giving their codes.
 _A2A_CODES: Final[Mapping[str, int]] = MappingProxyType(
     {reason: JSON_RPC_ERROR_CODE_MAP[kind] for kind, reason in A2A_ERROR_REASONS.items()}
@@ -96,19 +91,27 @@ def member(value: object, *names: str) -> Any:  # noqa: ANN401 - any JSON value
 # Errors.
 
 
-def refused_by_peer(told: PeerRefusal, method: str, task_id: str | None, *, is_extension: bool) -> Exception:
+def refused_by_peer(
+    told: PeerRefusal, method: str, task_id: str | None, *, is_extension: bool, is_rpc: bool = True
+) -> Exception:
     """The error to raise for a refusal; an `RpcError` if nothing is known of it.
 
-    `is_extension`: the method is one of those for reminders. The proposal answers them with -32004 if the task is unknown,
-    and a peer that does not know them may answer with any HTTP status.
+    `is_extension`: the method is one of those for reminders. The proposal answers them with -32004 if the task is unknown.
     """
     ours = _error_info(told.details, DOMAIN)
     reason = member(ours, "reason")
     if isinstance(reason, str) and reason.lower() in _BY_REASON:
         return _known(_BY_REASON[reason.lower()], told, member(ours, "metadata") or {})
+    if told.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return TokenRefused(
+            f"the peer refused {method} with HTTP status {told.status}; connect with the token that it knows you by",
+            told.status,
+        )
     if told.code == METHOD_NOT_FOUND:
         return NotSupportedByPeer(method, "it answered that it does not know the method")
-    if told.code == _TASK_NOT_FOUND or (is_extension and told.code == _UNSUPPORTED_OPERATION and ours is None):
+    is_unknown = told.code == _TASK_NOT_FOUND or (is_extension and told.code == UNSUPPORTED_OPERATION and ours is None)
+    # On HTTP+JSON the path has the task. On JSON-RPC it is the same for all methods.
+    if is_unknown or (is_extension and told.code is None and told.status == HTTPStatus.NOT_FOUND and not is_rpc):
         return UnknownSession(
             f"the peer does not know task {shown(task_id)}: {told.message}", field="task_id", value=task_id
         )
@@ -118,14 +121,13 @@ def refused_by_peer(told: PeerRefusal, method: str, task_id: str | None, *, is_e
 
 
 def _http_failure(told: PeerRefusal, method: str, *, is_extension: bool) -> PeerFailed | NotSupportedByPeer:
-    if told.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return TokenRefused(
-            f"the peer refused {method} with HTTP status {told.status}; connect with the token that it knows you by"
-        )
-    if told.status in _TRANSIENT:
-        return PeerUnreachable(f"the peer cannot answer {method} now (HTTP status {told.status}); try again later")
-    if is_extension:
+    if is_extension and (told.status in _NOT_OFFERED or told.status == HTTPStatus.NOT_FOUND):
         return NotSupportedByPeer(method, f"it answered with HTTP status {told.status}")
+    if told.status in _NOT_READ or told.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return PeerUnreachable(
+            f"the peer cannot answer {method} now (HTTP status {told.status}); try again later",
+            may_have_arrived=told.status not in _NOT_READ,
+        )
     return PeerNotUnderstood(
         f"the peer answered {method} with HTTP status {told.status}; check that the address is that of an A2A agent"
     )
@@ -155,7 +157,8 @@ def _known(kind: type[ReminderError], told: PeerRefusal, metadata: Mapping[str, 
     if issubclass(kind, RateLimited):
         # The values of an ErrorInfo are texts.
         delay = str(member(metadata, "retryAfterMs"))
-        return RateLimited(int(delay) if delay.isdecimal() else _DEFAULT_DELAY_MS)
+        is_readable = delay.isdecimal() and len(delay) <= _MAX_DELAY_DIGITS
+        return RateLimited(int(delay) if is_readable else _DEFAULT_DELAY_MS)
     given = member(metadata, "field")
     field = given.removeprefix("reminder.") if isinstance(given, str) else None
     # The classes word their messages themselves; here the peer has worded it.

@@ -22,8 +22,8 @@ _SNAKE: Final[Mapping[str, str]] = MappingProxyType({spelled(name, Case.CAMEL): 
 class TaskFallback(StrEnum):
     """What happens to a reminder if the peer does not support reminders.
 
-    It is dropped, or it goes with the next message to its task, as `metadata.harn.reminder`. Peers read that from before
-    there was a method; others ignore it.
+    It is dropped, or it goes with the next message to its task, as `metadata.harn.reminder`. Agents that predate the
+    method read it; others ignore it.
     """
 
     SUPPRESS = "suppress"
@@ -82,6 +82,10 @@ class HeldReminders:
         if not held:
             del self._by_task[task_id]
         return taken
+
+    def drop(self, task_id: str) -> None:
+        """Drop the reminders for a task that is over."""
+        self._by_task.pop(task_id, None)
 
     def put_back(self, taken: "HeldReminder") -> None:
         """Hold a reminder again whose message was not accepted, unless a newer one replaces it."""
