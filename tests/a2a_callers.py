@@ -192,8 +192,9 @@ def shape(frame: Mapping[str, Any]) -> str:
 class ServedTasks:
     """A running server: its address, its store, its model, and callers of it."""
 
-    def __init__(self, url: str, store: Store, model: Model) -> None:
+    def __init__(self, url: str, store: Store, model: Model, server: A2aServer) -> None:
         self.url = url
+        self.server = server
         self.store = store
         self.model = model
         self.client = httpx.AsyncClient(base_url=url, timeout=SECONDS)
@@ -226,7 +227,7 @@ async def served(
         stopping = asyncio.Event()
         async with store, A2aServer(store, model=model, url=url, **options) as server:
             serving = asyncio.create_task(serve_app(server.app, listening, stopping=stopping))
-            tasks = ServedTasks(url, store, model)
+            tasks = ServedTasks(url, store, model, server)
             try:
                 async with tasks.client:
                     yield tasks

@@ -346,3 +346,34 @@ def test_an_address_for_other_machines_needs_a_file_of_callers(
         options["peers"] = str(file)
     assert a2a(model="scripted:x", port=0, store=f"sqlite:///{tmp_path}/store.db", **options) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.requirement("a2a:http:values")
+@pytest.mark.parametrize(
+    "message_field",
+    [{"metadata": {"a": [1] * 20_000}}, {"parts": [{"data": {}}] * 20_000}, {"referenceTaskIds": ["t"] * 20_000}],
+    ids=["metadata", "parts", "references"],
+)
+@on_sockets
+async def test_a_body_with_too_many_values_is_refused(message_field: dict[str, Any]) -> None:
+    async with served() as tasks:
+        caller = tasks.caller()
+        params = message(**message_field)
+        error = await caller.refusal("SendMessage", params)
+        http = await caller.raw(json.dumps(params), "/message:send")
+    assert (error["code"], http.status_code) == (-32602, 400)
+    assert "10,000 values" in error["message"]
+
+
+@pytest.mark.requirement("a2a:http:malformed", "a2a:version:unsupported")
+@on_sockets
+async def test_the_http_binding_refuses_what_it_cannot_read() -> None:
+    async with served() as tasks:
+        caller = tasks.caller()
+        bad = [
+            await caller.raw(body, "/message:send")
+            for body in (b"{", b"\xff\xfe", b'{"message": {"metadata": {"a": NaN}}}')
+        ]
+        version = await caller.raw("", "/tasks/t:pendingReminders", "GET", A2A_Version="9.9")
+    assert [answer.status_code for answer in bad] == [400, 400, 400]
+    assert (version.status_code, "VERSION_NOT_SUPPORTED" in version.text) == (400, True)

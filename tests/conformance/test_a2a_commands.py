@@ -21,7 +21,7 @@ from sideband.runtime.home import operator_token, token_file
 from sideband.tools.function import tool
 from tests.a2a_callers import COORDINATOR, Door, ServedTasks, in_time, on_sockets, served, some_peers
 from tests.a2a_delegations import WAITS
-from tests.a2a_fakes import Raw, a_fake_peer, error, error_info, with_extension
+from tests.a2a_fakes import CARD, Raw, a_card, a_fake_peer, error, error_info, with_extension
 from tests.programs import run_sideband
 
 Captured = pytest.CaptureFixture[str]
@@ -100,7 +100,30 @@ async def test_what_the_agent_refuses_is_an_error_with_its_code(capsys: Captured
         assert await run(remind, "x", to=f"a2a+{tasks.url}#none") == 2
         assert "has no task 'none', or the task belongs to another caller" in capsys.readouterr().err
     assert await run(remind, "x", to=to) == 2
-    assert "check that it is running" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"cannot connect to {tasks.url}: " in said
+    assert "check the address and that the agent is running" in said
+    assert "code: SIDEBAND-508" in said
+
+
+@pytest.mark.requirement("cli:target:a2a-task")
+@on_sockets
+async def test_a_target_or_token_that_cannot_be_used_is_named_as_the_user_wrote_it(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await run(remind, "x", to="a2a+http://me:hunter2@host#t") == 2
+    said = capsys.readouterr().err
+    assert "--to must be like a2a+http://HOST:PORT#TASK" in said
+    assert "hunter2" not in said
+    async with a_fake_peer() as fake:
+        fake.answers[CARD] = a_card("http://agents.example.org/")
+        assert await run(remind, "x", to=f"a2a+{fake.url}#t") == 2
+        said = capsys.readouterr().err
+        assert "if you trust that address, name it with --to" in said
+        assert "allowed_origins" not in said
+    monkeypatch.setenv(TOKEN_VARIABLE, "é")
+    assert await run(remind, "x", to="a2a+http://127.0.0.1:1#t") == 2
+    assert f"${TOKEN_VARIABLE} must be" in capsys.readouterr().err
 
 
 @pytest.mark.requirement("cli:target:a2a-task")
@@ -144,12 +167,14 @@ def test_a_user_message_is_refused_without_a_connection(capsys: Captured) -> Non
 async def test_the_token_of_the_environment_is_sent(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     async with a_waiting_task(COORDINATOR, peers=some_peers()) as (_, to, _door):
         assert await run(remind, "Merged.", to=to) == 2
-        assert f"set ${TOKEN_VARIABLE} to it" in capsys.readouterr().err
+        assert "requires a token (HTTP 401)" in capsys.readouterr().err
         monkeypatch.setenv(TOKEN_VARIABLE, COORDINATOR)
         assert await run(remind, "Merged.", to=to) == 0
         monkeypatch.setenv(TOKEN_VARIABLE, "wrong-token-0123456789")
         assert await run(remind, "Merged.", to=to) == 2
-        assert "HTTP status 401" in capsys.readouterr().err
+        assert (
+            f"refused the token (HTTP 401); set ${TOKEN_VARIABLE} to the token its operator gave you\ncode: SIDEBAND-512"
+        ) in capsys.readouterr().err
 
 
 @pytest.mark.requirement("a2a:client:operator-token")

@@ -156,6 +156,11 @@ async def test_push_notifications_can_be_turned_off() -> None:
         ("fc00::1", False),
         ("::ffff:127.0.0.1", False),
         ("::ffff:10.0.0.1", False),
+        ("2002:7f00:1::", False),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
+        ("fec0::1", False),
+        ("192.0.0.8", False),
+        ("192.88.99.1", False),
     ],
 )
 def test_only_public_addresses_may_be_pushed_to(address: str, *, public: bool) -> None:
@@ -220,3 +225,23 @@ async def test_of_several_addresses_none_may_be_private(monkeypatch: pytest.Monk
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
     with pytest.raises(InvalidOption, match="not a public address"):
         await PUBLIC_ONLY.checked(httpx.URL("https://both.example/"))
+
+
+@pytest.mark.requirement("a2a:push:no-reminders")
+@on_sockets
+async def test_a_task_that_asked_is_told_of_until_its_end() -> None:
+    async def push(branch: str) -> str:
+        """Push a branch."""
+        return f"pushed {branch}"
+
+    async with (
+        a_receiver() as receiver,
+        served([calling("push", branch="main"), "Done."], options={"tools": [push]}, asks=True, push=ANYWHERE) as tasks,
+    ):
+        caller = tasks.caller()
+        config = {"taskPushNotificationConfig": {"url": receiver.url}}
+        task = (await caller.call("SendMessage", message(configuration=config)))["task"]
+        await in_time(receiver.until("INPUT_REQUIRED"))
+        await caller.call("SendMessage", message("yes", taskId=task["id"]))
+        rest = await in_time(receiver.until("COMPLETED"))
+    assert [next(iter(body)) for body in rest] == ["statusUpdate", "artifactUpdate", "statusUpdate"]

@@ -339,3 +339,14 @@ async def test_a_server_has_a_limit_of_streams(monkeypatch: pytest.MonkeyPatch) 
         await scene.frames.rest()
         again = await scene.caller.refusal("SubscribeToTask", {"id": scene.task_id})
     assert (error["code"], again["code"]) == (-32000, -32004)
+
+
+@pytest.mark.requirement("a2a:version:compatibility")
+@on_sockets
+async def test_a_stream_of_0_3_that_is_refused_has_the_same_error() -> None:
+    async with served() as tasks:
+        caller = tasks.caller()
+        caller.headers.pop("A2A-Version")
+        rpc = await caller.refusal("tasks/resubscribe", {"id": "gone"})
+        http = await caller.raw("", "/v1/tasks/gone:subscribe", "GET")
+    assert (rpc["code"], http.status_code) == (-32001, 404)

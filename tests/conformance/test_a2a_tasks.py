@@ -8,6 +8,7 @@ import pytest
 from a2a.types import Message, Part, Role
 
 from sideband.core.events import Dropped, DropReason, Expired
+from sideband.core.messages import Reply, ToolCall
 from sideband.models.scripted import Line
 from sideband.ports import ModelError
 from sideband.protocols.a2a import tasks as a2a_tasks
@@ -535,3 +536,199 @@ async def test_a_session_that_is_closed_by_its_operator_is_a_cancelled_task() ->
             (last,) = await frames.rest()
         task = await tasks.caller().task("t")
     assert state_in(last) == task["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+# Several questions, and questions that outlive a process.
+
+
+def a_push_tool() -> tuple[list[str], Any]:
+    pushed: list[str] = []
+
+    async def push(branch: str) -> str:
+        """Push a branch."""
+        pushed.append(branch)
+        return f"pushed {branch}"
+
+    return pushed, push
+
+
+TWO_PUSHES: Final = Reply(
+    tool_calls=tuple(ToolCall(id=f"c-{name}", name="push", args={"branch": name}) for name in ("docs", "main"))
+)
+
+
+@pytest.mark.requirement("a2a:task:permission-is-answered")
+@on_sockets
+async def test_an_answer_is_for_the_question_that_was_shown(twin: Twin) -> None:
+    pushed, push = a_push_tool()
+    async with (
+        twin.open() as journal,
+        served([TWO_PUSHES, "Done."], journal=journal, options={"tools": [push]}, asks=True) as tasks,
+    ):
+        caller = tasks.caller()
+        first = (await caller.call("SendMessage", message()))["task"]
+        second = (await caller.call("SendMessage", message("yes", taskId=first["id"])))["task"]
+        after_one = list(pushed)
+        done = (await caller.call("SendMessage", message("no", taskId=first["id"])))["task"]
+    questions = [task["status"]["message"]["parts"][0]["text"] for task in (first, second)]
+    assert ['"docs"' in question for question in questions] == [True, False]
+    assert '"main"' in questions[1]
+    assert (after_one, pushed) == (["docs"], ["docs"])
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.requirement("a2a:task:permission-is-answered")
+@on_sockets
+async def test_of_several_answers_to_a_question_one_is_taken(durable: Twin) -> None:
+    pushed, push = a_push_tool()
+    script: list[Line] = [calling("push", branch="one"), "Done."]
+    async with (
+        durable.open() as journal,
+        served(script, journal=journal, options={"tools": [push]}, asks=True) as tasks,
+    ):
+        caller = tasks.caller()
+        task = (await caller.call("SendMessage", message()))["task"]
+        immediately = {"configuration": {"returnImmediately": True}}
+        answers = await asyncio.gather(
+            *(caller.answer("SendMessage", message("no", taskId=task["id"], **immediately)) for _ in range(4))
+        )
+        await in_time(until_state(caller, task["id"], "COMPLETED"))
+    assert sum("result" in answer for answer in answers) == 1
+    assert {answer["error"]["code"] for answer in answers if "error" in answer} == {-32004}
+    assert pushed == []
+
+
+@pytest.mark.requirement("a2a:task:interrupted-keeps-everything", "a2a:task:resumed-at-start")
+@on_sockets
+async def test_a_question_outlives_the_server_that_asked_it(durable: Twin) -> None:
+    pushed, push = a_push_tool()
+    options = {"options": {"tools": [push]}, "asks": True}
+    async with durable.open() as journal, served([calling("push", branch="main")], journal=journal, **options) as tasks:
+        task = (await tasks.caller().call("SendMessage", message()))["task"]
+    async with durable.open() as journal, served(["Done."], journal=journal, **options) as tasks:
+        caller = tasks.caller()
+        open_task = await caller.task(task["id"])
+        done = (await caller.call("SendMessage", message("yes", taskId=task["id"])))["task"]
+        (request,) = tasks.requests
+    assert open_task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert '"main"' in open_task["status"]["message"]["parts"][0]["text"]
+    assert (done["status"]["state"], pushed) == ("TASK_STATE_COMPLETED", ["main"])
+    assert "pushed main" in request.text
+
+
+# Agents that share a store.
+
+
+@pytest.mark.requirement("a2a:task:own-agent")
+@on_sockets
+async def test_an_agent_neither_knows_nor_runs_the_tasks_of_another(durable: Twin) -> None:
+    async with durable.open() as journal, Store(journal) as store:
+        session = await a2a_tasks.Tasks(store, "reviewer").begin(MESSAGE, LOCAL)
+    async with durable.open() as journal, served(["Never."], journal=journal) as tasks:
+        caller = tasks.caller()
+        error = await caller.refusal("GetTask", {"id": session.id})
+        await caller.call("SendMessage", message())
+        listed = await caller.call("ListTasks", {})
+        requests = len(tasks.requests)
+    assert (error["code"], listed["totalSize"], requests) == (-32001, 1, 1)
+
+
+# Compaction.
+
+
+@pytest.mark.requirement("a2a:task:compacted")
+@on_sockets
+async def test_a_compaction_costs_a_task_neither_its_answer_nor_its_border() -> None:
+    async def read_much() -> str:
+        """Read a long text."""
+        return "much to read " * 60
+
+    def shorten(messages: Any, _survivors: object) -> Any:  # noqa: ANN401 - messages
+        return messages[-2:]
+
+    calls = [calling("read_much", f"c-{number}") for number in range(3)]
+    model = ScriptedModel(["An earlier answer.", *calls, "The answer."], context_window=300)
+    options = {"tools": [read_much], "compactor": shorten}
+    async with served(model, options=options) as tasks:
+        caller = tasks.caller()
+        earlier = (await caller.call("SendMessage", message("Earlier.")))["task"]
+        task = (await caller.call("SendMessage", message("Read.", contextId=earlier["contextId"])))["task"]
+        events = [type(event).__name__ for event in await events_of(tasks.store, task["id"])]
+    assert "Compacted" in events
+    assert [artifact["parts"][0]["text"] for artifact in task["artifacts"]] == ["The answer."]
+    assert "arlier" not in str(task)
+
+
+# Refused messages.
+
+
+@pytest.mark.requirement("a2a:send:refused-changes-nothing")
+@on_sockets
+async def test_a_refused_message_changes_nothing(twin: Twin) -> None:
+    door = Door()
+    script: list[Line] = [calling(WAITING), "Rebased."]
+    async with (
+        twin.open() as journal,
+        served(script, journal=journal, options={"tools": [door.wait_at_the_door]}) as tasks,
+    ):
+        caller = tasks.caller()
+        task = await caller.begin()
+        await door.entered.wait()
+        before = await events_of(tasks.store, task["id"])
+        good = {"harn": {"reminder": {"body": "Hurry."}}}
+        bad_push = {"configuration": {"taskPushNotificationConfig": {"url": "http://127.0.0.1/"}}}
+        codes = [
+            (await caller.refusal("SendMessage", message(taskId=task["id"], metadata=good)))["code"],
+            (await caller.refusal("SendMessage", message(taskId=task["id"], **bad_push)))["code"],
+            (await caller.refusal("SendMessage", message(metadata=good, **bad_push)))["code"],
+        ]
+        after = await events_of(tasks.store, task["id"])
+        listed = await caller.call("ListTasks", {})
+        door.open.set()
+        await caller.until_ended(task["id"])
+        requests = tasks.requests
+    assert codes == [-32004, -32602, -32602]
+    assert (before, listed["totalSize"]) == (after, 1)
+    assert not any("Hurry." in request.text for request in requests)
+
+
+@pytest.mark.requirement("a2a:task:limit")
+@on_sockets
+async def test_the_limit_of_open_tasks_holds_for_messages_at_the_same_time(
+    durable: Twin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(a2a_tasks, "MAX_OPEN_TASKS", 3)
+    door = Door()
+    async with (
+        durable.open() as journal,
+        served([calling(WAITING)] * 9, journal=journal, options={"tools": [door.wait_at_the_door]}) as tasks,
+    ):
+        caller = tasks.caller()
+        params = [message(configuration={"returnImmediately": True}) for _ in range(8)]
+        answers = await asyncio.gather(*(caller.answer("SendMessage", one) for one in params))
+        accepted = [answer["result"]["task"]["id"] for answer in answers if "result" in answer]
+        for task_id in accepted:
+            session = await session_of(tasks, task_id)
+            await session.finish({})
+        again = await caller.begin()
+        canceled = await caller.call("ListTasks", {"status": "TASK_STATE_CANCELED"})
+    assert len(accepted) == 3
+    assert again["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert canceled["totalSize"] == 3
+
+
+@pytest.mark.requirement("a2a:task:resumed-at-start")
+@on_sockets
+async def test_who_waits_for_a_task_when_the_server_stops_gets_the_task_as_it_is() -> None:
+    door = Door()
+    async with served([calling(WAITING)], options={"tools": [door.wait_at_the_door]}) as tasks:
+        caller = tasks.caller()
+        waiting = asyncio.ensure_future(caller.call("SendMessage", message()))
+        await door.entered.wait()
+        (entry,) = (await tasks.store.sessions()).sessions
+        async with caller.stream("SubscribeToTask", {"id": entry.session_id}) as frames:
+            await frames.next()
+            tasks.server.stop()
+            task = (await in_time(waiting))["task"]
+            rest = await in_time(frames.rest())
+    assert (task["status"]["state"], rest) == ("TASK_STATE_WORKING", [])

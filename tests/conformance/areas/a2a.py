@@ -58,6 +58,7 @@ CALLERS: Final[Rules] = rules(
         "a2a:http:origin": "A request from a web page is answered with 403.",
         "a2a:http:content-type": "A body of another type than JSON is answered with 415.",
         "a2a:http:no-websocket": "A WebSocket connection is not accepted.",
+        "a2a:http:values": "A body with more than 10,000 values is refused before the SDK reads it.",
         "a2a:http:malformed": "A body that is not JSON is refused with -32700 on JSON-RPC and with 400 on HTTP+JSON, and the server goes on.",
     },
 )
@@ -81,6 +82,7 @@ METHODS: Final[Rules] = (
         Source.OURS,
         {
             "a2a:send:invalid-message": "A message without content, of another role, or with too much beside its parts is refused and begins no task.",
+            "a2a:send:refused-changes-nothing": "A message that is refused leaves its task as it was, with all that came with the message.",
             "a2a:version:compatibility": "Peers of A2A 1.0 and of 0.3 can call every method.",
             "a2a:version:unsupported": "A request in another version is refused with -32009; the version may also be in the query.",
             "a2a:extension:activation": "An extension is activated by `A2A-Extensions` or `X-A2A-Extensions`, and the answer names the activated ones.",
@@ -144,6 +146,8 @@ TASKS: Final[Rules] = rules(
         "a2a:task:ended-stays-ended": "Nothing changes a task that has ended: messages are refused with -32004, a cancel with -32002.",
         "a2a:task:cancel-from-anywhere": "A task is cancelled through any process, whether it runs, waits or has not begun.",
         "a2a:task:resumed-at-start": "A server resumes tasks that a process left submitted or working when it was killed or ended.",
+        "a2a:task:own-agent": "An agent neither knows nor runs the tasks of another agent that shares its store.",
+        "a2a:task:compacted": "After a compaction a task still has its answer, and nothing of an earlier task.",
         "a2a:task:listed": "`ListTasks` lists the caller's tasks, those that changed last first, in pages, by context, state and time.",
         "a2a:task:limit": "A peer has a limited number of tasks that have not ended.",
         "a2a:push:configured": "The caller of a task configures its push notifications, of which there is a limited number; they can be turned off.",

@@ -60,6 +60,11 @@ def test_it_says_where_it_is_reached_and_ends_with_0_at_a_signal(home: Path, hos
         pytest.param(
             {"model": "scripted:x", "url": "example.org", "port": 0}, "--url must be an address", id="bad-url"
         ),
+        pytest.param(
+            {"model": "scripted:x", "url": "http://u:p@localhost", "port": 0}, "without a password", id="user"
+        ),
+        pytest.param({"model": "scripted:x", "url": "https://a.example", "port": 0}, "needs --peers FILE", id="public"),
+        pytest.param({"model": "scripted:x", "name": " "}, "--name must not be blank", id="no-name"),
         pytest.param({"model": "scripted:x", "mcp_config": "missing.json"}, "missing.json", id="no-mcp-file"),
     ],
 )

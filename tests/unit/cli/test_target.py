@@ -79,8 +79,10 @@ def test_a_target_is_an_id_or_a_store_and_an_id(
 def test_a_target_that_needs_a_protocol_is_refused_with_what_works(to: str, what: str) -> None:
     with pytest.raises(CommandError, match=f"{what} .* --to ID with --store URL, or --to STORE_URL#ID"):
         address(to, None)
-    with pytest.raises(CommandError, match=f"{what} .* a session of a store: --to STORE_URL#ID$"):
+    with pytest.raises(CommandError, match=f"{what} .* a session of a store: --to STORE_URL#ID$") as refused:
         address(to, HERE)
+    agent = f"write a2a+{to.partition('//')[0]}//HOST:PORT#TASK"
+    assert (agent in str(refused.value)) is to.startswith("http")
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ class _Delegation:
                 return _result(task, peer)
             try:
                 async with self._passing_on(peer, task.id):
-                    ended = await _until(cancelled, peer, task.id)
+                    ended = await _until(cancelled, peer, task)
             except BaseException:
                 await _cancel(peer, task.id)
                 raise
@@ -183,9 +183,9 @@ class _Delegation:
                 LOG.error("reminders of session %s were no longer passed on", self._session.id, exc_info=error)
 
 
-async def _until(cancelled: asyncio.Event, peer: PeerAgent, task_id: str) -> PeerTask | None:
+async def _until(cancelled: asyncio.Event, peer: PeerAgent, task: PeerTask) -> PeerTask | None:
     """The task when it has ended or needs input; None if the call was cancelled first."""
-    waiting, stopping = asyncio.ensure_future(peer.wait(task_id)), asyncio.ensure_future(cancelled.wait())
+    waiting, stopping = asyncio.ensure_future(peer.wait(task)), asyncio.ensure_future(cancelled.wait())
     try:
         await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         return None if cancelled.is_set() else waiting.result()

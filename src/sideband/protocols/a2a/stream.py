@@ -29,6 +29,7 @@ from sideband.core.updates import (
 from sideband.protocols.a2a.content import agent_message
 from sideband.protocols.a2a.reminders import URI
 from sideband.protocols.a2a.tasks import (
+    ANSWER_RECORD,
     INTERRUPTED,
     REASON_RECORD,
     STATE_RECORD,
@@ -84,6 +85,7 @@ class _Translator:
         self._calls: Mapping[str, Mapping[str, Any]] = snapshot.calls
         self._reason: str | None = None
         self._asked = dict.fromkeys(snapshot.asked)
+        self._answered = set(snapshot.answered)
 
     def events(self, update: Update) -> Iterator[TaskEvent]:
         match update:
@@ -92,13 +94,16 @@ class _Translator:
             case TurnUpdate(kind=UpdateKind.TURN_COMMITTED, reply=reply) if reply is not None:
                 yield from self._reply(reply, update)
             case PermissionUpdate(kind=UpdateKind.PERMISSION_ASKED, request_id=call_id):
-                self._asked[call_id] = None
-                yield self._asking(update)
+                # A run that was resumed asks again, and may find the answer at once.
+                if call_id not in self._answered:
+                    self._asked[call_id] = None
+                    yield self._asking(update)
             case PermissionUpdate(request_id=call_id):
                 self._asked.pop(call_id, None)
                 yield self._asking(update) if self._asked else self._status(TaskState.TASK_STATE_WORKING, update)
             case SessionUpdate(kind=UpdateKind.SESSION_RECORDED, records=records):
                 self._reason = records.get(REASON_RECORD, self._reason)
+                self._note_answers(records)
                 state = state_named(records.get(STATE_RECORD, "TASK_STATE_UNSPECIFIED"))
                 if state in FINAL:
                     yield self._status(state, update, status_note(state, self._reason, {}, ()))
@@ -107,6 +112,12 @@ class _Translator:
                 yield self._status(TaskState.TASK_STATE_CANCELED, update)
             case _:
                 pass
+
+    def _note_answers(self, records: Mapping[str, Any]) -> None:
+        for name, value in records.items():
+            if name.startswith(ANSWER_RECORD):
+                change = self._answered.discard if value is None else self._answered.add
+                change(name.removeprefix(ANSWER_RECORD))
 
     def _asking(self, update: Update) -> TaskStatusUpdateEvent:
         """The status that asks the caller about the first of the open calls."""

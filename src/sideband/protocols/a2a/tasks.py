@@ -163,12 +163,14 @@ class Snapshot(NamedTuple):
     """A task as it is after a commit, and the cursor from which the updates of its session continue it.
 
     `calls` are the tool calls of the last reply, and `asked` those of them that wait for the caller's permission.
+    `answered` are the calls whose permission the caller has answered and the run has not read yet.
     """
 
     task: Task
     cursor: int
     calls: Mapping[str, Mapping[str, Any]]
     asked: Sequence[str]
+    answered: Collection[str]
 
 
 def task_of(view: SessionView, changed_at: int) -> Task:
@@ -330,8 +332,10 @@ class Tasks:
         if entry is None or view.session is None or TASK_RECORD not in view.session.records:
             raise UnknownSession(f"there is no task {shown(session.id)}", field="taskId", value=session.id)
         task = task_of(view.session, entry.changed_at)
-        asked = unanswered(view.session.permissions, view.session.records)
-        return Snapshot(task, cursor, open_calls(view.session.messages), asked)
+        records = view.session.records
+        asked = unanswered(view.session.permissions, records)
+        answered = [name.removeprefix(ANSWER_RECORD) for name in records if name.startswith(ANSWER_RECORD)]
+        return Snapshot(task, cursor, open_calls(view.session.messages), asked, answered)
 
     async def progress(self, session_id: str) -> Progress:
         """How far a task is, in whichever process it runs."""

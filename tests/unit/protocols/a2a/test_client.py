@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from typing import Any
 
+import httpx
 import pytest
 from a2a.types import Part, StreamResponse, Task
 from google.protobuf.json_format import ParseDict
@@ -231,7 +232,9 @@ async def test_a_card_that_is_none_is_refused(card: dict[str, Any]) -> None:
         pytest.param(Raw(200, b"<html>"), "is not an agent card", id="a-page"),
         pytest.param(Raw(200, b"[]"), "is not an agent card", id="a-list"),
         pytest.param(Raw(302, headers={"location": "http://127.0.0.1:1/"}), "HTTP status 302", id="a-redirect"),
-        pytest.param(Raw(500), "HTTP status 500", id="a-failure"),
+        pytest.param(Raw(418), "HTTP status 418", id="a-failure"),
+        pytest.param(Raw(200, b'{"name":' + b"[" * 400 + b"]" * 400 + b"}"), "is not one of A2A", id="deep"),
+        pytest.param(Raw(200, b"[" * 100_000), "is not an agent card", id="too-deep"),
         pytest.param(Raw(200, b"x", {"content-encoding": "gzip"}), "compressed", id="compressed"),
     ],
 )
@@ -335,6 +338,9 @@ async def test_a_password_in_an_address_is_refused_and_not_repeated(url: str) ->
     [
         {"fallback": "shout"},
         {"answer_seconds": 0},
+        {"answer_seconds": "long"},
+        {"answer_seconds": True},
+        {"token": 7},
         {"poll_seconds": -1},
         {"token": "a\nb"},
         {"token": "é"},
@@ -385,7 +391,9 @@ async def a_peer(answers: Any, **options: Any) -> AsyncIterator[tuple[FakePeer, 
 async def test_an_agent_that_is_not_there_is_unreachable() -> None:
     async with a_fake_peer() as fake:
         gone = fake.url
-    with pytest.raises(PeerUnreachable, match="check that it is running"):
+    with pytest.raises(
+        PeerUnreachable, match=f"cannot connect to {gone}: .*; check the address and that the agent is running"
+    ):
         async with connect(gone):
             pass
 
@@ -395,6 +403,11 @@ async def test_an_agent_that_is_not_there_is_unreachable() -> None:
     [
         pytest.param(Raw(401), TokenRefused, id="401"),
         pytest.param(Raw(403), TokenRefused, id="403"),
+        pytest.param(json_of(401, {"jsonrpc": "2.0", "id": 1, **error(-32000)}), TokenRefused, id="401-with-a-body"),
+        pytest.param(Raw(400), PeerNotUnderstood, id="400"),
+        pytest.param(Raw(307), PeerNotUnderstood, id="307"),
+        pytest.param(Raw(408), PeerUnreachable, id="408"),
+        pytest.param(Raw(500), PeerUnreachable, id="500"),
         pytest.param(Raw(429), PeerUnreachable, id="429"),
         pytest.param(Raw(503), PeerUnreachable, id="503"),
         pytest.param(Raw(200, b"hello"), PeerNotUnderstood, id="not-json"),
@@ -439,11 +452,12 @@ async def test_a_refusal_with_our_reason_is_our_error(kind: type[ReminderError])
 
 @on_sockets
 async def test_a_delay_that_cannot_be_read_is_a_second() -> None:
-    details = [7, {"@type": "other"}, *error_info("RATE_LIMITED", retryAfterMs="soon")]
-    async with a_peer({INJECT: error(-32000, "no", details)}) as (_, peer):
-        with pytest.raises(RateLimited) as refused:
-            await peer.remind("t", "Merged.")
-    assert refused.value.retry_after_ms == 1_000
+    for delay in ("soon", "9" * 10, "9" * 5_000):
+        details = [7, {"@type": "other"}, *error_info("RATE_LIMITED", retryAfterMs=delay)]
+        async with a_peer({INJECT: error(-32000, "no", details)}) as (_, peer):
+            with pytest.raises(RateLimited) as refused:
+                await peer.remind("t", "Merged.")
+        assert refused.value.retry_after_ms == 1_000
 
 
 @on_sockets
@@ -462,11 +476,12 @@ async def test_errors_of_http_json_are_read_by_their_reason() -> None:
                 (refusal(404, "TASK_NOT_FOUND"), errors.UnknownSession),
                 (refusal(400, "UNSUPPORTED_OPERATION"), errors.UnknownSession),
                 (refusal(400, "INVALID_PARAMS"), RpcError),
+                (Raw(404), errors.UnknownSession),
             ):
                 fake.answers[path] = answer
                 with pytest.raises(failure):
                     await peer.remind("t", "Merged.")
-            fake.answers[path] = Raw(404)
+            fake.answers[path] = Raw(501)
             assert (await peer.remind("t", "Merged.")).route is TaskReminderRoute.SUPPRESSED
 
 
@@ -524,8 +539,8 @@ async def test_a_stream_that_breaks_is_continued() -> None:
             events_of({"task": a_task("working")}).body,
             {"content-type": "text/event-stream", "content-length": "9999"},
         ),
-        "GetTask": [a_task("working"), a_task("working"), a_task()],
-        "SubscribeToTask": [error(-32601), events_of({"task": a_task("working")})],
+        "GetTask": [*[a_task("working")] * 3, a_task()],
+        "SubscribeToTask": [error(-32603), events_of({"task": a_task("working")})],
     }
     async with a_fake_peer(answers, streaming=True) as fake:
         # The connection ends before the stream does.
@@ -560,7 +575,7 @@ async def test_waiting_ends_when_the_peer_does_not_come_back() -> None:
         pytest.param(error(-32001, "gone"), errors.UnknownSession, id="refused"),
         pytest.param(Raw(503), PeerUnreachable, id="a-gateway"),
         pytest.param(
-            Raw(200, b'data: {"jsonrpc": "2.0", "error": {"code": -32004}}\n\n', {"content-type": "text/event-stream"}),
+            Raw(200, b'data: {"jsonrpc": "2.0", "error": {"code": -32603}}\n\n', {"content-type": "text/event-stream"}),
             RpcError,
             id="an-error-inside",
         ),
@@ -579,17 +594,190 @@ async def test_an_event_that_is_too_large_ends_the_stream(monkeypatch: pytest.Mo
     large = b"data: " + b"x" * 5_000
     monkeypatch.setattr(client_http, "MAX_ANSWER_BYTES", 2_000)
     answer = Raw(200, small * 30 + large, {"content-type": "text/event-stream"})
-    async with a_peer({"SubscribeToTask": answer}) as (_, peer):
+    async with a_peer({"SubscribeToTask": answer, "GetTask": a_task("working")}) as (_, peer):
         with pytest.raises(PeerNotUnderstood, match="more than 2,000 bytes"):
             await collected(peer, "t")
 
 
+class Chunks(httpx.AsyncByteStream):
+    """The body of an answer, in these pieces."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self._chunks = chunks
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+
+
+@pytest.mark.parametrize(
+    ("chunks", "is_too_large"),
+    [
+        pytest.param([b"data: 1\n\n"] * 9, False, id="small-events"),
+        pytest.param([b"data: 1\n", b"\n"] * 9, False, id="a-blank-line-in-two-chunks"),
+        pytest.param([b"data: 1\r\n\r", b"\n"] * 9, False, id="crlf"),
+        pytest.param([b"data: 1\r\r"] * 9, False, id="cr"),
+        pytest.param([b"data: 1\n"] * 9, True, id="many-lines"),
+        pytest.param([b"data: 1\r\n"] * 9, True, id="many-lines-with-crlf"),
+    ],
+)
 @on_sockets
-async def test_metadata_must_be_json() -> None:
+async def test_the_limit_of_a_stream_is_that_of_an_event(chunks: list[bytes], is_too_large: bool) -> None:  # noqa: FBT001 - a column
+    bounded = client_http._Bounded(Chunks(*chunks), 20, by_event=True)
+    with pytest.raises(PeerNotUnderstood) if is_too_large else nullcontext():
+        assert [chunk async for chunk in bounded] == chunks
+
+
+@on_sockets
+async def test_a_message_that_is_none_is_refused_before_it_is_sent() -> None:
     async with a_peer({}) as (fake, peer):
-        with pytest.raises(InvalidOption, match="metadata"):
-            await peer.start("Rebase.", metadata={"x": object()})
+        for metadata in ({"x": object()}, 7):
+            with pytest.raises(InvalidOption, match="metadata"):
+                await peer.start("Rebase.", metadata=metadata)  # type: ignore[arg-type]
+        for content in (7, ["Rebase."], None):
+            with pytest.raises(InvalidOption, match="content"):
+                await peer.start(content)  # type: ignore[arg-type]
+        assert [request.method for request in fake.requests] == ["GET"]
+
+
+# Streams that stay open, break, or cannot be used.
+
+
+def open_stream(*events: dict[str, Any]) -> Raw:
+    """An event stream that goes on after these events, without any more."""
+    made = events_of(*events)
+    return made._replace(headers={**made.headers, "content-length": "99999"})
+
+
+@pytest.mark.parametrize("state", ["input_required", "auth_required", "completed"])
+@on_sockets
+async def test_a_stream_that_stays_open_when_the_task_is_settled_is_not_waited_for(state: str) -> None:
+    events: Any = ({"task": a_task("working")}, a_status(state=state.upper()))
+    answers: Any = {
+        "SendStreamingMessage": open_stream(*events),
+        "SubscribeToTask": open_stream(*events),
+        "GetTask": [a_task(state), a_task("working"), a_task(state)],
+    }
+    async with a_peer(answers) as (fake, peer):
+        assert (await in_time(peer.send("Rebase."))).state == state
+        assert (await in_time(peer.wait("t"))).state == state
+        assert [type(event) for event in await in_time(collected(peer, "t"))] == [PeerTask, PeerStatus]
+        assert len(fake.asked("SubscribeToTask")) == 2
+
+
+@on_sockets
+async def test_a_task_begins_with_the_first_event_of_its_stream() -> None:
+    working = {"task": a_task("working")}
+    answers: Any = {"SendStreamingMessage": open_stream(working), "SendMessage": Raw(silent=True)}
+    async with a_peer(answers) as (fake, peer):
+        assert (await in_time(peer.start("Rebase."))).state is PeerState.WORKING
+        fake.answers |= {"SendStreamingMessage": open_stream(a_status()), "GetTask": a_task("working")}
+        assert (await in_time(peer.start("Go on.", task_id="t"))).id == "t"
         assert fake.asked("SendMessage") == []
+    async with a_peer({"SendStreamingMessage": Raw(silent=True)}, answer_seconds=0.05) as (_, peer):
+        with pytest.raises(PeerSilent, match="may have accepted the task; list its tasks before you send it again"):
+            await peer.start("Rebase.")
+
+
+@pytest.mark.parametrize("code", [-32601, -32004])
+@on_sockets
+async def test_a_peer_that_refuses_streams_gets_messages_and_is_polled(code: int) -> None:
+    answers: Any = {
+        "SendStreamingMessage": error(code),
+        "SendMessage": {"task": a_task("working")},
+        "GetTask": [a_task("working"), a_task()],
+    }
+    async with a_peer(answers) as (fake, peer):
+        assert (await in_time(peer.start("Rebase."))).state is PeerState.WORKING
+        assert fake.asked("SendMessage")[0]["configuration"]["returnImmediately"] is True
+        assert (await in_time(peer.send("Rebase."))).state is PeerState.COMPLETED
+        assert len(fake.asked("SendStreamingMessage")) == 1
+        assert fake.asked("SubscribeToTask") == []
+
+
+@on_sockets
+async def test_a_message_that_is_refused_does_not_mean_that_there_are_no_streams() -> None:
+    refused = error(-32004, "The task has ended.")
+    async with a_peer({"SendStreamingMessage": refused, "SendMessage": refused}) as (fake, peer):
+        for count in (1, 2):
+            with pytest.raises(RpcError, match="has ended"):
+                await peer.send("Rebase.", task_id="t")
+            assert len(fake.asked("SendStreamingMessage")) == count
+
+
+@pytest.mark.parametrize(
+    ("answer", "count"),
+    [
+        pytest.param(Raw(404), 1, id="404"),
+        pytest.param(Raw(200, b"<html>"), 1, id="a-page"),
+        pytest.param(error(-32601), 1, id="unknown-method"),
+        pytest.param(error(-32004), 1, id="unsupported"),
+        pytest.param(error(-32001), 2, id="unknown-task"),
+        pytest.param(error(-32603), 2, id="a-failure"),
+        pytest.param(Raw(503), 2, id="a-gateway"),
+    ],
+)
+@on_sockets
+async def test_a_task_whose_stream_cannot_be_read_is_looked_at(answer: Any, count: int) -> None:  # noqa: ANN401 - of two kinds
+    # Twice before each attempt to subscribe but those that fail, which look once more.
+    working = [a_task("working")] * (2 if answer == Raw(503) else 4 if count > 1 else 3)
+    async with a_peer({"SubscribeToTask": answer, "GetTask": [*working, a_task()]}) as (fake, peer):
+        assert (await in_time(peer.wait("t"))).state is PeerState.COMPLETED
+        assert len(fake.asked("SubscribeToTask")) == count
+
+
+@on_sockets
+async def test_a_task_that_ended_before_its_stream_began_is_its_only_event() -> None:
+    for refusal in (error(-32001), error(-32004), error(-32601)):
+        async with a_peer({"SubscribeToTask": refusal, "GetTask": a_task()}) as (_, peer):
+            (ended,) = await collected(peer, "t")
+            assert isinstance(ended, PeerTask)
+
+
+@on_sockets
+async def test_a_stream_that_breaks_each_time_does_not_end_the_waiting() -> None:
+    broken = Raw(200, b"", {"content-type": "text/event-stream", "content-length": "9999"})
+    times = MAX_RECONNECTS + 2
+    answers: Any = {"SubscribeToTask": broken, "GetTask": [a_task("working")] * times + [a_task()]}
+    async with a_peer(answers) as (fake, peer):
+        fake.hangs_up.add("SubscribeToTask")
+        assert (await in_time(peer.wait("t"))).state is PeerState.COMPLETED
+        assert len(fake.asked("SubscribeToTask")) == times
+
+
+@pytest.mark.parametrize("answer", [a_task(id="other"), a_task(id=""), {}], ids=["another", "empty", "none"])
+@on_sockets
+async def test_a_task_that_was_not_asked_for_is_not_understood(answer: Any) -> None:  # noqa: ANN401 - a task
+    async with a_peer({"GetTask": answer, "CancelTask": answer}) as (_, peer):
+        for asking in (peer.get("t"), peer.cancel("t")):
+            with pytest.raises(PeerNotUnderstood, match="Task"):
+                await asking
+
+
+@on_sockets
+async def test_streams_do_not_block_other_requests() -> None:
+    answers: Any = {"SubscribeToTask": open_stream({"task": a_task("working")}), "GetTask": a_task("working")}
+    async with a_peer(answers) as (_, peer), AsyncExitStack() as stack:
+        for _ in range(101):
+            events = await stack.enter_async_context(aclosing(peer.follow("t")))
+            await in_time(anext(events))
+        assert (await in_time(peer.get("t"))).state is PeerState.WORKING
+
+
+@pytest.mark.parametrize(("given", "named"), [("localhost", "127.0.0.1"), ("127.0.0.1", "localhost")])
+@on_sockets
+async def test_this_machine_has_several_names(given: str, named: str) -> None:
+    async with a_fake_peer({"GetTask": a_task()}) as fake:
+        port = fake.url.rpartition(":")[2]
+        fake.answers[CARD] = a_card(f"http://{named}:{port}/a2a")
+        async with connect(f"http://{given}:{port}") as peer:
+            assert peer.interface.url == f"http://{given}:{port}/a2a"
+            assert (await peer.get("t")).state is PeerState.COMPLETED
+        for other in (f"http://{named}:1/", f"https://{named}:{port}/", f"http://me@{named}:{port}/"):
+            fake.answers[CARD] = a_card(other)
+            with pytest.raises(PeerNotTrusted):
+                async with connect(f"http://{given}:{port}"):
+                    pass
 
 
 # Reminders that wait for a message.
@@ -597,16 +785,59 @@ async def test_metadata_must_be_json() -> None:
 
 @on_sockets
 async def test_a_reminder_whose_message_was_refused_goes_with_the_next_one() -> None:
-    answers: Any = {"SendMessage": [error(-32603), {"task": a_task()}]}
+    answers: Any = {"SendMessage": [error(-32603), Raw(429), {"task": a_task("input_required")}]}
     async with a_fake_peer(answers) as fake, connect(fake.url, fallback="next_message") as peer:
         await peer.remind("t", "One.")
         await peer.remind("t", "Two.")
-        with pytest.raises(RpcError):
-            await peer.send("Yes.", task_id="t")
+        for failure in (RpcError, PeerUnreachable):
+            with pytest.raises(failure):
+                await peer.send("Yes.", task_id="t")
         await peer.send("Yes.", task_id="t")
         await peer.send("Yes.", task_id="t")
-        sent = [params["metadata"]["harn"]["reminder"]["body"] for params in fake.asked("SendMessage")]
-        assert sent == ["One.", "One.", "Two."]
+        sent = [params["metadata"]["harn"]["reminder"] for params in fake.asked("SendMessage")]
+        assert [reminder["body"] for reminder in sent] == ["One.", "One.", "One.", "Two."]
+        assert sent[0]["id"] == sent[2]["id"] != sent[3]["id"]
+
+
+@on_sockets
+async def test_a_reminder_whose_message_may_have_arrived_is_not_sent_again() -> None:
+    answers: Any = {"SendMessage": [Raw(503), Raw(silent=True), {"task": a_task("input_required")}]}
+    async with (
+        a_fake_peer(answers) as fake,
+        connect(fake.url, fallback="next_message", answer_seconds=0.05) as peer,
+    ):
+        for failure in (PeerUnreachable, PeerSilent):
+            await peer.remind("t", "One.")
+            with pytest.raises(failure):
+                await peer.start("Yes.", task_id="t")
+        await peer.start("Yes.", task_id="t")
+        assert "metadata" not in fake.asked("SendMessage")[-1]
+
+
+@on_sockets
+async def test_a_reminder_waits_if_the_message_has_no_place_for_it() -> None:
+    answers: Any = {"SendMessage": {"task": a_task("input_required")}}
+    async with a_fake_peer(answers) as fake, connect(fake.url, fallback="next_message") as peer:
+        await peer.remind("t", "One.", id="mine")
+        await peer.send("Yes.", task_id="t", metadata={"harn": "mine"})
+        await peer.send("Yes.", task_id="t", metadata={"harn": {"x": "y"}})
+        first, second = (params["metadata"]["harn"] for params in fake.asked("SendMessage"))
+        assert first == "mine"
+        assert second == {"x": "y", "reminder": {"id": "mine", "body": "One."}}
+
+
+@on_sockets
+async def test_reminders_of_a_task_that_is_over_are_dropped() -> None:
+    answers: Any = {"SendMessage": {"task": a_task()}, "GetTask": a_task(), "CancelTask": a_task("canceled")}
+    async with a_fake_peer(answers) as fake, connect(fake.url, fallback="next_message") as peer:
+        for seeing in (peer.get, peer.wait, peer.cancel):
+            for _ in range(MAX_HELD):
+                await peer.remind("t", "One.")
+            await seeing("t")
+        await peer.remind("t", "One.")
+        await peer.send("Yes.")
+        await peer.send("Yes.", task_id="t")
+        assert all("metadata" not in params for params in fake.asked("SendMessage"))
 
 
 @on_sockets

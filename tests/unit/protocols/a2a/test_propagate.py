@@ -11,6 +11,7 @@ import pytest
 
 from sideband.core.errors import InvalidOption, StoreClosed
 from sideband.core.limits import DEFAULT_LIMITS
+from sideband.core.reminder import Source
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.core.updates import UpdateKind
@@ -60,11 +61,11 @@ async def test_an_address_gets_a_connection_for_each_call() -> None:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        pytest.param("failed", "was not done; it ended as failed: Because.", id="failed"),
-        pytest.param("canceled", "was not done; it ended as canceled: Because.", id="canceled"),
-        pytest.param("rejected", "was not done; it ended as rejected: Because.", id="rejected"),
-        pytest.param("input_required", "needs input before it can go on with its task t: Because.", id="input"),
-        pytest.param("auth_required", "needs input before it can go on with its task t: Because.", id="auth"),
+        pytest.param("failed", "ended as failed: Because.", id="failed"),
+        pytest.param("canceled", "ended as canceled: Because.", id="canceled"),
+        pytest.param("rejected", "ended as rejected: Because.", id="rejected"),
+        pytest.param("input_required", "needs input before it can go on with its task t: Because.\n", id="input"),
+        pytest.param("auth_required", "needs input before it can go on with its task t: Because.\n", id="auth"),
     ],
 )
 @on_sockets
@@ -77,7 +78,11 @@ async def test_a_task_that_is_not_done_is_an_error_with_the_reason(state: str, s
         assert output.is_error
         assert said in output.text
         assert output.data == {"task_id": "t", "context_id": "c", "state": state}
-        assert fake.asked("CancelTask") == []
+        needs_input = state.endswith("_required")
+        assert len(fake.asked("CancelTask")) == needs_input
+        assert ("The task could not be cancelled, because this tool cannot answer." in output.text) is needs_input
+        fake.answers["CancelTask"] = a_task("canceled")
+        assert ("The task was cancelled, because" in (await called(fake.url)).text) is needs_input
 
 
 @on_sockets
@@ -89,7 +94,7 @@ async def test_an_answer_without_a_text_and_one_without_a_task_are_results() -> 
         assert (await called(fake.url)).text == "Hello."
         failed = a_task("failed")
         fake.answers |= {"SendMessage": {"task": failed}, "GetTask": failed}
-        assert (await called(fake.url)).text == "The task of the agent fake was not done; it ended as failed."
+        assert (await called(fake.url)).text == "The task of the agent fake ended as failed."
 
 
 @on_sockets
@@ -262,18 +267,67 @@ def sent_to(fake: FakePeer) -> list[str]:
     return [params["reminder"]["body"] for params in fake.asked(INJECT)]
 
 
-@pytest.mark.parametrize("reason", ["RATE_LIMITED", "TOO_MANY_PENDING"])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(error(-32000, "fast", error_info("RATE_LIMITED", retryAfterMs="1")), id="too-fast"),
+        pytest.param(error(-32000, "full", error_info("TOO_MANY_PENDING")), id="full"),
+        pytest.param(Raw(503), id="unreachable"),
+    ],
+)
 @on_sockets
-async def test_a_reminder_for_which_there_was_no_room_is_sent_again(
-    reason: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_reminder_that_the_peer_could_not_take_is_sent_again(
+    refusal: Any,  # noqa: ANN401 - of two kinds
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(propagate, "ROOM_SECONDS", 0.001)
-    answers = {INJECT: [error(-32000, "full", error_info(reason, retryAfterMs="1")), SENT]}
-    async with passing(answers) as (fake, session, _):
+    monkeypatch.setattr(propagate, "RETRY_SECONDS", 0.001)
+    async with passing({INJECT: [refusal, SENT]}) as (fake, session, _):
         await session.remind("One.", propagate="all")
         await until(lambda: sent_to(fake) == ["One.", "One."])
         await session.remind("Two.", propagate="all")
         await until(lambda: sent_to(fake) == ["One.", "One.", "Two."])
+
+
+@on_sockets
+async def test_a_reminder_that_may_have_arrived_is_sent_again_with_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(propagate, "RETRY_SECONDS", 0.001)
+    taken = error(-32000, "used", error_info("IDEMPOTENCY_CONFLICT"))
+    async with passing({INJECT: [Raw(503), taken, Raw(503)], CLEAR: {"removedCount": 1}}) as (fake, session, _):
+        one = await session.remind("One.", propagate="all")
+        await until(lambda: len(fake.asked(INJECT)) == 2)
+        first, second = (params["reminder"]["id"] for params in fake.asked(INJECT))
+        assert first == second
+        await session.revoke(one.reminder_id)
+        await until(lambda: [params["id"] for params in fake.asked(CLEAR)] == [first])
+        # This one is never accepted, and is cleared nevertheless.
+        two = await session.remind("Two.", propagate="all")
+        await until(lambda: len(fake.asked(INJECT)) > 3)
+        await session.revoke(two.reminder_id)
+        await until(lambda: fake.asked(CLEAR)[-1]["id"] == fake.asked(INJECT)[-1]["reminder"]["id"])
+
+
+@on_sockets
+async def test_nothing_is_sent_again_sooner_than_after_a_second() -> None:
+    refusal = error(-32000, "fast", error_info("RATE_LIMITED", retryAfterMs="1"))
+    async with passing({INJECT: [refusal, SENT], CLEAR: {"removedCount": 1}}) as (fake, session, _):
+        await session.remind("One.", propagate="all")
+        await until(lambda: sent_to(fake) == ["One."])
+        for number in range(5):
+            await session.remind(f"Fact {number}.", propagate="all")
+            await asyncio.sleep(0.01)
+        assert sent_to(fake) == ["One."]
+
+
+@on_sockets
+async def test_reminders_of_the_canonical_providers_are_not_passed_on() -> None:
+    async with passing({INJECT: SENT}) as (fake, session, _):
+        provider = Producer(
+            session, Provenance(trust=Trust.OPERATOR), surface=Surface.SESSION, source=Source.STDLIB_PROVIDER
+        )
+        await provider.remind({"body": "The context window is almost full.", "propagate": "all"})
+        await session.remind("Ours.", propagate="all")
+        await until(lambda: sent_to(fake) == ["Ours."])
 
 
 @on_sockets
