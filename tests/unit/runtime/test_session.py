@@ -13,6 +13,7 @@ from sideband.core.errors import (
     NoRunningTurn,
     ReminderError,
     SessionBusy,
+    TaskFinished,
     TooManyPending,
     UnknownMessage,
     UnknownOption,
@@ -25,10 +26,13 @@ from sideband.core.limits import Limits
 from sideband.core.reminder import Source
 from sideband.core.seams import InjectModeWord, Mode
 from sideband.core.state import PendingState
+from sideband.core.surfaces import Surface
 from sideband.core.transcript import Visibility
+from sideband.core.trust import IN_PROCESS
 from sideband.loop.guard import Problem
 from sideband.render.view import RequestView
 from sideband.runtime.agents import agent_loop
+from sideband.runtime.producer import Producer
 from sideband.runtime.registries import HOOKS
 from sideband.testing import ScriptedModel
 from tests.loop_builders import AScene, a_reply, a_session, hang, others
@@ -452,5 +456,48 @@ def test_cancelling_one_session_leaves_another_alone() -> None:
         assert [task.done() for task in driving] == [True, False]
         await other.session.cancel()
         await asyncio.gather(*driving)
+
+    asyncio.run(main())
+
+
+# Records that are set once, and the end of a session from any process.
+
+
+def test_a_record_that_must_be_new_is_set_once() -> None:
+    async def main() -> None:
+        session = a_session()
+        await session.record({"answer": "yes"}, only_new=True)
+        with pytest.raises(SessionBusy, match="'answer' is set already"):
+            await session.record({"answer": "no", "other": 1}, only_new=True)
+        assert await session.records() == {"answer": "yes"}
+        await session.record({"answer": None})
+        await session.record({"answer": "no"}, only_new=True)
+
+    asyncio.run(main())
+
+
+def test_a_finished_session_drops_what_waits_and_takes_nothing_more() -> None:
+    async def main() -> None:
+        session = a_session()
+        assert not await session.finish({"state": "never begun"})
+        await session.remind("waits")
+        assert await session.finish({"state": "over"})
+        assert not await session.finish({"state": "again"})
+        assert await session.records() == {"state": "over"}
+        with pytest.raises(TaskFinished):
+            await session.remind("too late")
+
+    asyncio.run(main())
+
+
+def test_a_prompt_for_an_idle_session_is_refused_while_another_one_waits() -> None:
+    async def main() -> None:
+        session = a_session()
+        producer = Producer(session, IN_PROCESS, surface=Surface.SESSION)
+        await producer.prompt("First.", records={"state": "open"})
+        with pytest.raises(SessionBusy, match="busy with an earlier message"):
+            await producer.prompt("Second.", records={"state": "never"})
+        assert await session.records() == {"state": "open"}
+        assert len(await session.waiting()) == 1
 
     asyncio.run(main())
