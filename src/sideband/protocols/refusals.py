@@ -1,10 +1,10 @@
-"""How an error is reported to a peer: the code in each protocol, and the details that accompany it."""
+"""How an error is reported to a peer, and read from one: the code in each protocol, and the details that accompany it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from sideband.core.errors import RateLimited, ReminderError
+from sideband.core.errors import BodyTooLarge, RateLimited, ReminderError, TooManyFacts, TooManyPending
 
 
 class Refusal(NamedTuple):
@@ -109,3 +109,52 @@ def _error_info(reason: str, domain: str, metadata: dict[str, str]) -> dict[str,
     if metadata:
         info["metadata"] = metadata
     return info
+
+
+# Errors that a peer reports.
+
+_DEFAULT_DELAY_MS: Final = 1_000
+_MAX_DIGITS: Final = 9
+
+
+def _classes(family: type[ReminderError]) -> Iterator[type[ReminderError]]:
+    for kind in family.__subclasses__():
+        yield kind
+        yield from _classes(kind)
+
+
+_BY_REASON: Final[Mapping[str, type[ReminderError]]] = MappingProxyType(
+    {kind.reason: kind for kind in _classes(ReminderError) if kind.__module__ == ReminderError.__module__}
+)
+
+
+def reported_error(reason: object, message: str, data: object) -> ReminderError | None:
+    """The error that a peer reports with this reason, as it is raised in this process; None if the reason is unknown.
+
+    `data` is that of `error_data`; its values may be texts, as in an `ErrorInfo`. A limit that the peer does not tell is 0.
+    """
+    kind = _BY_REASON.get(reason) if isinstance(reason, str) else None
+    if kind is None:
+        return None
+    told: Mapping[str, Any] = data if isinstance(data, dict) else {}
+    if issubclass(kind, RateLimited):
+        delay = _whole_number(told.get("retryAfterMs"))
+        return RateLimited(_DEFAULT_DELAY_MS if delay is None else delay)
+    field = told.get("field")
+    # The classes word their messages themselves; here the peer has worded it.
+    error = kind.__new__(kind)
+    ReminderError.__init__(
+        error,
+        message.removeprefix(f"{kind.code}: "),
+        field=field if isinstance(field, str) else None,
+        value=told.get(field) if isinstance(field, str) else None,
+    )
+    if isinstance(error, BodyTooLarge | TooManyPending | TooManyFacts):
+        error.limit = _whole_number(told.get("limit")) or 0
+    return error
+
+
+def _whole_number(value: object) -> int | None:
+    """A whole number that is not absurdly large; None for anything else."""
+    digits = str(value)
+    return int(digits) if digits.isdecimal() and len(digits) <= _MAX_DIGITS else None

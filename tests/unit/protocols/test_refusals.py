@@ -20,7 +20,7 @@ from sideband.core.errors import (
     UnknownSession,
     UnsupportedMode,
 )
-from sideband.protocols.refusals import ERROR_INFO, REFUSALS, error_data, error_details, refusal
+from sideband.protocols.refusals import ERROR_INFO, REFUSALS, error_data, error_details, refusal, reported_error
 
 
 def error_classes(family: type[ReminderError] = ReminderError) -> Iterator[type[ReminderError]]:
@@ -198,3 +198,21 @@ def test_a2a_gets_a_list_of_error_infos(error: ReminderError, details: list[dict
 def test_the_id_in_an_error_info_has_the_name_of_the_method_too() -> None:
     ours = error_details(AlreadyRevoked("r-1"), id_name="reminderId")[-1]
     assert ours["metadata"] == {"code": "SIDEBAND-209", "field": "reminderId", "reminderId": "r-1"}
+
+
+@pytest.mark.parametrize(
+    ("data", "limit"), [({"limit": 9}, 9), ({"limit": "9"}, 9), ({"limit": "9" * 5_000}, 0), ({}, 0), (None, 0)]
+)
+def test_an_error_that_a_peer_reports_has_the_limit_that_it_tells(data: object, limit: int) -> None:
+    for kind in (BodyTooLarge, errors.TooManyPending, errors.TooManyFacts):
+        error = reported_error(kind.reason, "no", data)
+        assert isinstance(error, BodyTooLarge | errors.TooManyPending | errors.TooManyFacts)
+        assert error.limit == limit
+
+
+@pytest.mark.parametrize("delay", [-1, 10**9, 1.5, True, None])
+def test_a_delay_that_cannot_be_used_is_a_second(delay: object) -> None:
+    error = reported_error("rate_limited", "no", {"retryAfterMs": delay})
+    assert isinstance(error, RateLimited)
+    assert error.retry_after_ms == 1_000
+    assert reported_error("no_such_reason", "no", {}) is None

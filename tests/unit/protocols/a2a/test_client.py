@@ -719,7 +719,7 @@ async def test_a_message_that_is_refused_does_not_mean_that_there_are_no_streams
 )
 @on_sockets
 async def test_a_task_whose_stream_cannot_be_read_is_looked_at(answer: Any, count: int) -> None:  # noqa: ANN401 - of two kinds
-    # Twice before each attempt to subscribe but those that fail, which look once more.
+    # `wait` reads the task before and after each stream, and `follow` does when the stream is refused for good.
     working = [a_task("working")] * (2 if answer == Raw(503) else 4 if count > 1 else 3)
     async with a_peer({"SubscribeToTask": answer, "GetTask": [*working, a_task()]}) as (fake, peer):
         assert (await in_time(peer.wait("t"))).state is PeerState.COMPLETED

@@ -300,10 +300,16 @@ class PeerAgent:
             self._held.drop(task.id)
         return task
 
-    async def wait(self, task_id: str) -> PeerTask:
-        """The task when it has ended or needs input. There is no time-out."""
-        task = await self.get(task_id)
-        return task if _is_settled(task) else await self._wait(task_id)
+    async def wait(self, task: PeerTask | str) -> PeerTask:
+        """The task when it has ended or needs input. There is no time-out.
+
+        Args:
+            task: The id of the task, or what `start` has returned, which saves a request.
+        """
+        if isinstance(task, PeerTask):
+            return await self._wait(task.id, follows=not _is_settled(task))
+        found = await self.get(task)
+        return found if _is_settled(found) else await self._wait(found.id)
 
     async def _wait(self, task_id: str, *, follows: bool = True) -> PeerTask:
         """The task when it is settled. It is looked at, and before that its events are read to their end if `follows`."""

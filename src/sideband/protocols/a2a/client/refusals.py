@@ -1,6 +1,6 @@
 """The refusals of a peer as the errors of this project, where the reason is known."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -10,22 +10,19 @@ from a2a.utils.errors import A2A_ERROR_REASONS, JSON_RPC_ERROR_CODE_MAP
 
 from sideband.core.errors import (
     MESSAGE_CHARACTERS,
-    RateLimited,
     ReminderError,
     UnknownSession,
     shown,
 )
 from sideband.protocols.a2a.client.failures import PeerFailed, PeerNotUnderstood, PeerUnreachable, TokenRefused
 from sideband.protocols.jsonrpc import METHOD_NOT_FOUND, RpcError
-from sideband.protocols.refusals import A2A_DOMAIN, DOMAIN, ERROR_INFO
+from sideband.protocols.refusals import A2A_DOMAIN, DOMAIN, ERROR_INFO, reported_error
 
 _TASK_NOT_FOUND: Final = -32001
 UNSUPPORTED_OPERATION: Final = -32004
 # The answers of a server that does not have a method, and of one that did not read the request.
 _NOT_OFFERED: Final = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 _NOT_READ: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
-_DEFAULT_DELAY_MS: Final = 1_000
-_MAX_DELAY_DIGITS: Final = 9
 # HTTP+JSON names the errors of A2A instead of giving their codes.
 _A2A_CODES: Final[Mapping[str, int]] = MappingProxyType(
     {reason: JSON_RPC_ERROR_CODE_MAP[kind] for kind, reason in A2A_ERROR_REASONS.items()}
@@ -99,9 +96,9 @@ def refused_by_peer(
     `is_extension`: the method is one of those for reminders. The proposal answers them with -32004 if the task is unknown.
     """
     ours = _error_info(told.details, DOMAIN)
-    reason = member(ours, "reason")
-    if isinstance(reason, str) and reason.lower() in _BY_REASON:
-        return _known(_BY_REASON[reason.lower()], told, member(ours, "metadata") or {})
+    known = _known(ours, told.message)
+    if known is not None:
+        return known
     if told.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return TokenRefused(
             f"the peer refused {method} with HTTP status {told.status}; connect with the token that it knows you by",
@@ -133,6 +130,14 @@ def _http_failure(told: PeerRefusal, method: str, *, is_extension: bool) -> Peer
     )
 
 
+def _known(ours: dict[str, Any] | None, message: str) -> ReminderError | None:
+    """The error of this project that an `ErrorInfo` of it names; None if there is none."""
+    reason, metadata, field = member(ours, "reason"), member(ours, "metadata"), member(ours, "metadata", "field")
+    if isinstance(field, str):
+        metadata = {**metadata, "field": field.removeprefix("reminder.")}
+    return reported_error(reason.lower() if isinstance(reason, str) else None, message, metadata)
+
+
 def _error_info(details: object, domain: str) -> dict[str, Any] | None:
     """The `ErrorInfo` of this domain among the details of an error; None if there is none."""
     for detail in details if isinstance(details, Sequence) and not isinstance(details, str) else ():
@@ -140,33 +145,3 @@ def _error_info(details: object, domain: str) -> dict[str, Any] | None:
             found: dict[str, Any] = detail
             return found
     return None
-
-
-def _classes(family: type[ReminderError]) -> Iterator[type[ReminderError]]:
-    for kind in family.__subclasses__():
-        yield kind
-        yield from _classes(kind)
-
-
-_BY_REASON: Final[Mapping[str, type[ReminderError]]] = MappingProxyType(
-    {kind.reason: kind for kind in _classes(ReminderError) if kind.__module__ == ReminderError.__module__}
-)
-
-
-def _known(kind: type[ReminderError], told: PeerRefusal, metadata: Mapping[str, Any]) -> ReminderError:
-    if issubclass(kind, RateLimited):
-        # The values of an ErrorInfo are texts.
-        delay = str(member(metadata, "retryAfterMs"))
-        is_readable = delay.isdecimal() and len(delay) <= _MAX_DELAY_DIGITS
-        return RateLimited(int(delay) if is_readable else _DEFAULT_DELAY_MS)
-    given = member(metadata, "field")
-    field = given.removeprefix("reminder.") if isinstance(given, str) else None
-    # The classes word their messages themselves; here the peer has worded it.
-    error = kind.__new__(kind)
-    ReminderError.__init__(
-        error,
-        told.message.removeprefix(f"{kind.code}: "),
-        field=field,
-        value=None if field is None else member(metadata, field),
-    )
-    return error

@@ -1,19 +1,17 @@
 """The refusals of an agent as the errors of this project, where the reason is known."""
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from sideband.core.errors import (
     MESSAGE_CHARACTERS,
-    RateLimited,
-    ReminderError,
     ReplaceNotSupported,
     UnknownSession,
     shown,
 )
 from sideband.protocols.acp.methods import PREFIX, member
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from sideband.protocols.refusals import reported_error
 
 _NOT_FOUND: Final = -32002
 # Agents report an unknown session with each of these codes when one is loaded.
@@ -44,9 +42,9 @@ class NotSupportedByAgent(Exception):
 def refused_by_agent(error: RpcError, method: str, params: Mapping[str, Any]) -> Exception:
     """The error to raise for what an agent answered to a request; an `RpcError` if nothing is known of it."""
     plain = method.removeprefix(PREFIX)
-    reason = member(error.data, "reason")
-    if isinstance(reason, str) and reason in _BY_REASON:
-        return _known(_BY_REASON[reason], error)
+    known = reported_error(member(error.data, "reason"), _words(error), error.data)
+    if known is not None:
+        return known
     if error.code == METHOD_NOT_FOUND:
         if plain == "session/replace_inject":
             return ReplaceNotSupported("the agent cannot replace a message; revoke it and send it anew")
@@ -71,30 +69,3 @@ def _words(error: RpcError) -> str:
         if isinstance(told := member(error.data, name), str):
             return told[:MESSAGE_CHARACTERS]
     return error.message[:MESSAGE_CHARACTERS]
-
-
-def _classes(family: type[ReminderError]) -> Iterator[type[ReminderError]]:
-    for kind in family.__subclasses__():
-        yield kind
-        yield from _classes(kind)
-
-
-_BY_REASON: Final[Mapping[str, type[ReminderError]]] = MappingProxyType(
-    {kind.reason: kind for kind in _classes(ReminderError) if kind.__module__ == ReminderError.__module__}
-)
-
-
-def _known(kind: type[ReminderError], told: RpcError) -> ReminderError:
-    if issubclass(kind, RateLimited):
-        delay = member(told.data, "retryAfterMs")
-        return RateLimited(delay if isinstance(delay, int) else 1_000)
-    field = member(told.data, "field")
-    # The classes word their messages themselves; here the agent has worded it.
-    error = kind.__new__(kind)
-    ReminderError.__init__(
-        error,
-        _words(told).removeprefix(f"{kind.code}: "),
-        field=field if isinstance(field, str) else None,
-        value=member(told.data, field) if isinstance(field, str) else None,
-    )
-    return error
