@@ -588,7 +588,7 @@ async def test_of_several_answers_to_a_question_one_is_taken(durable: Twin) -> N
     ):
         caller = tasks.caller()
         task = (await caller.call("SendMessage", message()))["task"]
-        immediately = {"configuration": {"returnImmediately": True}}
+        immediately: dict[str, Any] = {"configuration": {"returnImmediately": True}}
         answers = await asyncio.gather(
             *(caller.answer("SendMessage", message("no", taskId=task["id"], **immediately)) for _ in range(4))
         )
@@ -602,7 +602,7 @@ async def test_of_several_answers_to_a_question_one_is_taken(durable: Twin) -> N
 @on_sockets
 async def test_a_question_outlives_the_server_that_asked_it(durable: Twin) -> None:
     pushed, push = a_push_tool()
-    options = {"options": {"tools": [push]}, "asks": True}
+    options: dict[str, Any] = {"options": {"tools": [push]}, "asks": True}
     async with durable.open() as journal, served([calling("push", branch="main")], journal=journal, **options) as tasks:
         task = (await tasks.caller().call("SendMessage", message()))["task"]
     async with durable.open() as journal, served(["Done."], journal=journal, **options) as tasks:
@@ -675,8 +675,8 @@ async def test_a_refused_message_changes_nothing(twin: Twin) -> None:
         task = await caller.begin()
         await door.entered.wait()
         before = await events_of(tasks.store, task["id"])
-        good = {"harn": {"reminder": {"body": "Hurry."}}}
-        bad_push = {"configuration": {"taskPushNotificationConfig": {"url": "http://127.0.0.1/"}}}
+        good: dict[str, Any] = {"harn": {"reminder": {"body": "Hurry."}}}
+        bad_push: dict[str, Any] = {"configuration": {"taskPushNotificationConfig": {"url": "http://127.0.0.1/"}}}
         codes = [
             (await caller.refusal("SendMessage", message(taskId=task["id"], metadata=good)))["code"],
             (await caller.refusal("SendMessage", message(taskId=task["id"], **bad_push)))["code"],
