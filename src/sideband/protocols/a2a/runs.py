@@ -183,6 +183,8 @@ class TaskRuns:
                 await self._sweep(silent_ms)
             except StoreError as error:
                 LOG.warning("tasks that were left behind cannot be looked for: %s", describe(error))
+            except Exception:  # noqa: BLE001 - the next sweep may succeed
+                LOG.exception("tasks that were left behind cannot be looked for")
             silent_ms = SILENT_MS
             await self._clock.sleep(SWEEP_SECONDS)
 
