@@ -23,3 +23,8 @@ class MaskedLog(logging.LoggerAdapter[logging.Logger]):
 
 
 LOG: Final = MaskedLog(logging.getLogger("sideband"), {})
+
+
+def quieten(library: str) -> None:
+    """Let another library log only what is critical: it would write what peers send, neither masked nor escaped."""
+    logging.getLogger(library).setLevel(logging.CRITICAL)

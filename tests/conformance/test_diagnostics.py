@@ -258,6 +258,7 @@ INTERNAL: Final = {
     "ConnectionLost",
     "Disconnected",
     "Halted",
+    "NotJson",
     "NotReadable",
     "OutOfTime",
     "PeerRefusal",

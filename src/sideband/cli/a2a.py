@@ -1,7 +1,6 @@
 """`sideband a2a`: an agent that other agents give tasks to, over A2A."""
 
 import asyncio
-import logging
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
@@ -131,14 +130,14 @@ async def _serve(wanted: _Wanted, servers: "LazyServers | None") -> None:
     stopping = stop_at_signals()
     # These imports take most of the time until the first answer; the help does not need them.
     from sideband.core.trust import TrustPolicy  # noqa: PLC0415 - see above
+    from sideband.logs import quieten  # noqa: PLC0415 - see above
     from sideband.protocols.a2a import A2aServer, read_peers_file  # noqa: PLC0415 - see above
     from sideband.protocols.http import LOOPBACK_HOSTS, is_loopback, serve_app  # noqa: PLC0415 - see above
     from sideband.runtime.home import operator_token  # noqa: PLC0415 - see above
     from sideband.runtime.store import open_store  # noqa: PLC0415 - see above
     from sideband.tools.workspace import workspace_tools  # noqa: PLC0415 - see above
 
-    # The SDK logs what callers send it, on the terminal if nothing else is configured.
-    logging.getLogger("a2a").setLevel(logging.CRITICAL)
+    quieten("a2a")
     peers = None if wanted.peers is None else read_peers_file(wanted.peers)
     is_local = is_loopback(wanted.host)
     if peers is None and not is_local:
