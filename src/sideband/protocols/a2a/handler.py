@@ -84,7 +84,8 @@ class TaskHandler(RequestHandler):
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         call = call_of(context)
         session, snapshot = await self._send(params, call)
-        if not params.configuration.return_immediately:
+        # A message that answers one question of several leaves the task waiting for the next answer.
+        if not (params.configuration.return_immediately or snapshot.asked):
             async with aclosing(_until(self._stopping, follow(session, snapshot))) as events:
                 async for _event in events:
                     pass
@@ -100,6 +101,8 @@ class TaskHandler(RequestHandler):
         self._check_streams(call.caller)
         session, snapshot = await self._send(params, call)
         yield apply_history_length(snapshot.task, params.configuration)
+        if snapshot.asked:
+            return
         async with aclosing(self._events(session, snapshot, call)) as events:
             async for event in events:
                 yield event

@@ -9,7 +9,7 @@ from sideband.core.messages import ToolCall
 from sideband.logs import LOG
 from sideband.loop.guard import describe
 from sideband.ports import Clock, Tool
-from sideband.protocols.a2a.tasks import ABANDONED, ANSWER_RECORD, CLOSING, Tasks
+from sideband.protocols.a2a.tasks import ABANDONED, ANSWER_RECORD, CLOSING, Tasks, answer_record
 from sideband.protocols.servers import SessionServers
 from sideband.runtime.options import AgentOptions
 from sideband.runtime.runner import Runner
@@ -44,14 +44,18 @@ class CallerPermission:
         return call.name not in READING_TOOLS
 
     async def ask(self, call: ToolCall) -> str | None:
-        name = f"{ANSWER_RECORD}{call.id}"
+        state = self._session.talk.state
+        name, before = answer_record(state.live.turn, call.id), answer_record(state.live.turn, "")
+        # The answers of earlier turns. That of this one stays, so that a second message does not answer once more.
+        read = {one: None for one in state.records if one.startswith(ANSWER_RECORD) and not one.startswith(before)}
+        if read:
+            await self._session.record(read)
         while True:
             self._wake.clear()
             answer = self._session.talk.state.records.get(name)
             if isinstance(answer, str):
                 break
             await self._wake.wait()
-        await self._session.record({name: None})
         text = answer.strip()
         return None if text.lower().rstrip(".!") in _YES else f"the caller refused it: {text}"
 

@@ -35,6 +35,7 @@ from sideband.protocols.a2a.tasks import (
     STATE_RECORD,
     TERMINAL,
     Snapshot,
+    answer_record,
     artifact_of,
     in_task,
     open_calls,
@@ -85,17 +86,19 @@ class _Translator:
         self._calls: Mapping[str, Mapping[str, Any]] = snapshot.calls
         self._reason: str | None = None
         self._asked = dict.fromkeys(snapshot.asked)
-        self._answered = set(snapshot.answered)
+        self._answers = set(snapshot.answers)
+        self._turn = snapshot.turn
 
     def events(self, update: Update) -> Iterator[TaskEvent]:
         match update:
             case RunUpdate(kind=UpdateKind.RUN_STARTED):
                 yield self._status(TaskState.TASK_STATE_WORKING, update)
-            case TurnUpdate(kind=UpdateKind.TURN_COMMITTED, reply=reply) if reply is not None:
+            case TurnUpdate(kind=UpdateKind.TURN_COMMITTED, reply=reply, turn=turn) if reply is not None:
+                self._turn = turn
                 yield from self._reply(reply, update)
             case PermissionUpdate(kind=UpdateKind.PERMISSION_ASKED, request_id=call_id):
                 # A run that was resumed asks again, and may find the answer at once.
-                if call_id not in self._answered:
+                if answer_record(self._turn, call_id) not in self._answers:
                     self._asked[call_id] = None
                     yield self._asking(update)
             case PermissionUpdate(request_id=call_id):
@@ -116,8 +119,7 @@ class _Translator:
     def _note_answers(self, records: Mapping[str, Any]) -> None:
         for name, value in records.items():
             if name.startswith(ANSWER_RECORD):
-                change = self._answered.discard if value is None else self._answered.add
-                change(name.removeprefix(ANSWER_RECORD))
+                (self._answers.discard if value is None else self._answers.add)(name)
 
     def _asking(self, update: Update) -> TaskStatusUpdateEvent:
         """The status that asks the caller about the first of the open calls."""

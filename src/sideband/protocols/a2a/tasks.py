@@ -56,7 +56,7 @@ STATE_RECORD: Final = "task_state"
 """The name of the state; `TASK_STATE_SUBMITTED` for every task that has neither ended nor is waiting for input."""
 REASON_RECORD: Final = "task_reason"
 ANSWER_RECORD: Final = "permission:"
-"""The beginning of the names of the records with the caller's answers; the id of the tool call follows."""
+"""The beginning of the names of the records with the caller's answers, see `answer_record`."""
 
 OPEN: Final = "TASK_STATE_SUBMITTED"
 TERMINAL: Final = frozenset(
@@ -148,29 +148,35 @@ def progress_of(state: SessionState) -> Progress:
         state.records.get(STATE_RECORD, OPEN),
         state.closed or not state.exists,
         state.running,
-        bool(unanswered(state.permissions, state.records)),
+        bool(unanswered(state.permissions, state.records, state.live.turn)),
         bool(state.inbox.waiting(None)),
         state.attended,
     )
 
 
-def unanswered(permissions: Collection[str], records: Mapping[str, Any]) -> list[str]:
+def answer_record(turn: int, call_id: str) -> str:
+    """The record with the caller's answer for a tool call of this turn; a later call may have the same id."""
+    return f"{ANSWER_RECORD}{turn}:{call_id}"
+
+
+def unanswered(permissions: Collection[str], records: Mapping[str, Any], turn: int) -> list[str]:
     """The tool calls whose permission the caller has not answered. The run may not have read an answer yet."""
-    return [call_id for call_id in permissions if f"{ANSWER_RECORD}{call_id}" not in records]
+    return [call_id for call_id in permissions if answer_record(turn, call_id) not in records]
 
 
 class Snapshot(NamedTuple):
     """A task as it is after a commit, and the cursor from which the updates of its session continue it.
 
     `calls` are the tool calls of the last reply, and `asked` those of them that wait for the caller's permission.
-    `answered` are the calls whose permission the caller has answered and the run has not read yet.
+    `answers` are the records with answers of the caller, and `turn` is the last turn.
     """
 
     task: Task
     cursor: int
     calls: Mapping[str, Mapping[str, Any]]
     asked: Sequence[str]
-    answered: Collection[str]
+    answers: Collection[str]
+    turn: int
 
 
 def task_of(view: SessionView, changed_at: int) -> Task:
@@ -178,7 +184,7 @@ def task_of(view: SessionView, changed_at: int) -> Task:
     records = view.records
     task_id, context_id = records[TASK_RECORD], records.get(CONTEXT_RECORD, "")
     own = own_messages(view.messages)
-    asked = unanswered(view.permissions, records)
+    asked = unanswered(view.permissions, records, view.turn)
     progress = Progress(
         records.get(STATE_RECORD, OPEN),
         view.closed_reason is not None,
@@ -301,9 +307,10 @@ class Tasks:
                 value=message.context_id,
             )
         blocks = blocks_of(message)
-        if view is not None and (asked := unanswered(view.permissions, view.records)):
+        if view is not None and (asked := unanswered(view.permissions, view.records, view.turn)):
             # Of several questions the caller was shown the first.
-            await session.record({f"{ANSWER_RECORD}{asked[0]}": text_of({"content": blocks})}, only_new=True)
+            name = answer_record(view.turn, asked[0])
+            await session.record({name: text_of({"content": blocks})}, only_new=True)
             return
         producer = Producer(session, caller.as_user, surface=Surface.A2A)
         try:
@@ -332,10 +339,10 @@ class Tasks:
         if entry is None or view.session is None or TASK_RECORD not in view.session.records:
             raise UnknownSession(f"there is no task {shown(session.id)}", field="taskId", value=session.id)
         task = task_of(view.session, entry.changed_at)
-        records = view.session.records
-        asked = unanswered(view.session.permissions, records)
-        answered = [name.removeprefix(ANSWER_RECORD) for name in records if name.startswith(ANSWER_RECORD)]
-        return Snapshot(task, cursor, open_calls(view.session.messages), asked, answered)
+        records, turn = view.session.records, view.session.turn
+        asked = unanswered(view.session.permissions, records, turn)
+        answers = [name for name in records if name.startswith(ANSWER_RECORD)]
+        return Snapshot(task, cursor, open_calls(view.session.messages), asked, answers, turn)
 
     async def progress(self, session_id: str) -> Progress:
         """How far a task is, in whichever process it runs."""
