@@ -100,6 +100,10 @@ async def serve_app(
 ) -> None:
     """Serve an application on a socket until `stopping` is set; then `stop` is called first."""
     import uvicorn  # noqa: PLC0415 - the checks do not need it
+    from sse_starlette.sse import AppStatus  # noqa: PLC0415 - the same
+
+    # It remembers for the whole process that an earlier web server was ended by a signal, and would end every stream.
+    AppStatus.should_exit = False
 
     if listening.family in (socket.AF_INET, socket.AF_INET6):
         # asyncio sets it only for sockets that name their protocol. Without it, each answer on a connection that is kept

@@ -3,17 +3,19 @@
 import inspect
 from importlib.metadata import version
 
+import pytest
 from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.server.routes import ServerCallContextBuilder, create_rest_routes
 from a2a.server.routes.common import create_event_source_response
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.utils.errors import A2AError, InternalError
 from a2a.utils.task import ListTasksCursor, decode_list_tasks_cursor, encode_list_tasks_cursor
-from sse_starlette.sse import EventSourceResponse
+from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.routing import Route
 
 from sideband.protocols.a2a.handler import TaskHandler
 from sideband.protocols.a2a.sdk import CallContextBuilder
+from tests.a2a_callers import message, on_sockets, served, shape
 
 
 def test_this_is_the_version_that_the_contract_was_read_from() -> None:
@@ -61,3 +63,13 @@ def test_a_page_token_can_be_read_again() -> None:
     cursor = ListTasksCursor(7_000_000, "t")
     assert decode_list_tasks_cursor(encode_list_tasks_cursor(cursor)) == cursor
     assert decode_list_tasks_cursor("x") is None
+
+
+@on_sockets
+async def test_streams_work_after_an_earlier_server_of_the_process_was_ended_by_a_signal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(AppStatus, "should_exit", True)
+    async with served(["Rebased."]) as tasks, tasks.caller().stream("SendStreamingMessage", message()) as frames:
+        shapes = [shape(frame) for frame in await frames.rest()]
+    assert shapes == ["submitted", "working", "artifact", "completed"]
