@@ -75,8 +75,11 @@ def refuse_closed(state: SessionState) -> None:
 
 
 def refuse_turn(state: SessionState) -> None:
-    """Raise `SessionBusy` if a turn runs, or if a queued message is about to start one."""
-    if state.running or state.inbox.waiting(None):
+    """Raise `SessionBusy` if a turn runs, or if a queued message is about to start one.
+
+    Messages that are held after a cancel are not: they wait for the next one, and go first.
+    """
+    if state.running or (state.inbox.waiting(None) and not state.queue_held):
         raise SessionBusy("the session is busy with an earlier message; wait for the end of its turn", field="session")
 
 

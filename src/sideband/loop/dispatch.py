@@ -244,9 +244,11 @@ class Dispatcher:
             call = msgspec.structs.replace(call, args=dict(verdict.args))
         if UNREADABLE in call.args:
             return failed(call, ToolStatus.ERROR, _unreadable(call.args[UNREADABLE]))
-        refused = None if self._permission is None else await self._refusal(self._permission, call, running)
-        if refused is not None:
-            return failed(call, ToolStatus.DENIED, f"Permission refused: {refused}")
+        # A tool that does not exist does nothing that could be allowed.
+        if self._permission is not None and call.name in self._tools:
+            refused = await self._refusal(self._permission, call, running)
+            if refused is not None:
+                return failed(call, ToolStatus.DENIED, f"Permission refused: {refused}")
         running.outcome = await self._called(call, running)
         return await self._after(running.outcome, receipt, running) if self._hooks.registry.tool else running.outcome
 
