@@ -8,26 +8,30 @@ import hmac
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from sideband.core.errors import InvalidOption, shown
+from sideband.core.errors import BodyTooLarge, InvalidOption, shown
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 # How long open connections may take after a server was told to end.
 GRACE_SECONDS: Final = 1
+# How long a request may take to arrive.
+BODY_SECONDS: Final = 30.0
 
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 
 
 class HttpRefusal(NamedTuple):
-    """The status and the text that a request is refused with."""
+    """The status and the text that a request is refused with; `reason` is a word for programs."""
 
     status: int
     text: str
+    reason: str
 
 
 class Headers(Protocol):
@@ -52,10 +56,10 @@ class RequestChecks:
     def refusal(self, headers: Headers) -> HttpRefusal | None:
         """Why a request is refused; None if it is not."""
         if not self._is_host_allowed(headers.getlist("host")):
-            return HttpRefusal(421, "This server does not answer for this host.")
+            return HttpRefusal(421, "This server does not answer for this host.", "wrong_host")
         origins = headers.getlist("origin")
         if origins and (len(origins) > 1 or origins[0].lower() not in self._origins):
-            return HttpRefusal(403, "Pages of this origin may not connect.")
+            return HttpRefusal(403, "Pages of this origin may not connect.", "wrong_origin")
         return None
 
     def _is_host_allowed(self, given: Sequence[str]) -> bool:
@@ -85,6 +89,44 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def refused_type(method: str, headers: Headers, accepted: Collection[str]) -> HttpRefusal | None:
+    """Why a request is refused for its content type; None if it is not.
+
+    Only JSON is read: a page of another site can send other types without asking the browser for permission.
+    """
+    given = headers.get("content-type", "")
+    has_body = headers.get("content-length", "0") != "0" or bool(headers.get("transfer-encoding", ""))
+    if method in ("GET", "HEAD", "DELETE", "OPTIONS") or not (given or has_body):
+        return None
+    if given.partition(";")[0].strip().lower() in accepted:
+        return None
+    return HttpRefusal(415, f"The content type must be {' or '.join(accepted)}.", "wrong_content_type")
+
+
+async def read_body(headers: Headers, receive: "Receive", *, limit: int) -> bytes:
+    """The whole body of a request; empty if the client is gone.
+
+    `BodyTooLarge` if it is larger than the limit, `TimeoutError` if it does not arrive within `BODY_SECONDS`.
+    """
+    announced = headers.get("content-length", "0")
+    size = int(announced) if announced.isdigit() else 0
+    parts: list[bytes] = []
+    read, more = 0, True
+    async with asyncio.timeout(BODY_SECONDS):
+        while more:
+            if max(size, read) > limit:
+                raise BodyTooLarge(max(size, read), limit, field="body")
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return b""
+            parts.append(message.get("body", b""))
+            read += len(parts[-1])
+            more = message.get("more_body", False)
+    if read > limit:
+        raise BodyTooLarge(read, limit, field="body")
+    return b"".join(parts)
+
+
 def _words(field: str, given: Collection[str]) -> frozenset[str]:
     if isinstance(given, str | Mapping):
         raise InvalidOption(f"{field} must be a list of names, not {shown(given)}", field=field, value=given)
@@ -109,8 +151,24 @@ async def serve_app(
         # asyncio sets it only for sockets that name their protocol. Without it, each answer on a connection that is kept
         # open waits 40 ms for an acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    web = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_SECONDS)
+
+    class Server(uvicorn.Server):
+        """The caller handles signals: a second one must not end the server before it has told its clients."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    web = Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            # Nothing depends on the address of a client, and every program of this machine would be believed.
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
     )
     serving = asyncio.create_task(web.serve([listening]))
     stopped = asyncio.create_task(stopping.wait())

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeAlias, Unpack
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, Unpack
 
 import msgspec
 
@@ -86,7 +86,7 @@ class Runner:
 
     A message that is held after a cancelled turn starts no run. While another process or handle runs the session, the
     runner waits. A turn that a dead process left open is ended; with `resume`, one that was open when the runner was
-    started is continued. With `daemon=True` an interrupt starts a run, too. A message for which `is_own` returns False is
+    started is continued, and with `resume="always"` every one. With `daemon=True` an interrupt starts a run, too. A message for which `is_own` returns False is
     left to the runners of other processes for `RETRY_SECONDS`: its sender expects the tools and permissions of its own
     process.
 
@@ -100,7 +100,7 @@ class Runner:
         *,
         on_reply: OnReply | None = None,
         on_result: OnResult | None = None,
-        resume: bool = False,
+        resume: bool | Literal["always"] = False,
         is_own: IsOwn | None = None,
         **options: Unpack[AgentOptions],
     ) -> None:
@@ -115,7 +115,8 @@ class Runner:
         self._talk = session.talk
         self._on_reply = on_reply
         self._on_result = on_result
-        self._resume = resume
+        self._resume = bool(resume)
+        self._always_resumes = resume == "always"
         self._is_own = is_own
         # The message of another process that this runner has waited for.
         self._taken_over: str | None = None
@@ -221,7 +222,7 @@ class Runner:
     def _has_work(self, state: SessionState) -> bool:
         if not state.running:
             # The turn that was open when the runner started is over.
-            self._resume = False
+            self._resume = self._always_resumes
         # A session that runs without this runner was perhaps left behind by a process that has died.
         return state.closed or state.running or self._choose(state) is not None
 

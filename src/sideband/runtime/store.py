@@ -192,6 +192,13 @@ class Store:
         page = tuple(found[:limit])
         return SessionPage(page, page[-1].begun if len(found) > limit else None)
 
+    async def last_sequence(self) -> int:
+        """A sequence near the end of the journal: no event that is committed after this call has a smaller one."""
+        newest = await self.sessions(limit=1)
+        if not newest.sessions:
+            return 0
+        return (await self.journal.read(newest.sessions[0].session_id, lambda _state: None)).at
+
     async def delete(self, session_id: str) -> bool:
         """End a session and delete all its content; return False if there is no such session.
 

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 from sideband.core.errors import ReminderError, StoreError
-from sideband.core.messages import ToolCall
 from sideband.logs import LOG
 from sideband.loop.guard import describe
 from sideband.ports import Clock, Tool
-from sideband.protocols.a2a.tasks import ABANDONED, ANSWER_RECORD, CLOSING, Tasks, answer_record
+from sideband.protocols.a2a.tasks import ABANDONED, CLOSING, Tasks
 from sideband.protocols.servers import SessionServers
 from sideband.runtime.options import AgentOptions
+from sideband.runtime.permission import RecordedPermission
 from sideband.runtime.runner import Runner
 from sideband.runtime.session import Session
 from sideband.tools.function import ToolLike, read_tools, watcher_of
@@ -23,41 +23,6 @@ ToolsOf: TypeAlias = Callable[[], Sequence[ToolLike]]
 # How often a server looks for tasks whose process has ended, and how long such a task must have been silent.
 SWEEP_SECONDS: Final = 10.0
 SILENT_MS: Final = 5_000
-
-# Tools that change nothing, so that they need no permission.
-READING_TOOLS: Final = frozenset({"read_file", "list_dir", "search"})
-_YES: Final = frozenset({"yes", "y", "ok", "okay", "allow", "true"})
-
-
-class CallerPermission:
-    """Asks the caller of a task before a tool runs that may change something.
-
-    The answer is a named record of the session, so that any process can take it.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        # Kept, because the journal forgets an event to which nothing refers.
-        self._wake = session.talk.journal.wake(session.id)
-
-    def needs(self, call: ToolCall) -> bool:
-        return call.name not in READING_TOOLS
-
-    async def ask(self, call: ToolCall) -> str | None:
-        state = self._session.talk.state
-        name, before = answer_record(state.live.turn, call.id), answer_record(state.live.turn, "")
-        # The answers of earlier turns. That of this one stays, so that a second message does not answer once more.
-        read = {one: None for one in state.records if one.startswith(ANSWER_RECORD) and not one.startswith(before)}
-        if read:
-            await self._session.record(read)
-        while True:
-            self._wake.clear()
-            answer = self._session.talk.state.records.get(name)
-            if isinstance(answer, str):
-                break
-            await self._wake.wait()
-        text = answer.strip()
-        return None if text.lower().rstrip(".!") in _YES else f"the caller refused it: {text}"
 
 
 async def _do_nothing(_session: Session) -> None:
@@ -138,7 +103,7 @@ class TaskRuns:
         if "watcher" not in options:
             options["watcher"] = watcher_of(given, tools)
         if self._asks:
-            options["permission"] = CallerPermission(session)
+            options["permission"] = RecordedPermission(session, refuser="the caller")
         hosted = _HostedTask()
         options["tools"] = LiveTools(lambda: [*tools, *hosted.server_tools])
         hosted.runner = Runner(session, resume=True, on_result=lambda *_: self._forget(session), **options)

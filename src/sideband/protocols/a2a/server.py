@@ -1,6 +1,5 @@
 """The A2A server as an ASGI application: JSON-RPC at its root, HTTP+JSON, the cards, and the methods for reminders."""
 
-import asyncio
 import re
 from collections.abc import Collection, Sequence
 from contextlib import asynccontextmanager
@@ -46,7 +45,7 @@ from sideband.protocols.a2a.sdk import (
     rpc_error,
 )
 from sideband.protocols.a2a.tasks import Tasks
-from sideband.protocols.http import LOOPBACK_HOSTS, HttpRefusal, RequestChecks
+from sideband.protocols.http import LOOPBACK_HOSTS, HttpRefusal, RequestChecks, read_body, refused_type
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, PARSE_ERROR
 from sideband.protocols.servers import SessionServers
 from sideband.runtime.models import read_model
@@ -57,8 +56,6 @@ from sideband.runtime.system import SystemClock
 
 VERSION_HEADER: Final = "A2A-Version"
 _VERSIONS: Final = re.compile(r"1\.\d+(\.\d+)?|0\.3(\.\d+)?|")
-# How long a request may take to arrive.
-BODY_SECONDS: Final = 30.0
 _CARD_PATHS: Final = frozenset({"/.well-known/agent-card.json", SEED_PATH})
 _JSON: Final = ("application/json", MEDIA_TYPE)
 _encode: Final = msgspec.json.Encoder().encode
@@ -311,19 +308,20 @@ class _Door:
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         caller = self._callers.ordinary if path in _CARD_PATHS else self._callers.caller(headers)
-        unknown = HttpRefusal(401, "A valid token is required.")
+        unknown = HttpRefusal(401, "A valid token is required.", "not_logged_in")
         refused = (
-            self._checks.refusal(headers) or (None if caller else unknown) or _refused_type(scope["method"], headers)
+            self._checks.refusal(headers)
+            or (None if caller else unknown)
+            or refused_type(scope["method"], headers, _JSON)
         )
         if refused is not None or caller is None:
             await _refuse(refused or unknown)(scope, receive, send)
             return
         call = A2aCall(caller=caller, extensions=requested_extensions(headers) & _EXTENSIONS)
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                receive = await self._read(headers, receive)
+            receive = _replaying(await read_body(headers, receive, limit=self._limit), receive)
         except TimeoutError:
-            await _refuse(HttpRefusal(408, "The request did not arrive in time."))(scope, receive, send)
+            await _refuse(HttpRefusal(408, "The request did not arrive in time.", "timed_out"))(scope, receive, send)
             return
         except BodyTooLarge as error:
             is_rpc = path in ("", "/")
@@ -334,50 +332,23 @@ class _Door:
             {**scope, "headers": _with_version(scope, headers), SCOPE_KEY: call}, receive, _echoing(send, call)
         )
 
-    async def _read(self, headers: Headers, receive: Receive) -> Receive:
-        """Read the whole body, which is limited; what is returned repeats it once and then waits for the end."""
-        announced = headers.get("content-length", "0")
-        size = int(announced) if announced.isdigit() else 0
-        parts: list[bytes] = []
-        read, more = 0, True
-        while more:
-            if max(size, read) > self._limit:
-                raise BodyTooLarge(max(size, read), self._limit, field="body")
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                parts.clear()
-                break
-            parts.append(message.get("body", b""))
-            read += len(parts[-1])
-            more = message.get("more_body", False)
-        if read > self._limit:
-            raise BodyTooLarge(read, self._limit, field="body")
-        body: list[bytes] = [b"".join(parts)]
-
-        async def replayed() -> Message:
-            return {"type": "http.request", "body": body.pop()} if body else await receive()
-
-        return replayed
-
 
 _EXTENSIONS: Final = frozenset({URI, RAW_URI})
 
 
-def _refused_type(method: str, headers: Headers) -> HttpRefusal | None:
-    """Only JSON is read: a page of another site can send other types without asking the browser for permission."""
-    given = headers.get("content-type")
-    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    if method in ("GET", "HEAD", "DELETE", "OPTIONS") or (given is None and not has_body):
-        return None
-    if given is not None and given.partition(";")[0].strip().lower() in _JSON:
-        return None
-    return HttpRefusal(415, "The content type must be application/json or application/a2a+json.")
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    """Repeats a body that was read once, and then waits for the end of the connection."""
+    parts = [body]
+
+    async def replayed() -> Message:
+        return {"type": "http.request", "body": parts.pop()} if parts else await receive()
+
+    return replayed
 
 
 def _refuse(refusal: HttpRefusal) -> Response:
-    status, text = refusal
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None  # noqa: PLR2004 - a status
-    return PlainTextResponse(f"{text}\n", status, headers)
+    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None  # noqa: PLR2004 - a status
+    return PlainTextResponse(f"{refusal.text}\n", refusal.status, headers)
 
 
 def _with_version(scope: Scope, headers: Headers) -> list[tuple[bytes, bytes]]:

@@ -29,13 +29,11 @@ from sideband.core.updates import (
 from sideband.protocols.a2a.content import agent_message
 from sideband.protocols.a2a.reminders import URI
 from sideband.protocols.a2a.tasks import (
-    ANSWER_RECORD,
     INTERRUPTED,
     REASON_RECORD,
     STATE_RECORD,
     TERMINAL,
     Snapshot,
-    answer_record,
     artifact_of,
     in_task,
     open_calls,
@@ -43,6 +41,7 @@ from sideband.protocols.a2a.tasks import (
     status_note,
     timestamp,
 )
+from sideband.runtime.permission import ANSWER_RECORD, answer_record
 from sideband.runtime.session import Session
 
 TaskEvent: TypeAlias = TaskStatusUpdateEvent | TaskArtifactUpdateEvent

@@ -41,6 +41,7 @@ from sideband.loop.run import LoopStatus
 from sideband.ports import INDEXED_BYTES, SessionEntry
 from sideband.protocols.a2a.auth import Caller
 from sideband.protocols.a2a.content import agent_message, blocks_of, message_of
+from sideband.runtime.permission import ANSWER_RECORD, answer_record, unanswered
 from sideband.runtime.producer import Producer
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
@@ -55,8 +56,6 @@ SERVICE_RECORD: Final = "service"
 STATE_RECORD: Final = "task_state"
 """The name of the state; `TASK_STATE_SUBMITTED` for every task that has neither ended nor is waiting for input."""
 REASON_RECORD: Final = "task_reason"
-ANSWER_RECORD: Final = "permission:"
-"""The beginning of the names of the records with the caller's answers, see `answer_record`."""
 
 OPEN: Final = "TASK_STATE_SUBMITTED"
 TERMINAL: Final = frozenset(
@@ -152,16 +151,6 @@ def progress_of(state: SessionState) -> Progress:
         bool(state.inbox.waiting(None)),
         state.attended,
     )
-
-
-def answer_record(turn: int, call_id: str) -> str:
-    """The record with the caller's answer for a tool call of this turn; a later call may have the same id."""
-    return f"{ANSWER_RECORD}{turn}:{call_id}"
-
-
-def unanswered(permissions: Collection[str], records: Mapping[str, Any], turn: int) -> list[str]:
-    """The tool calls whose permission the caller has not answered. The run may not have read an answer yet."""
-    return [call_id for call_id in permissions if answer_record(turn, call_id) not in records]
 
 
 class Snapshot(NamedTuple):

@@ -1,7 +1,7 @@
 """Permission for tool calls: the mode of the session decides what is asked, and the attached clients are asked.
 
-Every attached controller is asked, also one that attaches while the question is open. The first answer counts. When no
-controller is attached that could answer, the call is refused.
+Every attached controller is asked, also one that attaches while the question is open. The first answer counts, also if it
+is recorded in the session by another program. When no controller is attached that could answer, the call is refused.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from sideband.protocols.acp.agent.attachment import Attachment
 from sideband.protocols.acp.agent.tool_calls import Change
 from sideband.protocols.frames import ConnectionLost
 from sideband.protocols.jsonrpc import RpcError
+from sideband.runtime.permission import is_yes, recorded_answer
 from sideband.runtime.session import Session
 
 ChangeOf: TypeAlias = Callable[[ToolCall], Awaitable[Change | None]]
@@ -88,6 +89,7 @@ class SessionPermission:
             return f"the session is in the mode {mode!r}, in which no file is changed and no command is run"
         question = _Question(call, await self._change_of(call))
         self._questions.append(question)
+        recorded = asyncio.ensure_future(self._take_recorded(question))
         try:
             for client in self._clients:
                 self._put(question, client)
@@ -95,8 +97,14 @@ class SessionPermission:
             return self._read(await question.answer, call)
         finally:
             self._questions.remove(question)
+            recorded.cancel()
             for asking in question.asked.values():
                 asking.cancel()
+
+    async def _take_recorded(self, question: _Question) -> None:
+        """Take an answer that was given elsewhere, such as on the page of the studio."""
+        text = await recorded_answer(self._session, question.call)
+        question.settle("allow_once" if is_yes(text) else "reject_once")
 
     def _put(self, question: _Question, client: Attachment) -> None:
         question.asked[client] = asyncio.ensure_future(self._ask_one(question, client))

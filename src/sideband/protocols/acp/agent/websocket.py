@@ -8,7 +8,7 @@ program that reaches the address can use the agent; configure one unless only tr
 import asyncio
 import re
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -48,6 +48,7 @@ def websocket_app(
     agent: AcpAgent,
     *,
     token: str | None,
+    is_cookie: Callable[[str], bool] = lambda _header: False,
     allowed_hosts: Collection[str] = LOOPBACK_HOSTS,
     allowed_origins: Collection[str] = (),
 ) -> ASGIApp:
@@ -59,6 +60,8 @@ def websocket_app(
         token: What a client must send: as `Authorization: Bearer TOKEN`, in the cookie `sideband_token`, or as the
             subprotocol `sideband.token.TOKEN` beside `acp`. With None, every program that reaches the address controls
             the agent.
+        is_cookie: Whether the header `Cookie` is as good as the token, for pages of the same server. Such a page must
+            send its origin, which browsers do.
         allowed_hosts: The names by which clients may reach the server, with a port (only this one) or without (any).
         allowed_origins: The origins of the pages that may connect, like `https://example.org`. Programs that are no
             browsers send no origin, and are not restricted by this.
@@ -77,7 +80,7 @@ def websocket_app(
             await PlainTextResponse("This address serves WebSocket connections.\n", 426)(scope, receive, send)
             return
         websocket = WebSocket(scope, receive, send)
-        refusal = checks.refusal(websocket.headers) or _refused_token(websocket, token)
+        refusal = checks.refusal(websocket.headers) or _refused_token(websocket, token, is_cookie)
         if refusal is None:
             await _serve(agent, websocket)
         else:
@@ -96,10 +99,16 @@ async def _serve(agent: AcpAgent, websocket: WebSocket) -> None:
         await transport.close()
 
 
-def _refused_token(connection: HTTPConnection, token: str | None) -> HttpRefusal | None:
+def _refused_token(
+    connection: HTTPConnection, token: str | None, is_cookie: Callable[[str], bool]
+) -> HttpRefusal | None:
     if token is None or any(is_equal_secret(given, token) for given in _tokens(connection)):
         return None
-    return HttpRefusal(401, "A valid token is required.")
+    headers = connection.headers
+    is_own_page = "origin" in headers and headers.get("sec-fetch-site", "same-origin") == "same-origin"
+    if is_own_page and is_cookie(headers.get("cookie", "")):
+        return None
+    return HttpRefusal(401, "A valid token is required.", "not_logged_in")
 
 
 def _tokens(connection: HTTPConnection) -> list[str]:
