@@ -36,6 +36,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def counted(number: int, what: str) -> str:
+    """A number with what it counts, which is given in the singular."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """The rows as lines with aligned columns, and unprintable characters escaped."""
     cells = [[printable(cell) for cell in row] for row in rows]

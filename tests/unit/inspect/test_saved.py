@@ -244,7 +244,7 @@ def test_of_a_session_that_has_not_run_the_next_request_is_its_first(tmp_path: P
             await session.prompt("Go.")
 
     played(story)
-    assert "session 's' has no recorded request: no request has been sent yet; --next shows" in refusal(
+    assert "session 's' has no recorded request: no request has been sent yet; only the next one can" in refusal(
         capsys, url(tmp_path)
     )
     assert "has no recorded model; choose one with --model transport:model" in refusal(

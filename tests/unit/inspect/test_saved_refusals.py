@@ -110,7 +110,7 @@ def test_of_a_pruned_session_the_turns_that_are_left_can_be_shown(durable: Twin,
 def test_a_next_request_that_cannot_be_known_is_not_made_up(state: str, tmp_path: Path, capsys: Captured) -> None:
     said = {
         "closed": "session 's' is closed: it will send no further request",
-        "asking": "the request of turn 1 in session 's' has no reply yet; omit --next to see it",
+        "asking": "the request of turn 1 in session 's' has no reply yet; show that request instead of the next one",
         "working": "tools of session 's' are still running; the next request depends on their results",
         "empty": "session 's' has no message and no reminder yet",
     }

@@ -9,7 +9,7 @@ import pytest
 from sideband.core.errors import InvalidOption
 from sideband.core.ledger import Form, Fragment, Ledger, Lifetime
 from sideband.core.live import LiveIndex, LiveItem
-from sideband.core.trust import IN_PROCESS
+from sideband.core.trust import IN_PROCESS, Provenance, Trust
 from sideband.render.layout import PartKind
 from sideband.render.plan import Plan
 from sideband.render.profiles import Placement
@@ -88,6 +88,17 @@ class TestARoute:
         one = renderer.render(a_view([a_user()]))
         other = renderer.render(a_view([a_user(), an_answer(), a_user()], a_reminder()))
         assert one.route == other.route
+
+
+class TestTheSeed:
+    def test_says_that_a_result_carries_the_text_of_a_peer_where_no_user_turn_may_follow_it(self) -> None:
+        live = LiveIndex()
+        live.add(a_reminder(), Provenance(trust=Trust.PEER, principal="reviewer"))
+        live.add(a_reminder("r2"), IN_PROCESS)
+        called = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "run", "args": {}}]}
+        result = {"role": "tool", "tool_call_id": "c1", "name": "run", "content": "done", "status": "ok"}
+        plan = a_renderer("generic", placement=Placement.SEED).render(a_view([called, result], live=live))
+        assert {shown.reminder_id: shown.rendered_role for shown in plan.shown} == {"r1": "tool", "r2": "system"}
 
 
 def a_tool(name: str = "look") -> dict[str, Any]:
