@@ -62,7 +62,6 @@ class Part(StrEnum):
     """A part of the system that rules wait for until it is built."""
 
     GUEST = "the guest"
-    TIMELINE = "the timeline"
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):

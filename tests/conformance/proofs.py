@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 
 HERE: Final = Path(__file__).parent
+# Tests in a real browser prove rules of the page; `make test-studio` runs them.
+STUDIO: Final = HERE.parent / "studio"
 MARKER: Final = "pytest.mark.requirement"
 # Tests of the manifest itself prove no behaviour of the system.
 META_TESTS: Final = frozenset({"test_manifest.py"})
@@ -28,7 +30,9 @@ def proofs() -> tuple[Proof, ...]:
     """What every conformance test proves."""
     files = sorted(path for path in HERE.rglob("test_*.py") if path.name not in META_TESTS)
     return tuple(
-        proof for path in files for proof in scan(path.read_text(encoding="utf-8"), path.relative_to(HERE).as_posix())
+        proof
+        for path in (*files, *sorted(STUDIO.glob("test_*.py")))
+        for proof in scan(path.read_text(encoding="utf-8"), path.relative_to(HERE.parent).as_posix())
     )
 
 

@@ -30,6 +30,7 @@ from tests.conformance.areas import (
     record,
     rendering,
     runner,
+    studio,
     trust,
     watch,
     wire,
@@ -67,6 +68,8 @@ AREAS: Final[Mapping[str, str]] = MappingProxyType(
         "acp": "ACP",
         "a2a": "A2A",
         "mcp": "MCP",
+        "studio": "The studio",
+        "rehearsal": "The rehearsal",
         "artifacts": "Protocol artifacts",
         "examples": "Examples",
     }
@@ -138,6 +141,8 @@ BUILT: Final[Rules] = (
     *diagnostics.LINT,
     *diagnostics.COMMAND_LINE,
     *diagnostics.WATCH,
+    *diagnostics.TIMELINE,
+    *diagnostics.SERVER,
     *watch.FILES,
     *watch.COMMANDS,
     *watch.SUITES,
@@ -167,6 +172,12 @@ BUILT: Final[Rules] = (
     *a2a.STREAM,
     *a2a.TASKS,
     *wire.BRIDGES,
+    *studio.API,
+    *studio.STREAM,
+    *studio.RUNS,
+    *studio.PAGE,
+    *studio.SAFETY,
+    *studio.REHEARSAL,
     *trust.IN_THE_BRIDGES,
     *examples.WATCHED,
     *examples.PAYLOADS,
@@ -174,10 +185,7 @@ BUILT: Final[Rules] = (
     *examples.RENDERED,
 )
 
-WAITING: Final[Rules] = (
-    *waiting(guest.GUEST, deferred=Part.GUEST),
-    *waiting(diagnostics.TIMELINE, deferred=Part.TIMELINE),
-)
+WAITING: Final[Rules] = (*waiting(guest.GUEST, deferred=Part.GUEST),)
 
 REQUIREMENTS: Final[Rules] = (*BUILT, *WAITING)
 

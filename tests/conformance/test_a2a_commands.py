@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from sideband.cli.a2a_task import TOKEN_VARIABLE
 from sideband.cli.clear import clear
 from sideband.cli.inject import inject
 from sideband.cli.pending import pending
 from sideband.cli.remind import remind
 from sideband.cli.revoke import revoke
+from sideband.cli.token import TOKEN_VARIABLE
 from sideband.core.messages import Reply, ToolCall
 from sideband.runtime.home import operator_token, token_file
 from sideband.tools.function import tool

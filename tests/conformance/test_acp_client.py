@@ -715,7 +715,7 @@ async def test_an_agent_on_the_official_sdk_is_driven(tmp_path: Path) -> None:
 @pytest.mark.requirement("acp:client:sessions", "acp:client:method-names")
 @in_time
 async def test_the_client_and_the_agent_of_sideband_understand_each_other(tmp_path: Path) -> None:
-    held = Held(calling("write", path="notes.txt", content="x"))
+    held = Held(calling("write_file", path="notes.txt", content="x"))
     asked: list[PermissionRequest] = []
 
     async def ask(request: PermissionRequest) -> str | None:

@@ -251,6 +251,9 @@ FOREIGN: Final = {"RpcError"}
 # These never reach a caller of the package: they end a call inside it, or become another error, a reported problem or
 # the output of a command.
 INTERNAL: Final = {
+    "ApiRefusal",
+    "NoModel",
+    "StreamLost",
     "CommandError",
     "CommitSeparately",
     "BrokenReport",

@@ -6,6 +6,8 @@ import sys
 
 from sideband.cli.commands import COMMANDS, GROUPS
 
+_INTERRUPTED = 130
+
 USAGE = """\
 Usage: sideband COMMAND [OPTIONS]
 
@@ -41,6 +43,9 @@ def main() -> None:
         finally:
             # Flushing at interpreter exit would print a traceback if the pipe is closed.
             sys.stdout.flush()
+    except KeyboardInterrupt:
+        # Before the command was ready to handle it.
+        sys.exit(_INTERRUPTED)
     except BrokenPipeError as left:
         # The reader closed the pipe, as `head` does; discard what is still in the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -175,7 +175,7 @@ async def _serve(wanted: _Wanted, servers: "LazyServers | None") -> None:
                 allowed_hosts=(*LOOPBACK_HOSTS, wanted.host, named.netloc, named.hostname),
                 servers=servers,
                 tools_of=None if wanted.workspace is None else partial(workspace_tools, wanted.workspace),
-                options=_run_options(wanted.workspace),
+                options=run_options(wanted.workspace),
                 asks=wanted.asks,
             ) as server,
         ):
@@ -191,7 +191,8 @@ def _service(wanted: _Wanted) -> str:
     return "|".join(filter(None, (wanted.name, folder, "ask" if wanted.asks else "")))
 
 
-def _run_options(workspace: str | None) -> "AgentOptions":
+def run_options(workspace: str | None) -> "AgentOptions":
+    """The options of tasks that work in this folder (None: in none)."""
     from sideband.providers.context import WorkspaceAnchor  # noqa: PLC0415 - the help does not need it
 
     # The model is given to the server by itself.

@@ -1,6 +1,5 @@
 """A task of an agent over A2A as the target of a command: connect to the agent, and act on the task."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -8,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from sideband.cli.target import TaskAddress
+from sideband.cli.token import TOKEN_VARIABLE, token_for
 from sideband.core.errors import InvalidOption, UnknownSession, shown
 from sideband.core.reminder import ReminderId
 from sideband.inspect.report import CommandError
@@ -21,12 +21,8 @@ from sideband.protocols.a2a.client import (
     TokenRefused,
     connect,
 )
-from sideband.protocols.a2a.client.http import is_local
 from sideband.protocols.a2a.messages import PendingReminder
-from sideband.runtime.home import read_operator_token
 from sideband.runtime.producer import Accepted, RevokeStatus
-
-TOKEN_VARIABLE: Final = "SIDEBAND_TOKEN"  # noqa: S105 - the name of a variable
 
 # What the options of `connect` are to a user of the command line.
 _REMEDIES: Final[Mapping[str | None, str]] = MappingProxyType(
@@ -89,7 +85,7 @@ class TaskRecipient:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[PeerAgent]:
         url, task_id = self._wanted
-        token = _token_for(url)
+        token = token_for(url)
         try:
             async with connect(url, token=token) as peer:
                 yield peer
@@ -122,14 +118,6 @@ class TaskRecipient:
 async def with_task(wanted: TaskAddress, act: Callable[[TaskRecipient], Awaitable[_ValueT]]) -> _ValueT:
     """Run `act` with the task; `CommandError` if the agent cannot do it."""
     return await act(TaskRecipient(wanted))
-
-
-def _token_for(url: str) -> str | None:
-    """The token of the environment; for an agent on this machine the operator's own, which no other machine may get."""
-    given = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if given:
-        return given
-    return read_operator_token() if is_local(url) else None
 
 
 def _milliseconds(moment: str | None) -> int:

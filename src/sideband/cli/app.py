@@ -14,6 +14,7 @@ from sideband.core.errors import (
     BodyTooLarge,
     CursorExpired,
     InvalidOption,
+    InvalidReminder,
     ReminderError,
     StoreError,
     UnknownOption,
@@ -35,7 +36,7 @@ REFUSALS: Final = (ReminderError, StoreError, CommandError, OSError)
 """Errors that a command reports on one line; all others are bugs and show a traceback."""
 
 # The session does not accept these whatever its state: the command was written wrongly.
-_MISTAKES: Final = (InvalidOption, UnknownOption, UnknownPropagate, UnsupportedMode, BodyTooLarge)
+_MISTAKES: Final = (InvalidOption, UnknownOption, InvalidReminder, UnknownPropagate, UnsupportedMode, BodyTooLarge)
 # Fields of a reminder whose options have another name.
 _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {

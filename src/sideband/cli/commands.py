@@ -31,6 +31,7 @@ GROUPS: Final = {
                 'sideband remind "Stop editing." --to fix-login --mode interrupt_immediate',
                 "git status --short | sideband remind - --key git",
                 'sideband remind "Deploy 7 has finished." --id deploy-7   # safe to repeat',
+                'sideband remind "The build is red." --to http://127.0.0.1:8640#ID',
                 'sideband remind "The build is red." --to "acp:sideband acp#ID"',
                 'sideband remind "The build is red." --to a2a+http://127.0.0.1:8642#TASK',
             ),
@@ -72,8 +73,13 @@ GROUPS: Final = {
         ),
         "transcript": Command(
             "sideband.cli.transcript:transcript",
-            "print the conversation of a session with its live reminders",
+            "print the conversation of a session, and what it was told on the side in each turn",
             ("sideband transcript | less", "sideband transcript --to fix-login --json"),
+        ),
+        "timeline": Command(
+            "sideband.cli.timeline:timeline",
+            "draw the turns of a session, and when each reminder was queued, shown and ended",
+            ("sideband timeline", "sideband timeline --to http://127.0.0.1:8640#fix-login --width 160"),
         ),
         "render": Command(
             "sideband.cli.render:render",
@@ -95,6 +101,20 @@ GROUPS: Final = {
         ),
     },
     "Serve": {
+        "serve": Command(
+            "sideband.cli.serve:serve",
+            "show sessions on a page, and serve them over HTTP, ACP and A2A",
+            (
+                "sideband serve --rehearsal",
+                "sideband serve --model anthropic:claude-opus-5-5 --workspace .",
+                "sideband serve --store postgresql://host/name --port 0 --no-open",
+            ),
+        ),
+        "open": Command(
+            "sideband.cli.open:open_page",
+            "open the page of a running server in a browser",
+            ("sideband open", "sideband open http://127.0.0.1:8641 --print"),
+        ),
         "acp": Command(
             "sideband.cli.acp:acp",
             "be an agent that an editor talks to, over ACP",
@@ -133,7 +153,11 @@ GROUPS: Final = {
         "sessions": Command(
             "sideband.cli.sessions:sessions",
             "list the sessions of a store",
-            ("sideband sessions", "sideband sessions --store sqlite:///sideband.db --json"),
+            (
+                "sideband sessions",
+                "sideband sessions --store sqlite:///sideband.db --json",
+                "sideband sessions --to http://127.0.0.1:8640",
+            ),
         ),
         "facts": Command(
             "sideband.cli.facts:facts",

@@ -1,9 +1,9 @@
 """`sideband facts`: list, add and remove the facts of a store."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from cyclopts import App, Parameter
@@ -11,10 +11,11 @@ from cyclopts import App, Parameter
 from sideband.cli.app import OK, REFUSALS, REFUSED, refuse, refuse_request
 from sideband.cli.commands import COMMANDS
 from sideband.cli.request import BodyArgument, Surplus, print_reply, read_body
-from sideband.cli.target import JsonOption, StoreOption, address
-from sideband.inspect.report import CommandError, table
+from sideband.cli.target import JsonOption, StoreOption, address, server_address
+from sideband.inspect.report import CommandError, counted, table
 
 if TYPE_CHECKING:
+    from sideband.cli.server_session import Server
     from sideband.recall.facts import Fact
     from sideband.runtime.store import Store
 
@@ -26,7 +27,7 @@ _StoreOfOption: TypeAlias = Annotated[
         name="--to",
         metavar="TARGET",
         help="A session, by its id or as `STORE_URL#ID`, whose store is meant; its id does not matter here, because facts "
-        "belong to the store.",
+        "belong to the store. `http://HOST:PORT` is the store of a running `sideband serve`.",
     ),
 ]
 
@@ -59,6 +60,10 @@ def list_facts(
         Show only the facts of this namespace. The default is all namespaces, and `project/facts` for a query.
     """
 
+    def ask(server: "Server") -> int:
+        document = server.facts(query=query, namespace=namespace)
+        return _print([*map(_listed, document)], document, json=json)
+
     async def read(opened: "Store") -> list[tuple[str, "Fact"]]:
         from sideband.recall.facts import DEFAULT_NAMESPACE, MAX_FACTS  # noqa: PLC0415 - the help does not need it
         from sideband.runtime.facts import recall_facts  # noqa: PLC0415 - the help does not need it
@@ -70,7 +75,13 @@ def list_facts(
         names = book.namespaces if namespace is None else (namespace,)
         return [(name, fact) for name in names for fact in book.facts(name)]
 
-    return _run(to, store, read, lambda found: _print(found, json=json))
+    def tell(found: "list[tuple[str, Fact]]") -> int:
+        from sideband.recall.facts import fact_document  # noqa: PLC0415 - the help does not need it
+
+        document = [{"namespace": name, **fact_document(fact)} for name, fact in found]
+        return _print([*map(_listed, document)], document, json=json)
+
+    return _run(to, store, ask, read, tell)
 
 
 @facts.command
@@ -114,11 +125,17 @@ def add(
 
     def tell(stored: tuple["Fact", bool]) -> int:
         fact, refreshed = stored
-        word = "refreshed" if refreshed else "added"
-        print_reply(f"{word} {fact.id}", json=json, id=fact.id, refreshed=refreshed)
+        return told(fact.id, refreshed=refreshed)
+
+    def told(fact_id: str, *, refreshed: bool) -> int:
+        print_reply(f"{'refreshed' if refreshed else 'added'} {fact_id}", json=json, id=fact_id, refreshed=refreshed)
         return OK
 
-    return _run(to, store, keep, tell, must_exist=False)
+    def ask(server: "Server") -> int:
+        added = server.add_fact(kind=kind, claim=text.strip(), confidence=confidence, namespace=namespace)
+        return told(added.id, refreshed=added.refreshed)
+
+    return _run(to, store, ask, keep, tell, must_exist=False)
 
 
 @facts.command
@@ -150,18 +167,22 @@ def remove(
         print_reply(f"removed {id}", json=json, id=id)
         return OK
 
-    return _run(to, store, lambda opened: opened.forget_fact(id, namespace=namespace), tell)
+    def ask(server: "Server") -> int:
+        return tell(server.remove_fact(id, namespace=namespace))
+
+    return _run(to, store, ask, lambda opened: opened.forget_fact(id, namespace=namespace), tell)
 
 
 def _run(
     to: str | None,
     store: str | None,
+    ask: Callable[["Server"], int],
     act: Callable[["Store"], Awaitable[_ValueT]],
     tell: Callable[[_ValueT], int],
     *,
     must_exist: bool = True,
 ) -> int:
-    """Run `act` on the store, and print its value with `tell`."""
+    """Run `act` on the store, and print its value with `tell`; for the store of a server, `ask` the server."""
     from sideband.inspect.sessions import inspect_store, store_kind  # noqa: PLC0415 - the help does not need it
     from sideband.recall.facts import FactError  # noqa: PLC0415 - the same
     from sideband.runtime.store import open_store  # noqa: PLC0415 - the same
@@ -172,6 +193,11 @@ def _run(
             return await act(opened)
 
     try:
+        wanted = server_address(to, store)
+        if wanted is not None:
+            from sideband.cli.server_session import Server  # noqa: PLC0415 - only needed for a server
+
+            return ask(Server(wanted.url))
         url = address(to, store, must_exist=must_exist).store_url
         store_kind(url)
         if must_exist:
@@ -185,19 +211,17 @@ def _run(
     return tell(value)
 
 
-def _print(found: Iterable[tuple[str, "Fact"]], *, json: bool) -> int:
-    from sideband.recall.facts import fact_document  # noqa: PLC0415 - the help does not need it
+def _listed(fact: Mapping[str, Any]) -> tuple[str, ...]:
+    """The cells of a fact, which is given as JSON has it."""
+    claim = shorten(fact["claim"], CLAIM_WIDTH, placeholder=" ...")
+    return fact["id"], fact["kind"], f"{fact['confidence']:g}", fact["namespace"], claim
 
-    listed = [*found]
+
+def _print(rows: Sequence[tuple[str, ...]], document: Sequence[Mapping[str, Any]], *, json: bool) -> int:
     if json:
-        document = {"facts": [{"namespace": name, **fact_document(fact)} for name, fact in listed]}
-        print(msgspec.json.encode(document).decode())
+        print(msgspec.json.encode({"facts": document}).decode())
         return OK
-    rows = [
-        (fact.id, fact.kind.value, f"{fact.confidence:g}", name, shorten(fact.claim, CLAIM_WIDTH, placeholder=" ..."))
-        for name, fact in listed
-    ]
     for line in table([HEADINGS, *rows]) if rows else ():
         print(line)
-    print("1 fact" if len(rows) == 1 else f"{len(rows):,} facts")
+    print(counted(len(rows), "fact"))
     return OK

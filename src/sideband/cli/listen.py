@@ -9,14 +9,20 @@ import socket
 from sideband.inspect.report import CommandError
 
 
+class PortInUse(CommandError):
+    """Another program listens at the port."""
+
+
 def listen(host: str, port: int, *, remedy: str) -> socket.socket:
     """A socket that listens at this address; `remedy` says how to choose another one if it cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1_024)
     except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({os.strerror(error.errno or 0)})"
-        raise CommandError(f"port {port} on {host} {why}; {remedy}") from None
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(f"port {port} on {host} is in use; {remedy}") from None
+        why = os.strerror(error.errno or 0)
+        raise CommandError(f"port {port} on {host} cannot be used ({why}); {remedy}") from None
 
 
 def url_of(listening: socket.socket, host: str) -> str:

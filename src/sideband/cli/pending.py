@@ -17,6 +17,7 @@ from sideband.cli.target import (
     TaskAddress,
     address,
     agent_address,
+    server_address,
     task_address,
 )
 from sideband.inspect.report import printable, table
@@ -42,20 +43,32 @@ def pending(*, to: AgentToOption = None, store: StoreOption = None, json: JsonOp
         task = task_address(to, store)
         if task is not None:
             return _of_task(task, json=json)
-        from sideband.inspect.conversation import pending_items, session_content  # noqa: PLC0415 - the help does not need it
-
-        content = session_content(*address(to, store))
+        session_id, items = _items(to, store)
     except REFUSALS as error:
         return refuse(error)
-    items = [*pending_items(content.state)]
     if json:
-        document = {"session": content.session_id, "pending": [item.as_dict() for item in items]}
+        document = {"session": session_id, "pending": [item.as_dict() for item in items]}
         print(msgspec.json.encode(document).decode())
         return OK
     _print_table([*map(_cells, items)])
     queued = sum(item.mode is not None for item in items)
-    print(f"session {printable(content.session_id)}: {queued:,} queued, {len(items) - queued:,} live")
+    print(f"session {printable(session_id)}: {queued:,} queued, {len(items) - queued:,} live")
     return OK
+
+
+def _items(to: str | None, store: str | None) -> "tuple[str, list[PendingItem]]":
+    """The id of the session that is meant, and what is pending in it."""
+    wanted = server_address(to, store)
+    if wanted is not None:
+        from sideband.cli.server_session import Server  # noqa: PLC0415 - only needed for a server
+
+        server = Server(wanted.url)
+        session_id = server.find(wanted.session_id).id
+        return session_id, server.pending(session_id)
+    from sideband.inspect.conversation import pending_items, session_content  # noqa: PLC0415 - the help does not need it
+
+    content = session_content(*address(to, store))
+    return content.session_id, [*pending_items(content.state)]
 
 
 def _of_agent(agent: AgentAddress, *, json: bool) -> int:

@@ -16,23 +16,14 @@ from sideband.core.errors import InvalidOption
 from sideband.core.ledger import RequestHead
 from sideband.inspect.report import printable
 from sideband.inspect.request import ExplainedRequest, explain_request
-from sideband.inspect.saved import Making, RequestOutcome, Saved, recorded_making, saved_request
+from sideband.inspect.saved import TYPICAL_MODELS, Making, RequestOutcome, Saved, chosen_making, saved_request
 from sideband.inspect.scene import SceneError, read_scene
 from sideband.inspect.sessions import inspect_store
 from sideband.render.layout import Part
-from sideband.render.profiles import Placement, ProfileError
-from sideband.render.renderer import Renderer
+from sideband.render.profiles import Placement, ProfileError, Wire
 from sideband.runtime.profiles import full_name
 from sideband.runtime.requests import renderer_of
 
-# The model that stands for a wire if no model is given.
-MODELS: Final[Mapping[str, str]] = {
-    "anthropic": "anthropic:claude-opus-5-5",
-    "openai_chat": "openai-chat:gpt-6-sol",
-    "openai_responses": "openai:gpt-6-sol",
-    "gemini": "google:gemini-4-argon",
-    "generic": "openai-compatible:any",
-}
 OUTCOMES: Final[Mapping[RequestOutcome, str]] = {
     RequestOutcome.ANSWERED: "was answered",
     RequestOutcome.VOID: "failed without an answer",
@@ -125,14 +116,11 @@ class _ModelChoice(NamedTuple):
     @property
     def named(self) -> str | None:
         if self.wire is not None:
-            return MODELS[self.wire]
+            return TYPICAL_MODELS[Wire(self.wire)]
         return None if self.model is None else full_name(self.model)
 
     def placed(self) -> Placement | None:
         return None if self.placement is None else Placement(self.placement)
-
-    def renderer(self, named: str) -> Renderer:
-        return renderer_of(named, placement=self.placed(), profiles=self.profiles)
 
 
 class _RequestChoice(NamedTuple):
@@ -169,21 +157,18 @@ def _of_file(path: Path, choice: _ModelChoice) -> RenderOutput:
     if named is None:
         raise SceneError("the file names no model; choose one with --model transport:model, or with --wire")
     named = full_name(named)
-    renderer = choice.renderer(named)
+    renderer = renderer_of(named, placement=choice.placed(), profiles=choice.profiles)
     return RenderOutput(named, explain_request(scene.subject(renderer), renderer))
 
 
 def _of_session(choice: _ModelChoice, wanted: _RequestChoice) -> RenderOutput:
     def make(head: RequestHead | None) -> Making:
-        if head is not None and choice.named in (None, head.model):
-            recorded = recorded_making(head, choice.placed()) if choice.profiles is None else None
-            return recorded or Making(head.model, choice.renderer(head.model))
-        if choice.named is None:
+        if head is None and choice.named is None:
             raise InvalidOption(
                 "the session has no recorded model; choose one with --model transport:model, or with --wire",
                 field="model",
             )
-        return Making(choice.named, choice.renderer(choice.named))
+        return chosen_making(head, model=choice.named, placement=choice.placed(), profiles=choice.profiles)
 
     store_url, session = address(wanted.to, wanted.store)
     with inspect_store(store_url) as store:

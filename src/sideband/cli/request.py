@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 from cyclopts import Parameter
 
-from sideband.cli.target import TaskAddress, address, agent_address, find, task_address
+from sideband.cli.target import TaskAddress, address, agent_address, find, server_address, task_address
 from sideband.core.errors import shown, suggestion
 from sideband.inspect.report import CommandError, printable
 
@@ -69,7 +69,7 @@ def print_reply(line: str, *, json: bool, **fields: object) -> None:
 
 
 class Recipient(Protocol):
-    """What a command tells something: the producer of a stored session, or a session or task of another agent."""
+    """What a command tells something: the producer of a stored session, a session of a server, or one of another agent."""
 
     async def remind(self, payload: Mapping[str, object], /) -> "Accepted":
         """Send a reminder."""
@@ -94,6 +94,12 @@ def tell(to: str | None, store: str | None, act: Callable[[Recipient], Awaitable
     task = task_address(to, store)
     if task is not None:
         return task.task_id, tell_task(task, act)
+    server = server_address(to, store)
+    if server is not None:
+        from sideband.cli.server_session import recipient_at  # noqa: PLC0415 - only needed for a server
+
+        session_id, recipient = recipient_at(server)
+        return session_id, asyncio.run(_acted(act, recipient))
     wanted = address(to, store)
     session_id = find(wanted)
 
@@ -102,6 +108,10 @@ def tell(to: str | None, store: str | None, act: Callable[[Recipient], Awaitable
             return await act(producer)
 
     return session_id, asyncio.run(telling())
+
+
+async def _acted(act: Callable[[Recipient], Awaitable[_ValueT]], recipient: Recipient) -> _ValueT:
+    return await act(recipient)
 
 
 def tell_task(wanted: TaskAddress, act: "Callable[[TaskRecipient], Awaitable[_ValueT]]") -> _ValueT:

@@ -1,8 +1,7 @@
 """What a command acts on: `--to TARGET` and `--store URL`, which every command reads in the same way."""
 
 import re
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from cyclopts import Parameter, Token
@@ -29,30 +28,41 @@ ToOption: TypeAlias = Annotated[
         "those of sub-agents.",
     ),
 ]
+ServerToOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--to",
+        metavar="TARGET",
+        help="The session: its id, `STORE_URL#ID`, or `http://HOST:PORT#ID` for a session of a running `sideband serve`. "
+        "The default is the only open session of the store, apart from those of sub-agents.",
+    ),
+]
 AgentToOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--to",
         metavar="TARGET",
-        help="The session: its id, `STORE_URL#ID`, `acp:COMMAND#ID` for a session of another agent, which is started "
-        "with COMMAND, or `a2a+http://HOST:PORT#TASK` for a task of an agent that is running elsewhere (`a2a+https` too; "
+        help="The session: its id, `STORE_URL#ID`, `http://HOST:PORT#ID` for a session of a running `sideband serve`, "
+        "`acp:COMMAND#ID` for a session of another agent, which is started with COMMAND, or `a2a+http://HOST:PORT#TASK` for a task of an agent that is running elsewhere (`a2a+https` too; "
         "the token is read from `$SIDEBAND_TOKEN`). The default is the only open session of the store, apart from those "
         "of sub-agents.",
+    ),
+]
+ServerOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--to",
+        metavar="TARGET",
+        help="A running `sideband serve`, `http://HOST:PORT`, instead of a store; the token is read from `$SIDEBAND_TOKEN`, "
+        "and is your own for a server on this machine.",
     ),
 ]
 Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
 JsonOption: TypeAlias = Annotated[Flag, Parameter(help="Print one JSON object.")]
 JsonLinesOption: TypeAlias = Annotated[Flag, Parameter(help="Print one JSON object per line.")]
 
-# What the forms of a target that need a protocol stand for.
-_LATER: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "http": "a running server",
-        "https": "a running server",
-        "agent": "an agent that runs in this directory",
-    }
-)
-_PROTOCOL: Final = re.compile(r"(?:(agent):|([a-z][a-z0-9+.-]*)://)")
+_AGENT: Final = "agent:"
+_SERVER: Final = ("http://", "https://")
 _ACP: Final = "acp:"
 _A2A: Final = "a2a+"
 # The address of a store, with or without slashes: an id may contain a colon and a `#`, but not begin like this.
@@ -120,6 +130,30 @@ def task_address(to: str | None, store: str | None) -> TaskAddress | None:
     return TaskAddress(url, task_id)
 
 
+class ServerAddress(NamedTuple):
+    """A session of a running server; `session_id=None` is the only one that is open."""
+
+    url: str
+    session_id: str | None = None
+
+
+def server_address(to: str | None, store: str | None) -> ServerAddress | None:
+    """Read `--to http://HOST:PORT#ID`, or without an id; None if `to` has another form."""
+    if to is None or not to.startswith(_SERVER):
+        return None
+    # At the first #, as after the address of a store. The address is not repeated, because it may contain a password.
+    url, _, session_id = to.partition("#")
+    if url.endswith("://"):
+        raise CommandError("--to must name a server and a session: http://HOST:PORT#ID")
+    if session_id.startswith("login="):
+        raise CommandError(
+            "--to has the link that logs a browser in; name a session instead of its code: http://HOST:PORT#ID"
+        )
+    if store is not None:
+        raise CommandError("--store does not belong to a running server, which has a store of its own")
+    return ServerAddress(url, session_id or None)
+
+
 def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Address:
     """Read `--to` and `--store`; `CommandError` for a target that cannot be reached, or that is named in two ways.
 
@@ -139,13 +173,15 @@ def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Ad
             "this command reads a store; a task of an agent over A2A (a2a+http:...) can only be used with remind, "
             "pending, revoke and clear"
         )
-    protocol = _PROTOCOL.match(to)
-    if protocol is not None and (name := protocol[1] or protocol[2]) in _LATER:
-        forms = "--to STORE_URL#ID" if store is not None else "--to ID with --store URL, or --to STORE_URL#ID"
-        # Only HTTP has slashes.
-        agent = f"for a task of an agent over A2A, write a2a+{protocol[0]}HOST:PORT#TASK; or " if protocol[2] else ""
+    if server_address(to, None) is not None:
         raise CommandError(
-            f"this version cannot reach {_LATER[name]} ({protocol[0]}...); {agent}name a session of a store: {forms}"
+            "this command reads a store; a session of a running server (http:...) can be used with remind, inject, pending, "
+            "revoke, clear, watch, events, transcript and timeline, and a server with sessions and facts"
+        )
+    if to.startswith(_AGENT):
+        forms = "--to STORE_URL#ID" if store is not None else "--to ID with --store URL, or --to STORE_URL#ID"
+        raise CommandError(
+            f"this version cannot reach an agent that runs in this directory (agent:...); name a session of a store: {forms}"
         )
     if _STORE.match(to) is None:
         return Address(store_of(store, must_exist=must_exist), to)

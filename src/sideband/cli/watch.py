@@ -14,7 +14,18 @@ from cyclopts import Parameter
 
 from sideband.cli.app import FAILED, OK, REFUSALS, refuse, refuse_request
 from sideband.cli.request import Recipient, print_reply, tell
-from sideband.cli.target import Flag, Integer, JsonLinesOption, StoreOption, ToOption, address, find
+from sideband.cli.target import (
+    Address,
+    Flag,
+    Integer,
+    JsonLinesOption,
+    ServerAddress,
+    ServerToOption,
+    StoreOption,
+    address,
+    find,
+    server_address,
+)
 from sideband.core.errors import InvalidOption, ReminderError, TaskFinished, UnknownSession, shown
 from sideband.inspect.report import CommandError, printable
 
@@ -35,7 +46,7 @@ _ENDED: Final = (UnknownSession, TaskFinished)
 
 def watch(
     *,
-    to: ToOption = None,
+    to: ServerToOption = None,
     store: StoreOption = None,
     files: Annotated[tuple[Path, ...], Parameter(negative=(), show_default=False)] = (),
     tests: Annotated[str | None, Parameter(metavar="CMD")] = None,
@@ -82,25 +93,37 @@ def watch(
     if not (files or tests is not None or command or git):
         return refuse("nothing is watched; name at least one of --files PATH, --tests CMD, --command CMD and --git")
     try:
-        wanted = address(to, store)
+        wanted: ServerAddress | Address = server_address(to, store) or address(to, store)
         if junit is not None and tests is None:
             raise CommandError("--junit names the results of --tests CMD, which is missing")
         if name is not None and len(command) != 1:
             raise CommandError(f"--name names one command, and there are {len(command)} --command CMD")
         if debounce is None or not 1 <= debounce <= MAX_DEBOUNCE_MS:
             raise CommandError(f"--debounce must be between 1 and {MAX_DEBOUNCE_MS:,} milliseconds, not {debounce}")
-        options = _Options(debounce / 1000, _store_files(wanted.store_url), name, transitions_only)
+        store_files = _store_files(wanted.store_url) if isinstance(wanted, Address) else ()
+        options = _Options(debounce / 1000, store_files, name, transitions_only)
         watchers = _watchers(files, tests, junit, command, options, git=git)
-        session_id = find(wanted)
-        _, status = tell(
-            session_id,
-            wanted.store_url,
-            lambda recipient: _relay(recipient, watchers, session_id=session_id, json=json),
-        )
+        status = _watch_for(wanted, watchers, json=json)
     except ModuleNotFoundError as missing:
         return refuse(missing)
     except REFUSALS as error:
         return refuse_request(error)
+    return status
+
+
+def _watch_for(wanted: ServerAddress | Address, watchers: "Mapping[str, NoticeWatcher]", *, json: bool) -> int:
+    """Tell the session that is meant what the watchers notice; the exit status."""
+    if isinstance(wanted, ServerAddress):
+        from sideband.cli.server_session import recipient_at  # noqa: PLC0415 - only needed for a server
+
+        name, recipient = recipient_at(wanted)
+        return asyncio.run(_relay(recipient, watchers, session_id=name, json=json))
+    session_id = find(wanted)
+    _, status = tell(
+        session_id,
+        wanted.store_url,
+        lambda recipient: _relay(recipient, watchers, session_id=session_id, json=json),
+    )
     return status
 
 

@@ -98,7 +98,7 @@ COMMAND_LINE: Final[Rules] = (
             "cli:target:only-open-session": "Without `--to` a command is about the only open session of its store, apart from those of sub-agents, which count only if no other session is open; none or several is an error that lists up to 20 of them with title or agent and last change, newest first.",
             "cli:target:unknown-session": "A session id that does not exist is an error that lists the nearest ids, and no session is created.",
             "cli:target:a2a-task": "`a2a+http://HOST:PORT#TASK` names a task of an agent for `remind`, `pending`, `revoke` and `clear`; `inject` is refused.",
-            "cli:target:needs-a-protocol": "A target with the form of a protocol (`http:`, `agent:`) is refused as one that this version cannot reach, with the forms that work.",
+            "cli:target:needs-a-protocol": "A target `agent:NAME` is refused as one that this version cannot reach, with the forms that work.",
             "cli:remind:options": "`sideband remind` sends a reminder with a body from its argument or from standard input, and each option becomes the field of the reminder.",
             "cli:remind:operator": "A reminder from the command line is the operator's: trust level T0, source `in_pipeline`, and it shares keys with the code of the agent.",
             "cli:remind:reaches-a-running-loop": "A reminder that `sideband remind` has acknowledged is durable, and a loop that runs in another process takes it at its next seam.",
@@ -107,6 +107,7 @@ COMMAND_LINE: Final[Rules] = (
             "cli:pending:lists": "`sideband pending` lists the inbox in acceptance order and then the live reminders, and changes nothing.",
             "cli:revoke:answers": "`sideband revoke` withdraws a queued reminder or message and answers `revoked`, or `already_revoked` on a repeat.",
             "cli:clear:selects": "`sideband clear` ends the queued and live reminders that match all of `--key`, `--tag` and `--id`, and prints their number; no match is not an error.",
+            "cli:transcript:turn-by-turn": "`sideband transcript` prints for each turn what the model was told on the side, by whom, under which key and in which role, then the reply and its tool calls, and at the end what is live and what waits.",
             "cli:transcript:as-json": "`sideband transcript --json` prints the transcript of the session, as `Session.transcript` returns it, with its live reminders.",
             "cli:facts:list-add-remove": "`sideband facts` lists the facts of a store, or those recalled for a query; `facts add` stores one durably and creates the store if there is none, and `facts remove` forgets one.",
             "cli:errors:code-and-status": "An error that has a code is printed with the code and the command that explains it; the status is 1 if the session refuses a correct request and 2 if the command is wrong or the session cannot be reached.",
@@ -134,5 +135,22 @@ TIMELINE: Final[Rules] = rules(
     Source.OURS,
     {
         "cli:timeline:shows-a-session": "`sideband timeline` shows the timeline of a session, named with `--to`, and prints it as JSON with `--json`.",
+        "cli:timeline:bars": "`sideband timeline` draws each reminder as a bar that is dashed while it is queued and solid while it is live, with a dot in each turn that showed it and the mark of its end, and reminders with one key in one lane.",
+        "cli:timeline:fits": "`sideband timeline` draws the last turns that fit into the terminal, says how many are not shown, and needs neither colour nor Unicode.",
+        "cli:timeline:pruned": "A session whose older events are no longer kept is shown from the oldest event on, with everything that is pending.",
+    },
+)
+
+SERVER: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "cli:http:every-command": "`http://HOST:PORT#ID` names a session of a running `sideband serve` for `remind`, `inject`, `pending`, `revoke`, `clear`, `watch`, `events`, `transcript` and `timeline`, and `http://HOST:PORT` names the server for `sessions`, `facts` and `events --all`.",
+        "cli:http:same-answers": "What a command reads from a server is what it reads from the store of that server.",
+        "cli:http:same-refusals": "A request that a server refuses has the same exit status as with its store, and names the same option.",
+        "cli:http:which-session": "Without an id a command is about the only open session of the server, and an unknown id or several open sessions are an error that lists them.",
+        "cli:http:token": "A command sends the token of `$SIDEBAND_TOKEN`, or else the operator's own token, which only a server on this machine gets.",
+        "cli:http:unreachable": "A server that cannot be reached, refuses the token or is another program is an error that says what to do, and exits with 2.",
+        "cli:http:follow": "`sideband events --follow` goes on after the last event when the connection to the server was lost.",
+        "cli:http:no-control-bytes": "No control character of a text or of a server's answer reaches the terminal.",
     },
 )

@@ -311,10 +311,10 @@ def test_following_tells_what_another_process_does_until_it_is_interrupted(durab
 
 
 def test_an_interrupted_listing_says_so_by_its_status(sqlite: SqliteTwin, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def interrupted(*_args: object, **_options: object) -> None:
+    def interrupted(*_args: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_show", interrupted)
+    monkeypatch.setattr(command, "read_topic", interrupted)
     assert events(store=address(sqlite), every=True) == 130
     assert events(store=address(sqlite), every=True, follow=True) == 0
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from sideband.cli.render import MODELS, STYLES, render
+from sideband.cli.render import STYLES, render
+from sideband.inspect.saved import TYPICAL_MODELS
 from sideband.inspect.scene import read_scene
-from sideband.render.profiles import Placement
+from sideband.render.profiles import Placement, Wire
 from sideband.render.renderer import Renderer
 from sideband.runtime.profiles import load_profiles
 from sideband.testing.oracle import violations
@@ -50,10 +51,10 @@ def named_parts(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("wire", MODELS)
+@pytest.mark.parametrize("wire", TYPICAL_MODELS)
 @pytest.mark.parametrize("placement", [placement.value for placement in Placement])
-def test_the_body_is_the_one_that_the_renderer_builds(path: Path, wire: str, placement: str, capsys: Captured) -> None:
-    model = MODELS[wire]
+def test_the_body_is_the_one_that_the_renderer_builds(path: Path, wire: Wire, placement: str, capsys: Captured) -> None:
+    model = TYPICAL_MODELS[wire]
     profile = load_profiles().of(model)
     assert profile.wire == wire
     renderer = Renderer(profile, model=model.partition(":")[2], placement=Placement(placement))
@@ -67,9 +68,9 @@ def test_the_body_is_the_one_that_the_renderer_builds(path: Path, wire: str, pla
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("wire", MODELS)
+@pytest.mark.parametrize("wire", TYPICAL_MODELS)
 @pytest.mark.parametrize("placement", [placement.value for placement in Placement])
-def test_every_reminder_stands_in_a_part_that_says_so(path: Path, wire: str, placement: str, capsys: Captured) -> None:
+def test_every_reminder_stands_in_a_part_that_says_so(path: Path, wire: Wire, placement: str, capsys: Captured) -> None:
     found = document(capsys, path, wire=wire, placement=placement)
     body = found["body"].encode()
     parts = [(part["kind"], body[part["start"] : part["end"]].decode()) for part in found["parts"]]
@@ -80,8 +81,8 @@ def test_every_reminder_stands_in_a_part_that_says_so(path: Path, wire: str, pla
         assert kinds == {"volatile" if placement == "seed" else reminder["scope"]}
 
 
-@pytest.mark.parametrize("wire", MODELS)
-def test_in_front_too_reminders_that_begin_alike_are_told_apart(wire: str, tmp_path: Path, capsys: Captured) -> None:
+@pytest.mark.parametrize("wire", TYPICAL_MODELS)
+def test_in_front_too_reminders_that_begin_alike_are_told_apart(wire: Wire, tmp_path: Path, capsys: Captured) -> None:
     bodies = ["Red.", "Red.", "Red. And slow.", "Red"]
     path = a_file(tmp_path, system="Mend.", reminders=[{"body": body, "ttl_turns": 1} for body in bodies])
     found = document(capsys, path, wire=wire, placement="seed")
@@ -181,15 +182,15 @@ def test_a_hint_that_the_route_cannot_keep_is_told(tmp_path: Path, capsys: Captu
     assert "HARN-RMD-003" not in told(capsys, path)
 
 
-@pytest.mark.parametrize("wire", MODELS)
+@pytest.mark.parametrize("wire", TYPICAL_MODELS)
 def test_a_conversation_that_ends_with_a_reply_is_shown_only_with_reminders(
-    wire: str, tmp_path: Path, capsys: Captured
+    wire: Wire, tmp_path: Path, capsys: Captured
 ) -> None:
     talk = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Done."}]
-    assert render(str(a_file(tmp_path, messages=talk, model=MODELS[wire]))) == 2
+    assert render(str(a_file(tmp_path, messages=talk, model=TYPICAL_MODELS[wire]))) == 2
     assert "send a message or a reminder first" in capsys.readouterr().err
     reminders = [{"body": "Red.", "ttl_turns": 1}]
-    path = a_file(tmp_path, messages=talk, model=MODELS[wire], reminders=reminders)
+    path = a_file(tmp_path, messages=talk, model=TYPICAL_MODELS[wire], reminders=reminders)
     for placement in ("tail", "seed"):
         assert "Red." in told(capsys, path, placement=placement)
 

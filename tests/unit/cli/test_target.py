@@ -7,7 +7,17 @@ import pytest
 
 import sideband as sb
 from sideband.cli.sessions import sessions
-from sideband.cli.target import Address, AgentAddress, TaskAddress, address, agent_address, find, task_address
+from sideband.cli.target import (
+    Address,
+    AgentAddress,
+    ServerAddress,
+    TaskAddress,
+    address,
+    agent_address,
+    find,
+    server_address,
+    task_address,
+)
 from sideband.core.errors import InvalidOption, StoreRefused
 from sideband.core.events import Closed, Event, Recorded, Started
 from sideband.inspect.report import CommandError
@@ -68,21 +78,51 @@ def test_a_target_is_an_id_or_a_store_and_an_id(
     assert address(to, store) == expected
 
 
+def test_an_agent_of_this_directory_is_refused_with_what_works() -> None:
+    what = "an agent that runs in this directory"
+    with pytest.raises(CommandError, match=f"{what} .* --to ID with --store URL, or --to STORE_URL#ID"):
+        address("agent:claude-code", None)
+    with pytest.raises(CommandError, match=f"{what} .* a session of a store: --to STORE_URL#ID$"):
+        address("agent:claude-code", HERE)
+
+
 @pytest.mark.parametrize(
-    ("to", "what"),
+    ("to", "expected"),
     [
-        ("http://localhost:4000#s", "a running server"),
-        ("https://host#s", "a running server"),
-        ("agent:claude-code", "an agent that runs in this directory"),
+        pytest.param("http://host:8640#s", ServerAddress("http://host:8640", "s"), id="an-address"),
+        pytest.param("https://host/prefix#s#1", ServerAddress("https://host/prefix", "s#1"), id="at-the-first-hash"),
+        pytest.param("http://host:8640", ServerAddress("http://host:8640"), id="the-only-session"),
+        pytest.param("http://host:8640#", ServerAddress("http://host:8640"), id="an-empty-id"),
+        pytest.param("http:s", None, id="an-id"),
+        pytest.param("a2a+http://host#t", None, id="an-agent"),
+        pytest.param(None, None, id="nothing"),
     ],
 )
-def test_a_target_that_needs_a_protocol_is_refused_with_what_works(to: str, what: str) -> None:
-    with pytest.raises(CommandError, match=f"{what} .* --to ID with --store URL, or --to STORE_URL#ID"):
-        address(to, None)
-    with pytest.raises(CommandError, match=f"{what} .* a session of a store: --to STORE_URL#ID$") as refused:
-        address(to, HERE)
-    agent = f"write a2a+{to.partition('//')[0]}//HOST:PORT#TASK"
-    assert (agent in str(refused.value)) is to.startswith("http")
+def test_a_session_of_a_server_is_named_by_the_address_of_the_server(
+    to: str | None, expected: ServerAddress | None
+) -> None:
+    assert server_address(to, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        pytest.param("http://", "must name a server and a session", id="no-host"),
+        pytest.param("https://#s", "must name a server and a session", id="only-a-session"),
+        pytest.param("http://127.0.0.1:8640/#login=abc", "the link that logs a browser in", id="the-link"),
+    ],
+)
+def test_what_is_no_address_of_a_server_is_refused(to: str, said: str) -> None:
+    with pytest.raises(CommandError, match=said) as refused:
+        server_address(to, None)
+    assert "abc" not in str(refused.value)
+
+
+def test_a_server_has_its_own_store_and_is_not_one() -> None:
+    with pytest.raises(CommandError, match="--store does not belong to a running server"):
+        server_address("http://host#s", HERE)
+    with pytest.raises(CommandError, match="this command reads a store; a session of a running server"):
+        address("http://host#s", None)
 
 
 @pytest.mark.parametrize(
