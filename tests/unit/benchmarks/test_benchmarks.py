@@ -42,6 +42,18 @@ ROWS: Final = (
     "SendMessage of the official SDK, completed at once",
     "tasks/inject_reminder, in a store file",
     "the end of a reminder, to each of 20 streams",
+    "a reminder, to each of 40 watchers, in memory",
+    "a reminder, to each of 40 watchers, in a store file",
+    "a bare Starlette route that reads JSON",
+    "a commit by Producer.remind in process, in memory",
+    "POST remind, in memory",
+    "a commit by Producer.remind in process, in a store file",
+    "POST remind, in a store file",
+    "memory of the server, for 1,000 events in memory",
+    "memory of the server, for 1,000 events in a store file",
+    "the first answer, on a new connection",
+    "first contentful paint in Chromium",
+    "the list of sessions is drawn in Chromium",
     "append and fsync",
     "accept",
     "accept, 64 at once",
@@ -106,6 +118,15 @@ A2A_TARGETS: Final = (
     ("SendMessage of the official SDK, completed at once, beside tasks/inject_reminder, in memory", 5.0),
     ("the end of a reminder, to each of 20 streams, 99 %", 1e9),
 )
+STUDIO_TARGETS: Final = (
+    ("a reminder, to each of 40 watchers, in memory, 99 %", 500e6),
+    ("a reminder, to each of 40 watchers, in a store file, 99 %", 500e6),
+    ("POST remind, in memory, beside a bare route and a commit", 2.0),
+    ("POST remind, in a store file, beside a bare route and a commit", 2.0),
+    ("memory of the server, for 1,000 events in a store file", 64 * 2**20),
+)
+# Not measured where no browser is installed.
+BROWSER_TARGETS: Final = (("first contentful paint in Chromium", 1e9),)
 DURABLE_TARGETS: Final = (
     ("accept, beside append and fsync", 0.35),
     ("accept, 64 at once, beside append and fsync", 4.0),
@@ -180,6 +201,8 @@ def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
         *ACP_TARGETS,
         *MCP_TARGETS,
         *A2A_TARGETS,
+        *STUDIO_TARGETS,
+        *BROWSER_TARGETS,
         *DURABLE_TARGETS,
         *POSTGRES_TARGETS,
         *SESSION_TARGETS,
@@ -191,8 +214,8 @@ def test_a_quick_run_prints_every_row_and_every_target_and_writes_their_figures(
     results = msgspec.json.decode(written.read_bytes(), type=Results)
     assert results.quick
     assert {target.name: target.limit for target in results.targets} == dict(wanted)
-    peers = dict(PEER_TARGETS)
-    assert all(target.measured is not None for target in results.targets if target.name not in peers)
+    optional = dict((*BROWSER_TARGETS, *PEER_TARGETS))
+    assert all(target.measured is not None for target in results.targets if target.name not in optional)
     assert len(results.figures["engine"]) == len(Operation) * len(QUICK.sizes) * 2
     assert all(figure.value > 0 for figures in results.figures.values() for figure in figures)
     assert "engine: 100 %" in printed.err

@@ -1,0 +1,162 @@
+"""The rehearsal on the page, from its start to its end: every state of a reminder can be seen."""
+
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.studio.conftest import Serve, Visit
+from tests.studio.served import Served
+from tests.studio.studio_page import StudioPage
+
+# The words of the states in which reminders of the rehearsal end.
+STATES: Final = {
+    "expired": "Expired",
+    "cleared": "Cleared",
+    "deduped": "Deduped",
+    "revoked": "Revoked",
+    "compacted_out": "Compacted out",
+    "dropped": "Dropped",
+    "audit_recorded": "Audit only",
+}
+# Collects the words of the states of all cards and rows, whenever the page has drawn.
+SEEN: Final = """
+window.seenStates = new Set();
+const look = () => {
+  for (const heading of document.querySelectorAll("#h-queued, #h-live")) seenStates.add(heading.textContent.trim().split(" ")[0]);
+  for (const word of document.querySelectorAll("#reminders .past > span:first-of-type")) seenStates.add(word.textContent.trim());
+};
+document.addEventListener("DOMContentLoaded", () => new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true }));
+"""
+
+
+class Played:
+    """A rehearsal that was played to its end, before the eyes of a visitor."""
+
+    def __init__(self, server: Served, studio: StudioPage) -> None:
+        self.server = server
+        self.studio = studio
+        self.session = server.rehearsal
+        studio.show(self.session)
+        expect(studio.transcript).to_contain_text("The rehearsal ends here")
+
+
+@pytest.fixture
+def played(shared: Served, visit: Visit) -> Played:
+    return Played(shared, StudioPage(visit()).open(shared.new_link()))
+
+
+@pytest.mark.requirement("studio:page:rehearsal")
+def test_the_rehearsal_is_seen_from_its_start_to_its_end(serve: Serve, visit: Visit) -> None:
+    server = serve("--rehearsal", "--fast")
+    visitor = visit()
+    visitor.context.add_init_script(SEEN)
+    studio = StudioPage(visitor).open(server.link)
+    server.until_rehearsed()
+    expect(studio.transcript).to_contain_text("The rehearsal ends here")
+    studio.until_idle()
+    studio.until_equal()
+    seen: list[str] = studio.page.evaluate("() => [...window.seenStates]")
+    assert {"Queued", "Live", *STATES.values()} <= set(seen)
+
+
+@pytest.mark.requirement("studio:page:rehearsal")
+def test_the_page_shows_the_rehearsal_as_it_was(played: Played) -> None:
+    played.studio.until_equal()
+    timeline = played.server.timeline(played.session)
+    shown = played.studio.transcript.locator(".turn").count()
+    assert shown == len(timeline["turns"])
+    expect(played.studio.reminders).to_contain_text(f"{len(timeline['reminders'])} in this session")
+
+
+@pytest.mark.requirement("studio:page:rehearsal")
+def test_every_way_to_end_has_its_word(played: Played) -> None:
+    ended = played.studio.section("Ended")
+    rows: list[dict[str, Any]] = played.server.timeline(played.session)["reminders"]
+    for state, word in STATES.items():
+        of_state = [row for row in rows if row["state"] == state]
+        assert of_state, state
+        expect(ended.locator("li").filter(has_text=word)).to_have_count(len(of_state))
+    # The reason of an end that was not asked for stands beside it.
+    for row in rows:
+        if row["state"] == "dropped":
+            expect(ended).to_contain_text(row["reason"])
+
+
+@pytest.mark.requirement("studio:page:rehearsal")
+def test_what_is_live_stands_apart_and_says_who_said_it(played: Played) -> None:
+    live = played.studio.section("Live")
+    expect(live).to_contain_text("This repository blocks force-pushes to main.")
+    expect(live.locator(".chip-trust").first).to_be_visible()
+
+
+@pytest.mark.requirement("studio:page:rehearsal")
+def test_a_past_turn_shows_what_was_queued_then(played: Played) -> None:
+    studio = played.studio
+    studio.turn(8).locator(".no button").click()
+    expect(studio.reminders).to_contain_text("As of turn 8")
+    expect(studio.section("Queued")).to_be_visible()
+    expect(studio.section("Live")).to_be_visible()
+    studio.reminders.get_by_role("button", name="Back to live").click()
+    expect(studio.reminders).not_to_contain_text("As of turn 8")
+
+
+@pytest.mark.requirement("studio:page:rehearsal")
+def test_interrupts_left_out_reminders_and_compactions_are_in_the_transcript(played: Played) -> None:
+    transcript = played.studio.transcript
+    expect(transcript).to_contain_text("Batch skipped: interrupted by editor")
+    expect(transcript).to_contain_text("left out, over the token budget")
+    expect(transcript.locator(".fold")).to_contain_text("Compaction")
+    expect(transcript.locator(".user").filter(has_text="Keep the signature")).to_have_count(1)
+    expect(transcript).to_contain_text("still shown")
+
+
+@pytest.mark.requirement("studio:page:rehearsal")
+def test_the_sub_agent_has_inherited_a_reminder(played: Played) -> None:
+    cards = played.server.get("/sessions")["sessions"]
+    (child,) = [card["id"] for card in cards if card.get("parent") == played.session]
+    played.studio.show(child)
+    row = played.studio.card("This repository blocks force-pushes to main.")
+    row.get_by_role("button").first.click()
+    expect(row).to_contain_text("inherited")
+
+
+@pytest.mark.requirement("studio:page:requested")
+def test_a_lowered_request_of_a_peer_is_shown_beside_what_it_got(played: Played) -> None:
+    studio = played.studio
+    studio.card("review:report").first.get_by_role("button").first.click()
+    expect(studio.reminders.locator(".got")).to_contain_text("than a peer may have")
+    expect(studio.reminders.locator(".got s").first).to_be_visible()
+
+
+@pytest.mark.requirement("studio:page:marks-agree")
+def test_marks_in_lanes_margin_and_cards_agree(played: Played) -> None:
+    """Each turn that showed a reminder has a dot, and a mention in the margin of the turn."""
+    studio = played.studio
+    rows = [row for row in played.server.timeline(played.session)["reminders"] if row.get("shown")]
+    dots = studio.page.locator("#timeline .c-dot").count()
+    assert 0 < dots <= sum(len(row["shown"]) for row in rows)
+    studio.page.get_by_role("button", name="As table").click()
+    for row in rows[:5]:
+        name = row.get("dedupeKey") or row["body"][:20]
+        expect(studio.page.locator("#timeline tr").filter(has_text=name).first).to_be_visible()
+
+
+@pytest.mark.requirement("studio:page:inspector")
+def test_the_inspector_shows_the_exact_request(played: Played) -> None:
+    played.studio.show(played.session, request=1)
+    inspector = played.studio.inspector
+    expect(inspector).to_contain_text("This repository blocks force-pushes to main.")
+    expect(inspector).to_contain_text("as it was sent")
+    inspector.get_by_role("button", name="Exact bytes").click()
+    document = played.server.get(f"/sessions/{played.session}/requests/1")
+    whole = "".join(part["text"] for part in document["parts"])
+    assert "".join(inspector.locator("pre").all_text_contents()) == whole
+
+
+@pytest.mark.requirement("studio:page:rehearsal")
+def test_the_rehearsal_can_be_started_from_an_empty_store(serve: Serve, visit: Visit) -> None:
+    server = serve("--fast")
+    studio = StudioPage(visit()).open(server.link)
+    studio.page.get_by_role("button", name="Start the rehearsal").first.click()
+    expect(studio.transcript).to_contain_text("The rehearsal ends here")
