@@ -25,6 +25,7 @@ from benchmarks import (
     rendering,
     sessions,
     startup,
+    studio,
     updates,
 )
 from benchmarks.effort import FULL, QUICK, Effort, Progress
@@ -40,6 +41,7 @@ PARTS: Final[Mapping[str, Measure]] = MappingProxyType(
         acp.PART: acp.measure,
         mcp_reminders.PART: mcp_reminders.measure,
         a2a.PART: a2a.measure,
+        studio.PART: studio.measure,
         durable.PART: durable.measure,
         durable_postgres.PART: durable_postgres.measure,
         sessions.PART: sessions.measure,
