@@ -143,6 +143,7 @@ def test_an_edited_message_is_delivered_as_it_was_edited_and_a_revoked_one_is_no
 def test_an_interrupt_skips_the_tools_of_the_reply(desk: Desk) -> None:
     desk.prompt()
     desk.studio.say("Interrupt", "Do not touch the files now.")
+    expect(desk.studio.section("Queued")).to_contain_text("Do not touch the files now.")
     desk.service.reply("I look.", CALL)
     request = desk.service.request(2)
     assert "Do not touch the files now." in request

@@ -285,7 +285,10 @@ export function draftOf(composer) {
   };
 }
 
-export async function send() {
+// One after the other: requests that are sent at once may arrive in another order.
+let lastSend = Promise.resolve();
+
+export function send() {
   const { composer } = app;
   const text = composer.text.trim();
   if (!text || app.link.state === "lost") return;
@@ -302,7 +305,7 @@ export async function send() {
   Object.assign(composer, { text: "", key: "", tags: "", error: null });
   app.outbox = [...app.outbox, entry];
   changed();
-  await deliver(entry);
+  lastSend = lastSend.then(() => deliver(entry));
 }
 
 const withdraw = (entry) => { app.outbox = app.outbox.filter((each) => each !== entry); };
