@@ -7,7 +7,8 @@ import pytest
 
 import sideband as sb
 from sideband.cli.timeline import GLYPHS
-from sideband.inspect.timeline import Timeline, read_timeline
+from sideband.inspect.history import read_timeline
+from sideband.inspect.timeline import Timeline
 from sideband.testing import ScriptedModel
 from tests.loop_builders import ATool
 from tests.programs import run_sideband

@@ -11,7 +11,7 @@ from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.messages import Reply, ToolCall
 from sideband.core.trust import Trust
 from sideband.models.scripted import Line
-from sideband.studio.api import OPERATIONS
+from sideband.studio.routes import OPERATIONS
 from sideband.testing import ScriptedModel
 from tests.a2a_callers import Door, in_time
 from tests.studios import ServedStudio, a_studio, on_sockets

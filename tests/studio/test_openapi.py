@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from sideband.studio.api import OPERATIONS
 from sideband.studio.openapi import openapi
+from sideband.studio.routes import OPERATIONS
 from tests.unit.studio.studio_thread import StudioThread, a_studio_thread
 
 CHECKS: Final = (

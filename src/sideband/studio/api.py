@@ -1,15 +1,13 @@
-"""The HTTP API: one table of operations, from which the routes and the OpenAPI document are made."""
+"""The handlers of the HTTP API; `routes.py` says which operation has which handler."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
-from msgspec import Meta
 from starlette.responses import Response
-from starlette.routing import Route
 
 from sideband import __version__
 from sideband.core.errors import (
@@ -27,6 +25,7 @@ from sideband.core.surfaces import Case, Surface, spelled
 from sideband.core.topic import KINDS, TopicRecord
 from sideband.core.updates import ResultUpdate, TurnUpdate, UpdateKind, Viewer
 from sideband.inspect.conversation import PendingItem, message_text, pending_items
+from sideband.inspect.history import read_timeline
 from sideband.inspect.memory import inspect_memory
 from sideband.inspect.requests import (
     RequestDocument,
@@ -36,10 +35,9 @@ from sideband.inspect.requests import (
     request_rows,
 )
 from sideband.inspect.sessions import inspect_store
-from sideband.inspect.timeline import Timeline, read_timeline
+from sideband.inspect.timeline import Timeline
 from sideband.inspect.update_json import reminder_json, sender_json
 from sideband.protocols.http import HttpRefusal
-from sideband.protocols.wire import InjectedReminder
 from sideband.recall.facts import DEFAULT_NAMESPACE, MAX_FACTS, fact_document
 from sideband.runtime.facts import recall_facts, store_fact
 from sideband.runtime.permission import answer
@@ -49,44 +47,38 @@ from sideband.runtime.store import Store
 from sideband.runtime.system import moment
 from sideband.runtime.updates import topic
 from sideband.studio.auth import COOKIE_SECONDS, Gate
-from sideband.studio.operations import SSE, ApiRefusal, Call, Endpoint, Operation
+from sideband.studio.operations import SSE, ApiRefusal, Call
 from sideband.studio.runs import SERVICE, SERVICE_RECORD, NoModel, StudioRuns
-from sideband.studio.session_cards import LISTED, TITLE_RECORD, SessionCard, SessionCards, session_card, session_cards
+from sideband.studio.session_cards import TITLE_RECORD, SessionCard, SessionCards, session_card, session_cards
 from sideband.studio.shapes import (
+    LARGEST,
     BeginRequest,
     CancelAnswer,
-    CancelRequest,
     ClearAnswer,
     ClearRequest,
     EventsAnswer,
+    EventsQuery,
     FactAnswer,
     FactRequest,
     FactsAnswer,
-    InjectRequest,
+    FactsQuery,
     LinkAnswer,
-    LoginRequest,
     MessageAnswer,
-    NoBody,
     PendingAnswer,
     PendingRow,
     PermissionRequest,
-    PromptRequest,
     RemindAnswer,
     RemovedAnswer,
     ReplaceRequest,
     RequestsAnswer,
     ResultAnswer,
-    RevokeRequest,
     ServerInfo,
     StatusAnswer,
 )
 from sideband.studio.stream import EventStream, Streams, frame
 
 _ValueT = TypeVar("_ValueT")
-# The largest number that a store can look for.
-_LARGEST: Final = 2**62
-_MAX_DIGITS: Final = len(str(_LARGEST))
-_MAX_EVENTS: Final = 1_000
+_MAX_DIGITS: Final = len(str(LARGEST))
 
 
 _NO_MODEL: Final = HttpRefusal(
@@ -164,12 +156,7 @@ class Api:
 # Sessions.
 
 
-class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    before: Annotated[int, Meta(ge=1, le=_LARGEST)] | None = None
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = LISTED
-
-
-async def _info(api: Api, _call: Call) -> ServerInfo:
+async def info(api: Api, _call: Call) -> ServerInfo:
     return ServerInfo(
         version=__version__,
         store=mask_text(api.store_url),
@@ -180,11 +167,11 @@ async def _info(api: Api, _call: Call) -> ServerInfo:
     )
 
 
-async def _sessions(api: Api, call: Call) -> SessionCards:
+async def sessions(api: Api, call: Call) -> SessionCards:
     return await session_cards(api.store, before=call.query.before, limit=call.query.limit)
 
 
-async def _begin(api: Api, call: Call) -> SessionCard:
+async def begin(api: Api, call: Call) -> SessionCard:
     given: BeginRequest = call.body
     title = (given.title or "").strip()
     if not title.isprintable():
@@ -210,24 +197,20 @@ async def _card(api: Api, session_id: str) -> SessionCard:
     return card
 
 
-async def _one(api: Api, call: Call) -> SessionCard:
+async def session_info(api: Api, call: Call) -> SessionCard:
     return await _card(api, (await api.session(call)).id)
 
 
-class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True):
-    turns: Annotated[int, Meta(ge=1, le=100_000, description="Only the last turns.")] | None = None
-
-
-async def _timeline(api: Api, call: Call) -> Timeline:
+async def timeline(api: Api, call: Call) -> Timeline:
     session = await api.session(call)
     return await read_timeline(session, viewer=Viewer(provenance=call.sender), turns=call.query.turns)
 
 
-async def _transcript(api: Api, call: Call) -> msgspec.Raw:
+async def transcript(api: Api, call: Call) -> msgspec.Raw:
     return msgspec.Raw((await (await api.session(call)).transcript()).to_json().encode())
 
 
-async def _pending(api: Api, call: Call) -> PendingAnswer:
+async def pending(api: Api, call: Call) -> PendingAnswer:
     session = await api.session(call)
     items = (await api.store.journal.read(session.id, lambda state: [*pending_items(state)])).value
     return PendingAnswer(session=session.id, pending=[*map(_pending_row, items)])
@@ -246,13 +229,7 @@ def _pending_row(item: PendingItem) -> PendingRow:
     )
 
 
-class ResultQuery(msgspec.Struct, frozen=True, kw_only=True):
-    turn: Annotated[int, Meta(ge=1, description="The turn of the call; without, the last call of this id.")] | None = (
-        None
-    )
-
-
-async def _result(api: Api, call: Call) -> ResultAnswer:
+async def tool_result(api: Api, call: Call) -> ResultAnswer:
     session, call_id = await api.session(call), call.path["callId"]
     after, turn, found = 0, 0, None
     while True:
@@ -275,7 +252,7 @@ async def _result(api: Api, call: Call) -> ResultAnswer:
 # Telling a session something.
 
 
-async def _prompt(api: Api, call: Call) -> MessageAnswer:
+async def prompt(api: Api, call: Call) -> MessageAnswer:
     session, given = await api.session(call), call.body
     prompt = partial(api.producer_of(session, call).prompt, given.content, meta=given.meta)
     try:
@@ -284,7 +261,7 @@ async def _prompt(api: Api, call: Call) -> MessageAnswer:
         raise ApiRefusal(_NO_MODEL) from None
 
 
-async def _inject(api: Api, call: Call) -> MessageAnswer:
+async def inject(api: Api, call: Call) -> MessageAnswer:
     session, given = await api.session(call), call.body
     inject = partial(api.producer_of(session, call).inject, given.content, mode=given.mode, meta=given.meta)
     # A message with another mode starts no turn.
@@ -292,7 +269,7 @@ async def _inject(api: Api, call: Call) -> MessageAnswer:
     return MessageAnswer(message_id=await accepting)
 
 
-async def _remind(api: Api, call: Call) -> RemindAnswer:
+async def remind(api: Api, call: Call) -> RemindAnswer:
     accepted = await (await api.producer(call)).remind(call.body)
     return RemindAnswer(
         reminder_id=accepted.reminder_id,
@@ -307,11 +284,11 @@ def _camel(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     return {spelled(name, Case.CAMEL): value for name, value in fields.items()} or None
 
 
-async def _revoke(api: Api, call: Call) -> StatusAnswer:
+async def revoke(api: Api, call: Call) -> StatusAnswer:
     return StatusAnswer(status=await (await api.producer(call)).revoke(call.body.id))
 
 
-async def _replace(api: Api, call: Call) -> StatusAnswer:
+async def replace(api: Api, call: Call) -> StatusAnswer:
     given: ReplaceRequest = call.body
     producer = await api.producer(call)
     if (given.body is None) is (given.content is None):
@@ -323,7 +300,7 @@ async def _replace(api: Api, call: Call) -> StatusAnswer:
     return StatusAnswer(status="replaced")
 
 
-async def _clear(api: Api, call: Call) -> ClearAnswer:
+async def clear(api: Api, call: Call) -> ClearAnswer:
     given: ClearRequest = call.body
     if given.id is None and given.tag is None and given.dedupe_key is None:
         raise InvalidOption("give an id, a tag or a dedupeKey to select reminders by", field="id")
@@ -331,14 +308,14 @@ async def _clear(api: Api, call: Call) -> ClearAnswer:
     return ClearAnswer(removed_count=removed)
 
 
-async def _cancel(api: Api, call: Call) -> CancelAnswer:
+async def cancel(api: Api, call: Call) -> CancelAnswer:
     session = await api.session(call)
     cancelled = await session.cancel(call.body.message_id)
     waiting = await api.producer_of(session, call).waiting()
     return CancelAnswer(cancelled=cancelled, waiting=[entry.item.id for entry in waiting])
 
 
-async def _permission(api: Api, call: Call) -> None:
+async def answer_permission(api: Api, call: Call) -> None:
     session, request_id = await api.session(call), call.path["requestId"]
     given: PermissionRequest = call.body
     try:
@@ -356,17 +333,11 @@ async def _permission(api: Api, call: Call) -> None:
 # Events.
 
 
-class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    after: Annotated[int, Meta(ge=0, le=_LARGEST)] = 0
-    kind: Annotated[str, Meta(description="Only kinds that begin with this.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=_MAX_EVENTS)] = _MAX_EVENTS
-
-
-async def _session_events(api: Api, call: Call) -> object:
+async def session_events(api: Api, call: Call) -> object:
     return await _events(api, call, (await api.session(call)).id)
 
 
-async def _store_events(api: Api, call: Call) -> object:
+async def store_events(api: Api, call: Call) -> object:
     return await _events(api, call, None)
 
 
@@ -406,7 +377,7 @@ async def _topic_frames(store: Store, session_id: str | None, kind: str, after: 
 def _last_event_id(call: Call, after: int) -> int:
     """Where a client goes on: after the event that it had last, or else where it asks to begin."""
     given = call.headers.get("last-event-id", "")
-    return min(int(given), _LARGEST) if _is_number(given) else after
+    return min(int(given), LARGEST) if _is_number(given) else after
 
 
 def _is_number(text: str) -> bool:
@@ -414,14 +385,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
-class StreamQuery(msgspec.Struct, frozen=True, kw_only=True):
-    session: Annotated[str, Meta(description="The session to follow; without, only the list of sessions.")] | None = (
-        None
-    )
-    after: Annotated[int, Meta(ge=0, le=_LARGEST, description="The cursor to begin after.")] = 0
-
-
-async def _stream(api: Api, call: Call) -> EventStream:
+async def stream(api: Api, call: Call) -> EventStream:
     if api.streams.is_full:
         raise ApiRefusal(_TOO_MANY_STREAMS)
     name = call.query.session
@@ -433,17 +397,7 @@ async def _stream(api: Api, call: Call) -> EventStream:
 # Requests to models.
 
 
-class RowsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    after: Annotated[int, Meta(ge=0, le=_LARGEST, description="Only turns after this one.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
-
-
-class RequestQuery(msgspec.Struct, frozen=True, kw_only=True):
-    model: Annotated[str, Meta(description="For another model than that of the session.")] | None = None
-    placement: Annotated[str, Meta(description="`native`, `tail` or `seed`.")] | None = None
-
-
-async def _requests(api: Api, call: Call) -> RequestsAnswer:
+async def requests(api: Api, call: Call) -> RequestsAnswer:
     session, query = await api.session(call), call.query
     rows = await api.inspect(
         session, lambda store: request_rows(store, session=session.id, after=query.after, limit=query.limit)
@@ -451,7 +405,7 @@ async def _requests(api: Api, call: Call) -> RequestsAnswer:
     return RequestsAnswer(requests=rows)
 
 
-async def _request(api: Api, call: Call) -> RequestDocument:
+async def request(api: Api, call: Call) -> RequestDocument:
     session, query, turn = await api.session(call), call.query, call.path["turn"]
     is_next = turn == "next"
     number = None if is_next else _turn(turn)
@@ -463,7 +417,7 @@ async def _request(api: Api, call: Call) -> RequestDocument:
     )
 
 
-async def _compared(api: Api, call: Call) -> RequestsAnswer:
+async def compare_requests(api: Api, call: Call) -> RequestsAnswer:
     session, turn = await api.session(call), _turn(call.path["turn"])
     return RequestsAnswer(
         requests=await api.inspect(session, lambda store: compared_requests(store, session=session.id, turn=turn))
@@ -471,7 +425,7 @@ async def _compared(api: Api, call: Call) -> RequestsAnswer:
 
 
 def _turn(text: str) -> int:
-    if not (_is_number(text) and 0 < int(text) <= _LARGEST):
+    if not (_is_number(text) and 0 < int(text) <= LARGEST):
         raise InvalidOption(f"turn must be a number from 1 on, or 'next', not {shown(text)}", field="turn", value=text)
     return int(text)
 
@@ -479,16 +433,7 @@ def _turn(text: str) -> int:
 # Facts.
 
 
-class FactsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    query: Annotated[str, Meta(description="Only facts that are recalled for this text, best first.")] | None = None
-    namespace: str | None = None
-
-
-class NamespaceQuery(msgspec.Struct, frozen=True, kw_only=True):
-    namespace: str | None = None
-
-
-async def _facts(api: Api, call: Call) -> FactsAnswer:
+async def facts(api: Api, call: Call) -> FactsAnswer:
     wanted: FactsQuery = call.query
     if wanted.query is not None:
         where = wanted.namespace or DEFAULT_NAMESPACE
@@ -503,7 +448,7 @@ async def _facts(api: Api, call: Call) -> FactsAnswer:
     )
 
 
-async def _add_fact(api: Api, call: Call) -> FactAnswer:
+async def add_fact(api: Api, call: Call) -> FactAnswer:
     given: FactRequest = call.body
     stored = await store_fact(
         store=api.store,
@@ -515,20 +460,20 @@ async def _add_fact(api: Api, call: Call) -> FactAnswer:
     return FactAnswer(id=stored.fact.id, refreshed=stored.refreshed)
 
 
-async def _remove_fact(api: Api, call: Call) -> RemovedAnswer:
+async def remove_fact(api: Api, call: Call) -> RemovedAnswer:
     return RemovedAnswer(removed=await api.store.forget_fact(call.path["id"], namespace=call.query.namespace))
 
 
 # The rehearsal, and logging in.
 
 
-async def _rehearse(api: Api, _call: Call) -> SessionCard:
+async def rehearse(api: Api, _call: Call) -> SessionCard:
     if api.rehearsals is None:
         raise ApiRefusal(_NO_REHEARSAL)
     return await _card(api, await api.rehearsals.start())
 
 
-async def _link(api: Api, _call: Call) -> LinkAnswer:
+async def new_link(api: Api, _call: Call) -> LinkAnswer:
     return LinkAnswer(url=login_url(api.url, api.gate))
 
 
@@ -537,7 +482,7 @@ def login_url(url: str, gate: Gate) -> str:
     return f"{url}/#login={gate.new_code()}"
 
 
-async def _log_in(api: Api, call: Call) -> Response:
+async def log_in(api: Api, call: Call) -> Response:
     refusal = api.gate.log_in(call.body.code)
     if refusal is not None:
         raise ApiRefusal(refusal)
@@ -551,149 +496,3 @@ async def _log_in(api: Api, call: Call) -> Response:
         path="/",
     )
     return answered
-
-
-_STREAMED: Final = (
-    "`update`: an update of the session, whose id is its cursor; `session`: a session of the store, at the start and when it "
-    "has changed; `text`: a piece of the reply that is being written, with `replyId` and `attempt`; `expired`: updates after "
-    "the cursor are no longer kept, read the timeline and continue after its cursor; `ping`: nothing has happened for 15 "
-    "seconds. With the header `Last-Event-ID`, the stream continues after that update."
-)
-_FOLLOWED: Final = "`event`: an event of the topic, whose id is its sequence; `expired` and `ping` as in /api/stream."
-_SESSION: Final = "/api/sessions/{id}"
-OPERATIONS: Final = (
-    Operation("GET", "/api/info", "What this server is", _info, answer=ServerInfo),
-    Operation("GET", "/api/sessions", "List the sessions", _sessions, query=PageQuery, answer=SessionCards),
-    Operation("POST", "/api/sessions", "Begin a session", _begin, body=BeginRequest, answer=SessionCard, status=201),
-    Operation("GET", _SESSION, "One session", _one, answer=SessionCard),
-    Operation(
-        "GET",
-        f"{_SESSION}/timeline",
-        "The turns, messages and reminders of a session, and the cursor that the event stream continues",
-        _timeline,
-        query=TimelineQuery,
-        answer=Timeline,
-    ),
-    Operation("GET", f"{_SESSION}/transcript", "The conversation as it stands now", _transcript, answer=dict[str, Any]),
-    Operation("GET", f"{_SESSION}/pending", "What is queued, and the live reminders", _pending, answer=PendingAnswer),
-    Operation(
-        "GET",
-        f"{_SESSION}/results/{{callId}}",
-        "The whole output of a tool",
-        _result,
-        query=ResultQuery,
-        answer=ResultAnswer,
-    ),
-    Operation(
-        "POST", f"{_SESSION}/prompt", "Send the next user message", _prompt, body=PromptRequest, answer=MessageAnswer
-    ),
-    Operation(
-        "POST",
-        f"{_SESSION}/inject",
-        "Send a user message into the running turn, or queue it",
-        _inject,
-        body=InjectRequest,
-        answer=MessageAnswer,
-    ),
-    Operation(
-        "POST",
-        f"{_SESSION}/remind",
-        "Send a reminder",
-        _remind,
-        body=InjectedReminder,
-        answer=RemindAnswer,
-        is_raw=True,
-    ),
-    Operation(
-        "POST",
-        f"{_SESSION}/revoke",
-        "Revoke a queued reminder or message",
-        _revoke,
-        body=RevokeRequest,
-        answer=StatusAnswer,
-    ),
-    Operation(
-        "POST",
-        f"{_SESSION}/replace",
-        "Replace the text of a queued reminder or message",
-        _replace,
-        body=ReplaceRequest,
-        answer=StatusAnswer,
-    ),
-    Operation("POST", f"{_SESSION}/clear", "End reminders", _clear, body=ClearRequest, answer=ClearAnswer),
-    Operation("POST", f"{_SESSION}/cancel", "End the turn", _cancel, body=CancelRequest, answer=CancelAnswer),
-    Operation(
-        "POST",
-        f"{_SESSION}/permissions/{{requestId}}",
-        "Answer a question for permission",
-        _permission,
-        body=PermissionRequest,
-        status=204,
-    ),
-    Operation(
-        "GET",
-        f"{_SESSION}/events",
-        "The events of a session, without bodies and with secrets masked",
-        _session_events,
-        query=EventsQuery,
-        answer=EventsAnswer,
-        events=_FOLLOWED,
-    ),
-    Operation(
-        "GET",
-        "/api/events",
-        "The events of all sessions",
-        _store_events,
-        query=EventsQuery,
-        answer=EventsAnswer,
-        events=_FOLLOWED,
-    ),
-    Operation(
-        "GET",
-        "/api/stream",
-        "Follow a session and the list of sessions",
-        _stream,
-        query=StreamQuery,
-        events=_STREAMED,
-    ),
-    Operation(
-        "GET",
-        f"{_SESSION}/requests",
-        "The requests that the session has sent to its model",
-        _requests,
-        query=RowsQuery,
-        answer=RequestsAnswer,
-    ),
-    Operation(
-        "GET",
-        f"{_SESSION}/requests/{{turn}}",
-        "One request in full, as it was sent or as another model would get it; `next` is the one to come",
-        _request,
-        query=RequestQuery,
-        answer=RequestDocument,
-    ),
-    Operation(
-        "GET",
-        f"{_SESSION}/requests/{{turn}}/compare",
-        "The request of a turn for other models and placements",
-        _compared,
-        answer=RequestsAnswer,
-    ),
-    Operation("GET", "/api/facts", "List or recall facts", _facts, query=FactsQuery, answer=FactsAnswer),
-    Operation("POST", "/api/facts", "Store a fact", _add_fact, body=FactRequest, answer=FactAnswer, status=201),
-    Operation("DELETE", "/api/facts/{id}", "Remove a fact", _remove_fact, query=NamespaceQuery, answer=RemovedAnswer),
-    Operation("POST", "/api/rehearsal", "Begin a rehearsal", _rehearse, body=NoBody, answer=SessionCard, status=201),
-    Operation("POST", "/api/links", "Make a one-time link for a browser", _link, body=NoBody, answer=LinkAnswer),
-    Operation(
-        "POST", "/api/login", "Exchange a link for a cookie", _log_in, body=LoginRequest, status=204, is_open=True
-    ),
-)
-
-
-def routes(api: Api) -> list[Route]:
-    """The routes of all operations; those of one path are in one route, which refuses other methods."""
-    by_path: dict[str, dict[str, Operation]] = {}
-    for operation in OPERATIONS:
-        by_path.setdefault(operation.path, {})[operation.method] = operation
-    limit = api.store.limits.frame_bytes
-    return [Route(path, Endpoint(api, operations, api.gate, limit=limit)) for path, operations in by_path.items()]

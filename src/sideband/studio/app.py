@@ -19,10 +19,11 @@ from starlette.websockets import WebSocket
 from sideband.protocols.http import HttpRefusal, RequestChecks
 from sideband.protocols.servers import SessionServers
 from sideband.runtime.store import Store
-from sideband.studio.api import OPERATIONS, Api, Rehearsals, login_url, routes
+from sideband.studio.api import Api, Rehearsals, login_url
 from sideband.studio.auth import Gate
 from sideband.studio.openapi import openapi
 from sideband.studio.operations import refused
+from sideband.studio.routes import OPERATIONS, routes
 from sideband.studio.runs import OptionsOf, ReplyTexts, StudioRuns
 from sideband.studio.stream import Streams
 

@@ -13,6 +13,7 @@ from sideband.runtime.workers import WORKER_RECORD
 TITLE_RECORD: Final = "title"
 REHEARSAL_RECORD: Final = "rehearsal"
 LISTED: Final = 100
+"""The number of sessions on a page of the list, if a request names none."""
 
 
 class SessionCard(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -1,6 +1,6 @@
 """The bodies of requests to the HTTP API and of its answers."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -17,10 +17,19 @@ from sideband.protocols.wire import (
     SelectedTag,
 )
 from sideband.recall.facts import FactKind
+from sideband.studio.session_cards import LISTED
+
+LARGEST: Final = 2**62
+"""The largest number that a store can look for."""
+MAX_EVENTS: Final = 1_000
 
 
 class ApiRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The body of a request; null reads as absent."""
+
+
+class ApiQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters in the query of a request."""
 
 
 class ApiAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -256,3 +265,53 @@ class LoginRequest(ApiRequest, frozen=True, kw_only=True):
 
 class NoBody(ApiRequest, frozen=True, kw_only=True):
     """An empty object."""
+
+
+# The parameters of queries.
+
+
+class PageQuery(ApiQuery, frozen=True, kw_only=True):
+    before: Annotated[int, Meta(ge=1, le=LARGEST)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = LISTED
+
+
+class TimelineQuery(ApiQuery, frozen=True, kw_only=True):
+    turns: Annotated[int, Meta(ge=1, le=100_000, description="Only the last turns.")] | None = None
+
+
+class ResultQuery(ApiQuery, frozen=True, kw_only=True):
+    turn: Annotated[int, Meta(ge=1, description="The turn of the call; without, the last call of this id.")] | None = (
+        None
+    )
+
+
+class EventsQuery(ApiQuery, frozen=True, kw_only=True):
+    after: Annotated[int, Meta(ge=0, le=LARGEST)] = 0
+    kind: Annotated[str, Meta(description="Only kinds that begin with this.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=MAX_EVENTS)] = MAX_EVENTS
+
+
+class StreamQuery(ApiQuery, frozen=True, kw_only=True):
+    session: Annotated[str, Meta(description="The session to follow; without, only the list of sessions.")] | None = (
+        None
+    )
+    after: Annotated[int, Meta(ge=0, le=LARGEST, description="The cursor to begin after.")] = 0
+
+
+class RowsQuery(ApiQuery, frozen=True, kw_only=True):
+    after: Annotated[int, Meta(ge=0, le=LARGEST, description="Only turns after this one.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class RequestQuery(ApiQuery, frozen=True, kw_only=True):
+    model: Annotated[str, Meta(description="For another model than that of the session.")] | None = None
+    placement: Annotated[str, Meta(description="`native`, `tail` or `seed`.")] | None = None
+
+
+class FactsQuery(ApiQuery, frozen=True, kw_only=True):
+    query: Annotated[str, Meta(description="Only facts that are recalled for this text, best first.")] | None = None
+    namespace: str | None = None
+
+
+class NamespaceQuery(ApiQuery, frozen=True, kw_only=True):
+    namespace: str | None = None

@@ -21,8 +21,8 @@ from sideband.core.surfaces import Surface
 from sideband.core.transcript import Transcript
 from sideband.core.trust import Provenance, Trust
 from sideband.core.turn import Shown
-from sideband.inspect.history import SessionHistory
-from sideband.inspect.timeline import Timeline, keep_last, read_timeline
+from sideband.inspect.history import SessionHistory, read_timeline
+from sideband.inspect.timeline import Timeline, keep_last
 from sideband.loop.hooks import Hooks
 from sideband.loop.run import Step
 from sideband.ports import ModelError

@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sideband.inspect.lanes import END_WORDS, lane_state, lanes_of, name_of, packed, sender_of, state_text
-from sideband.inspect.timeline import (
-    PENDING,
-    AxisPlace,
-    ReminderRow,
-    ReminderState,
-    RowSender,
-    empty_timeline,
-)
+from sideband.inspect.timeline import PENDING, AxisPlace, ReminderRow, ReminderState, RowSender, empty_timeline
 
 HASH = "0123456789abcdef"
 PROVIDER = RowSender(trust="operator", provider_id="grounded_review")

@@ -24,6 +24,7 @@ from sideband.core.state import SessionState
 from sideband.core.trust import Provenance, Trust
 from sideband.core.turn import PlannedRequest, Shown, open_request
 from sideband.core.updates import OPERATOR, Update, UpdateKind, View, Viewer, joined, update_of, view
+from sideband.inspect.history import read_timeline, stored_timeline, timeline_of
 from sideband.inspect.sessions import inspect_store, stored_session
 from sideband.inspect.timeline import (
     AxisPlace,
@@ -32,16 +33,12 @@ from sideband.inspect.timeline import (
     ReminderState,
     Showing,
     Timeline,
-    TimelineFold,
     ToldRow,
     TurnState,
-    apply,
     empty_timeline,
     keep_last,
-    read_timeline,
-    stored_timeline,
-    timeline_of,
 )
+from sideband.inspect.timeline_fold import TimelineFold
 from sideband.loop.run import Step
 from sideband.ports import ModelError
 from sideband.render.plan import Plan
@@ -221,7 +218,7 @@ def test_folding_a_prefix_and_then_the_rest_is_folding_all(history: list[Happeni
     assert folded(updates[until_here:], first) == folded(updates)
     one_by_one = empty_timeline(SESSION)
     for update in updates:
-        apply(one_by_one, update)
+        TimelineFold(one_by_one).apply(update)
     assert one_by_one == folded(updates)
 
 

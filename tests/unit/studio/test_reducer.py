@@ -18,7 +18,8 @@ import sideband
 from sideband.core.apply import apply
 from sideband.core.state import SessionState
 from sideband.core.updates import OPERATOR, Update, UpdateKind, View, joined, update_of
-from sideband.inspect.timeline import Timeline, read_timeline, timeline_of
+from sideband.inspect.history import read_timeline, timeline_of
+from sideband.inspect.timeline import Timeline
 from sideband.inspect.update_json import update_json
 from tests.loop_builders import AScene, a_reply
 from tests.viewed_histories import TOUR, Happening, committed, histories

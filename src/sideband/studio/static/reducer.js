@@ -1,4 +1,4 @@
-// The timeline of a session as a fold of its updates; sideband/inspect/timeline.py computes the same.
+// The timeline of a session as a fold of its updates; sideband/inspect/timeline_fold.py computes the same.
 // Pure: `apply` never changes what it is given, and rows that did not change keep their identity.
 
 export function emptyTimeline(sessionId = "") {
