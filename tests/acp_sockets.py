@@ -61,11 +61,12 @@ class _Messages:
 async def over_websocket(
     port: int,
     *,
+    path: str = "/",
     capabilities: dict[str, Any] | None = None,
     **options: Any,  # noqa: ANN401 - those of `connect`
 ) -> AsyncIterator[Editor]:
     """An editor that is connected to a server on this machine, and initialised."""
-    async with connect(f"ws://127.0.0.1:{port}/", max_size=None, **options) as connection:
+    async with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, **options) as connection:
         messages = _Messages(connection)
         editor = Editor(cast("asyncio.StreamReader", messages), cast("asyncio.StreamWriter", messages))
         try:

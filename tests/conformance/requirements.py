@@ -173,6 +173,7 @@ BUILT: Final[Rules] = (
     *a2a.TASKS,
     *wire.BRIDGES,
     *studio.API,
+    *studio.SERVE,
     *studio.STREAM,
     *studio.RUNS,
     *studio.PAGE,

@@ -1,20 +1,27 @@
 """The HTTP API of the studio."""
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import jsonschema
 import msgspec
 import pytest
+from starlette.types import Message
 
 from sideband.core.limits import DEFAULT_LIMITS
 from sideband.core.messages import Reply, ToolCall
 from sideband.core.trust import Trust
+from sideband.inspect.requests import RequestRow
 from sideband.models.scripted import Line
+from sideband.studio import api
 from sideband.studio.routes import OPERATIONS
 from sideband.testing import ScriptedModel
 from tests.a2a_callers import Door, in_time
-from tests.studios import ServedStudio, a_studio, on_sockets
+from tests.acp_editor import SECONDS
+from tests.studios import TOKEN, ServedStudio, a_studio, on_sockets
 from tests.unit.store.twins import Twin
 
 BODY: Final = "The build is red."
@@ -99,8 +106,8 @@ async def test_a_refusal_says_what_was_wrong_and_changes_nothing() -> None:
             ("remind", {"body": "x" * 101}, 413, "body_too_large", "body"),
             ("inject", {"content": "Hi", "mode": "steer"}, 409, "no_running_turn", "mode"),
             ("inject", {"content": "Hi", "mode": "later"}, 400, "unsupported_mode", "mode"),
-            ("revoke", {"id": "nothing"}, 404, "unknown_reminder_id", "reminderId"),
-            ("replace", {"id": "nothing", "body": BODY}, 404, "unknown_reminder_id", "reminderId"),
+            ("revoke", {"id": "nothing"}, 404, "unknown_reminder_id", "id"),
+            ("replace", {"id": "nothing", "body": BODY}, 404, "unknown_reminder_id", "id"),
             ("replace", {"id": "nothing"}, 400, "invalid_option", "body"),
             ("clear", {}, 400, "invalid_option", "id"),
         ]
@@ -158,6 +165,72 @@ async def test_malformed_requests_are_refused() -> None:
             assert (status, error["field"]) == (400, field)
         status, error = await studio.visitor.refusal("GET", "/api/sessions?limit=1&limit=2")
         assert (status, error["field"]) == (400, "limit")
+
+
+@pytest.mark.requirement("studio:api:complete")
+@on_sockets
+async def test_a_request_that_does_not_arrive_completely_does_nothing() -> None:
+    door = Door()
+    model, options = _with_door(door)
+    async with a_studio(model, options=options) as studio:
+        path = await _running(studio, door)
+        before = (await studio.visitor.get("/api/sessions"))["sessions"]
+        for where, body in [
+            (f"{path}/cancel", b'{"messageId": "an'),
+            ("/api/sessions", b'{"title": "h'),
+            ("/api/sessions", b""),
+        ]:
+            address = urlsplit(studio.url)
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            head = f"POST {where} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {TOKEN}\r\n"
+            writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 60\r\n\r\n".encode() + body)
+            writer.write_eof()
+            # The server closes the connection when it has given the request up.
+            assert await in_time(reader.read()) == b""
+            writer.close()
+        assert (await studio.visitor.get("/api/sessions"))["sessions"] == before
+        assert (await studio.visitor.get(path))["state"] == "running"
+        door.open.set()
+
+
+@pytest.mark.requirement("studio:api:reads-end-with-their-client")
+@on_sockets
+async def test_a_read_whose_client_has_gone_does_not_wait_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, begun, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def slow(*_args: object, **_options: object) -> list[RequestRow]:
+        loop.call_soon_threadsafe(begun.set)
+        assert release.wait(SECONDS)
+        return []
+
+    monkeypatch.setattr(api, "request_rows", slow)
+    async with a_studio(["One."]) as studio:
+        path = f"/api/sessions/{(await studio.begin()).id}/requests"
+        first = asyncio.create_task(studio.visitor.get(path))
+        await in_time(begun.wait())
+        sent: list[Message] = []
+        arriving: list[Message] = [{"type": "http.request", "body": b""}, {"type": "http.disconnect"}]
+
+        async def receive() -> Message:
+            return arriving.pop(0)
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        host = urlsplit(studio.url).netloc
+        headers = [(b"host", host.encode()), (b"authorization", f"Bearer {TOKEN}".encode())]
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": headers,
+        }
+        await in_time(studio.studio.app(scope, receive, send))
+        assert (sent, first.done()) == ([], False)
+        release.set()
+        assert await in_time(first) == {"requests": []}
 
 
 @pytest.mark.requirement("studio:api:idempotency")
@@ -279,7 +352,8 @@ async def test_a_tool_waits_for_the_answer_that_any_server_takes(durable: Twin) 
             refused = await in_time(events.update("result.recorded"))
             assert "the user refused it" in refused["text"]
             asked = await in_time(events.update("permission.asked"))
-            await studio.visitor.post(f"{path}/permissions/{asked['requestId']}", {"allow": True, "always": True})
+            # Also for good, although another server runs the session.
+            await other.visitor.post(f"{path}/permissions/{asked['requestId']}", {"allow": True, "always": True})
             assert (await in_time(events.update("result.recorded")))["text"] == "deployed"
             await in_time(events.update("run.idled"))
         # The last call was made without a question.
@@ -392,8 +466,15 @@ async def test_requests_are_inspected(tmp_path: Path) -> None:
         assert (await studio.visitor.get(f"{path}/requests/next"))["outcome"] == "coming"
         compared = (await studio.visitor.get(f"{path}/requests/2/compare"))["requests"]
         assert len({(row["model"], row["placement"]) for row in compared}) == len(compared) > 3
-        for wrong in ("requests/9", "requests/x", "requests/0", "requests/1?placement=sideways", "requests/1?model=x"):
+        for wrong in ("requests/x", "requests/0", "requests/next/compare", "requests/1?placement=sideways"):
             assert (await studio.visitor.refusal("GET", f"{path}/{wrong}"))[0] == 400
+        for missing in ("requests/9", "requests/9/compare"):
+            assert (await studio.visitor.refusal("GET", f"{path}/{missing}"))[0] == 404
+    # The first request of a session is built for the model of the server.
+    async with a_studio([], store_url=url, model="openai:gpt-5.6") as studio:
+        fresh = (await studio.begin()).id
+        await studio.visitor.post(f"/api/sessions/{fresh}/remind", {"body": BODY})
+        assert (await studio.visitor.get(f"/api/sessions/{fresh}/requests/next"))["model"] == "openai:gpt-5.6"
 
 
 @pytest.mark.requirement("studio:api:openapi")

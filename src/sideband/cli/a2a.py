@@ -105,8 +105,8 @@ def a2a(
         return refuse(f"{missing} is not installed, and this command needs it: pip install 'sideband[a2a,serve]'")
     except (*REFUSALS, ModelError) as error:
         return refuse(error)
-    except KeyboardInterrupt:
-        # Before the server was ready to handle it.
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        # A signal before the server was ready to handle it; asyncio makes it a cancellation.
         return OK
     return OK
 

@@ -59,8 +59,8 @@ def acp(
         asyncio.run(_serve(model, url, workspace, principal, servers_of(mcp_config)))
     except REFUSALS as error:
         return refuse(error)
-    except KeyboardInterrupt:
-        # Before the agent was ready to handle it.
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        # A signal before the agent was ready to handle it; asyncio makes it a cancellation.
         return OK
     return OK
 

@@ -5,6 +5,7 @@ import errno
 import os
 import signal
 import socket
+from collections.abc import Callable
 
 from sideband.inspect.report import CommandError
 
@@ -32,8 +33,14 @@ def url_of(listening: socket.socket, host: str) -> str:
 
 
 def stop_at_signals() -> asyncio.Event:
-    """An event that is set by SIGINT and SIGTERM."""
+    """An event that is set by SIGINT, SIGTERM and SIGHUP."""
     stopping = asyncio.Event()
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(stop, stopping.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        handle_signal(number, stopping.set)
     return stopping
+
+
+def handle_signal(number: signal.Signals, stop: Callable[[], object]) -> None:
+    """Call `stop` at this signal; but not at a SIGHUP that is ignored, as by `nohup`."""
+    if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+        asyncio.get_running_loop().add_signal_handler(number, stop)

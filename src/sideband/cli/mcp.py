@@ -275,8 +275,8 @@ def _run(
         return refuse(_in_options(error))
     except REFUSALS as error:
         return refuse(error)
-    except KeyboardInterrupt:
-        # Before the server was ready to handle it.
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        # A signal before the server was ready to handle it; asyncio makes it a cancellation.
         return OK
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -40,7 +40,14 @@ DEFAULT_PORT: Final = 8640
 CARD_PATH: Final = "/.well-known/agent-card.json"
 # If the port is taken, so many after it are tried.
 _NEXT_PORTS: Final = 20
+# The number of files and connections that the server has open at most; half of them are for event streams.
+_MAX_FILES: Final = 20_000
 
+# What is printed instead of the name of the model: without and with a rehearsal.
+_WITHOUT_MODEL: Final = (
+    "none: sessions can be watched and told something (see --model)",
+    "a script, for the rehearsal; other sessions can be watched and told something (see --model)",
+)
 # The model of new sessions if none is named, by the variable with the key for it.
 _BY_KEY: Final[Mapping[str, str]] = MappingProxyType(
     {"ANTHROPIC_API_KEY": "anthropic:claude-opus-5-5", "OPENAI_API_KEY": "openai:gpt-5.6"}
@@ -55,6 +62,7 @@ def serve(
     model: str | None = None,
     workspace: Annotated[str | None, Parameter(metavar="FOLDER")] = None,
     mcp_config: Annotated[str | None, Parameter(metavar="FILE")] = None,
+    peers: Annotated[str | None, Parameter(metavar="FILE")] = None,
     rehearsal: Flag = False,
     fast: Flag = False,
     open_browser: Annotated[bool | None, Parameter(name="--open", negative="--no-open", show_default=False)] = None,
@@ -66,8 +74,7 @@ def serve(
     address: the HTTP API is described at /openapi.json, editors connect over ACP at /acp, and other agents over A2A at
     /a2a. `sideband remind "…" --to http://HOST:PORT#ID` reaches a session.
 
-    Only programs of this machine can connect. They need your token, except that A2A takes a caller without it as the peer
-    `local`. Ctrl-C ends the command. Exits with 2 if the
+    Only programs of this machine can connect, and they need your token. Ctrl-C ends the command. Exits with 2 if the
     address, the store, the folder or a file cannot be used.
 
     Parameters
@@ -75,18 +82,21 @@ def serve(
     port
         The port; if it is taken, the next free one is used. 0 chooses any free one.
     host
-        The address to listen on: one of this machine that others cannot reach.
+        A loopback address: 127.0.0.1, ::1 or localhost.
     model
-        The model of new sessions: `anthropic:NAME`, `openai:NAME`, `google:NAME`, `openai-compatible:NAME`, `local:` or
-        `scripted:TEXT`. The default is the value of `$SIDEBAND_MODEL`, or a model of the provider whose key is set in
+        The model of new sessions: `anthropic:NAME`, `openai:NAME`, `openai-chat:NAME`, `google:NAME`,
+        `openai-compatible:NAME`, `local:` or `scripted:TEXT`. The default is the value of `$SIDEBAND_MODEL`, or a model of the provider whose key is set in
         `$ANTHROPIC_API_KEY` or `$OPENAI_API_KEY`. Without a model, sessions can be watched and told something.
     workspace
         The folder that new sessions work in; the default is the current one. The page asks before a tool changes
         something.
     mcp_config
         A file with MCP servers, in the format that other hosts use (`mcpServers`). Sessions get their tools and reminders.
+    peers
+        A TOML file with the agents that may give tasks over A2A, and their tokens (see `sideband a2a`). Without it, only
+        callers with your token may.
     rehearsal
-        Play a session with a scripted model, which mends a real bug while it is told things on the side. Without `--store`,
+        Play a session in which a scripted model fixes a real bug while it receives reminders. Without `--store`,
         everything is kept in a temporary store.
     fast
         Play the rehearsal without pauses.
@@ -101,6 +111,7 @@ def serve(
             model=model or os.environ.get(MODEL_VARIABLE) or None,
             workspace=workspace,
             mcp_config=mcp_config,
+            peers=peers,
             has_rehearsal=rehearsal,
             is_fast=fast,
             opens=_has_screen() if open_browser is None else open_browser,
@@ -112,8 +123,8 @@ def serve(
         return refuse(f"{missing} is not installed, and this command needs it: pip install 'sideband[all]'")
     except (*REFUSALS, ModelError) as error:
         return refuse(error)
-    except KeyboardInterrupt:
-        # Before the server was ready to handle it.
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        # A signal before the server was ready to handle it; asyncio makes it a cancellation.
         return OK
     return OK
 
@@ -127,6 +138,7 @@ class _Wanted(NamedTuple):
     model: str | None
     workspace: str | None
     mcp_config: str | None
+    peers: str | None
     has_rehearsal: bool
     is_fast: bool
     opens: bool
@@ -198,9 +210,13 @@ class _Server:
         self._model_name: str | None = None
         self._stops: list[Callable[[], None]] = []
         self._mounts: dict[str, ASGIApp] = {}
+        self._cards: dict[str, ASGIApp] = {}
+        self._without_a2a = ""
 
     async def run(self, listening: "socket.socket", stopping: asyncio.Event) -> None:
         # These imports take most of the time until the first answer; the help does not need them.
+        import uvicorn  # noqa: F401, PLC0415 - see above; if it is missing, nothing was printed yet
+
         from sideband.logs import quieten  # noqa: PLC0415 - see above
         from sideband.protocols.http import serve_app  # noqa: PLC0415 - see above
         from sideband.runtime.home import operator_token  # noqa: PLC0415 - see above
@@ -221,7 +237,7 @@ class _Server:
         if self._wanted.opens:
             # Some browsers run in the terminal, or do not return; the end of the server does not wait for them.
             Thread(target=webbrowser.open, args=(link,), daemon=True).start()
-        await serve_app(_mounted(self._mounts, studio.app), listening, stopping=stopping, stop=self._stop)
+        await serve_app(_mounted(self._mounts, self._cards, studio.app), listening, stopping=stopping, stop=self._stop)
 
     def _stop(self) -> None:
         for stop in self._stops:
@@ -264,6 +280,7 @@ class _Server:
             texts=texts,
             servers=servers_of(self._wanted.mcp_config),
             rehearsals=self._rehearsal,
+            max_streams=_raised_file_limit() // 2,
         )
         self._stops.append(studio.stop)
         return await self._stack.enter_async_context(studio)
@@ -272,8 +289,13 @@ class _Server:
         rehearsed = None if self._rehearsal is None else self._rehearsal.options_for(session.id)
         if rehearsed is not None or self._model is None:
             return rehearsed
-        folder = self._wanted.folder
-        recorded = (await session.records()).get("cwd")
+        from sideband.studio.session_cards import REHEARSAL_RECORD  # noqa: PLC0415 - the help does not need it
+
+        records = await session.records()
+        if records.get(REHEARSAL_RECORD) is True:
+            # Its script ended with the server that played it. A real model would work in the wrong folder.
+            return None
+        folder, recorded = self._wanted.folder, records.get("cwd")
         # A folder that --workspace names is for all sessions.
         if self._wanted.workspace is None and isinstance(recorded, str):
             return _options(self._model, recorded, otherwise=folder)
@@ -303,12 +325,13 @@ class _Server:
     async def _a2a(self, store: "Store", token: str) -> None:
         """Tasks of other agents; without a model there is nothing that could do them."""
         if self._model is None:
+            self._without_a2a = "needs a model"
             return
         try:
-            from sideband.protocols.a2a import A2aServer  # noqa: PLC0415 - the help does not need it
+            from sideband.protocols.a2a import A2aServer, read_peers_file  # noqa: PLC0415 - the help does not need it
             from sideband.protocols.a2a.card import SEED_PATH  # noqa: PLC0415 - the same
         except ModuleNotFoundError as missing:
-            _note(f"A2A is not served, because {missing.name} is not installed: pip install 'sideband[a2a]'")
+            self._without_a2a = f"{missing.name} is not installed: pip install 'sideband[a2a]'"
             return
         from sideband.cli.a2a import run_options  # noqa: PLC0415 - the same
         from sideband.logs import quieten  # noqa: PLC0415 - the same
@@ -321,6 +344,8 @@ class _Server:
             model=self._model,
             url=f"{self._url}/a2a",
             service=f"studio|{folder}|ask",
+            # Even the tools that only read show the workspace, and each task costs money: no caller without a token.
+            peers=() if self._wanted.peers is None else read_peers_file(self._wanted.peers),
             operator_token=token,
             allowed_hosts=_hosts(self._url),
             servers=servers_of(self._wanted.mcp_config),
@@ -332,8 +357,7 @@ class _Server:
         await self._stack.enter_async_context(server)
         self._stops.append(server.stop)
         self._mounts["/a2a"] = server.app
-        for path in (CARD_PATH, SEED_PATH):
-            self._mounts[path] = server.app
+        self._cards = dict.fromkeys((CARD_PATH, SEED_PATH), server.app)
 
     # What is said, and what begins by itself.
 
@@ -343,11 +367,11 @@ class _Server:
         lines = {
             "Sideband studio": link,
             "store": store,
-            "model": self._model_name or "none: sessions can be watched and told something (see --model)",
+            "model": self._model_name or _WITHOUT_MODEL[self._wanted.has_rehearsal],
             "workspace": self._wanted.folder,
             "HTTP API": f"{self._url}/openapi.json",
             "ACP": f"ws://{address}/acp",
-            "A2A": f"{self._url}/a2a" if "/a2a" in self._mounts else "needs a model",
+            "A2A": self._without_a2a or f"{self._url}/a2a",
         }
         for name, value in lines.items():
             print(f"{name + ':':<16} {printable(value)}", flush=True)
@@ -383,6 +407,22 @@ def _options(model: "Model", folder: str, *, otherwise: str) -> "AgentOptions":
     }
 
 
+def _raised_file_limit() -> int:
+    """Let this process have as many connections open as the system allows, up to a number; return how many files."""
+    try:
+        import resource  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return _MAX_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits = [limit for limit in (_MAX_FILES, hard) if limit != resource.RLIM_INFINITY]
+    if soft == resource.RLIM_INFINITY or soft >= min(limits):
+        return min(limits)
+    # Some systems have a further limit, which they do not tell.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(limits), hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 def _hosts(url: str) -> list[str]:
     """The names by which this machine reaches the server, with its port."""
     from sideband.protocols.http import LOOPBACK_HOSTS  # noqa: PLC0415 - the help does not need it
@@ -392,20 +432,18 @@ def _hosts(url: str) -> list[str]:
     return [*dict.fromkeys([address, *(f"{name}:{port}" for name in LOOPBACK_HOSTS)])]
 
 
-def _mounted(mounts: "Mapping[str, ASGIApp]", otherwise: "ASGIApp") -> "ASGIApp":
-    """Each application at its path; a path below it belongs to it, too."""
+def _mounted(mounts: "Mapping[str, ASGIApp]", exact: "Mapping[str, ASGIApp]", otherwise: "ASGIApp") -> "ASGIApp":
+    """Each application of `mounts` at its path and all paths below it, those of `exact` at their path only."""
 
     async def dispatch(scope: "Scope", receive: "Receive", send: "Send") -> None:
         path = scope.get("path", "")
-        for prefix, app in mounts.items():
-            if path == prefix and prefix.startswith("/.well-known/"):
-                await app(scope, receive, send)
-                return
-            if path == prefix or path.startswith(f"{prefix}/"):
-                child = path if path != prefix else f"{prefix}/"
-                await app({**scope, "path": child, "root_path": scope.get("root_path", "") + prefix}, receive, send)
-                return
-        await otherwise(scope, receive, send)
+        prefix = next((each for each in mounts if path == each or path.startswith(f"{each}/")), None)
+        if prefix is None:
+            await exact.get(path, otherwise)(scope, receive, send)
+            return
+        child = f"{prefix}/" if path == prefix else path
+        mounted = {**scope, "path": child, "root_path": scope.get("root_path", "") + prefix}
+        await mounts[prefix](mounted, receive, send)
 
     return dispatch
 

@@ -75,6 +75,7 @@ class RequestReminder(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     why: str = ""
     trust: str
     principal: str | None = None
+    provider_id: str | None = None
 
 
 class RequestDocument(RequestRow, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -119,13 +120,17 @@ def request_document(
     coming: bool = False,
     model: str | None = None,
     placement: str | None = None,
+    otherwise: str | None = None,
 ) -> RequestDocument:
-    """The request of a turn (None: the last), or the next one, as the session built it or as another model would get it."""
+    """The request of a turn (None: the last), or the next one, as the session built it or as another model would get it.
+
+    `otherwise` is the model of a session that has sent no request yet.
+    """
     placed = read_placement(placement)
-    named = None if model is None else full_name(model)
 
     def make(head: RequestHead | None) -> Making:
-        return _making(head, model=named, placement=placed)
+        wanted = otherwise if model is None and head is None else model
+        return _making(head, model=None if wanted is None else full_name(wanted), placement=placed)
 
     saved = request_of(store, _stored(store, session), make, turn=turn, coming=coming)
     explained = _explained(saved)
@@ -245,4 +250,5 @@ def _reminders(saved: Saved, explained: ExplainedRequest) -> Iterator[RequestRem
             why=outcome.why,
             trust=told.sender.trust.name.lower(),
             principal=told.sender.principal,
+            provider_id=told.sender.provider_id,
         )

@@ -139,7 +139,7 @@ class TimelineFold:
 
     def _not_shown(self, row: ReminderRow, turn: int) -> None:
         """Take back that the request of this turn carries the reminder: its text is new in it, or left out."""
-        if row.shown and row.shown[-1] == Showing(turn=turn, role=row.shown[-1].role, carried=True):
+        if row.shown and row.shown[-1].turn == turn and row.shown[-1].carried:
             row.shown.pop()
             open_turn = self._open_row(turn)
             if open_turn is not None and row.id in open_turn.still:

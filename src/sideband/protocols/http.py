@@ -103,28 +103,31 @@ def refused_type(method: str, headers: Headers, accepted: Collection[str]) -> Ht
     return HttpRefusal(415, f"The content type must be {' or '.join(accepted)}.", "wrong_content_type")
 
 
-async def read_body(headers: Headers, receive: "Receive", *, limit: int) -> bytes:
-    """The whole body of a request; empty if the client is gone.
+class ClientGone(Exception):
+    """The client has closed the connection before its request was complete."""
 
-    `BodyTooLarge` if it is larger than the limit, `TimeoutError` if it does not arrive within `BODY_SECONDS`.
+
+async def read_body(headers: Headers, receive: "Receive", *, limit: int) -> bytes:
+    """The whole body of a request.
+
+    `BodyTooLarge` if it is larger than the limit, `TimeoutError` if it does not arrive within `BODY_SECONDS`, and
+    `ClientGone` if it does not arrive at all.
     """
-    announced = headers.get("content-length", "0")
+    announced = headers.get("content-length", "")
     size = int(announced) if announced.isdigit() else 0
-    parts: list[bytes] = []
-    read, more = 0, True
+    body = bytearray()
+    more = size <= limit
     async with asyncio.timeout(BODY_SECONDS):
         while more:
-            if max(size, read) > limit:
-                raise BodyTooLarge(max(size, read), limit, field="body")
             message = await receive()
             if message["type"] == "http.disconnect":
-                return b""
-            parts.append(message.get("body", b""))
-            read += len(parts[-1])
-            more = message.get("more_body", False)
-    if read > limit:
-        raise BodyTooLarge(read, limit, field="body")
-    return b"".join(parts)
+                raise ClientGone
+            body += message.get("body", b"")
+            size = max(size, len(body))
+            more = message.get("more_body", False) and size <= limit
+    if size > limit:
+        raise BodyTooLarge(size, limit, field="body")
+    return bytes(body)
 
 
 def _words(field: str, given: Collection[str]) -> frozenset[str]:
@@ -164,7 +167,7 @@ async def serve_app(
             app,
             log_config=None,
             access_log=False,
-            # Nothing depends on the address of a client, and every program of this machine would be believed.
+            # Nothing depends on the address of a client, and any local program could forge these headers.
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,

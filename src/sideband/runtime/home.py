@@ -17,6 +17,10 @@ VARIABLE: Final = "SIDEBAND_STORE"
 
 _OWNER_ONLY: Final = 0o700
 _PRIVATE: Final = 0o600
+_OTHERS: Final = 0o077
+# A token is sent in a header, so it consists of visible ASCII characters.
+_FIRST_VISIBLE: Final = ord("!")
+_LAST_VISIBLE: Final = ord("~")
 
 
 def user_store_url() -> str:
@@ -67,11 +71,21 @@ def operator_token() -> str:
 
 
 def read_operator_token() -> str | None:
-    """The operator's token; None if none was made yet, or if this user cannot read it."""
+    """The operator's token; None if none was made yet, or if this user cannot read it.
+
+    `StoreRefused` if other users can read it, or if the file holds something else.
+    """
     try:
-        return token_file().read_text(encoding="utf-8").strip() or None
+        file = token_file()
+        mode = file.stat().st_mode
+        token = file.read_bytes().strip()
     except (OSError, StoreRefused):
         return None
+    if os.name == "posix" and mode & _OTHERS:
+        raise StoreRefused(f"other users can read the token in {file}; delete the file, so that a new one is made")
+    if not all(_FIRST_VISIBLE <= byte <= _LAST_VISIBLE for byte in token):
+        raise StoreRefused(f"{file} holds no token; delete it, so that a new one is made")
+    return token.decode("ascii") or None
 
 
 def _data_directory() -> Path:

@@ -1,6 +1,6 @@
 """Permission to call a tool, answered by a named record of the session, so that any process can take the answer."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from sideband.core.errors import UnknownMessage
@@ -10,6 +10,9 @@ from sideband.runtime.session import Session
 
 ANSWER_RECORD: Final = "permission:"
 """The beginning of the names of the records with answers, see `answer_record`."""
+
+ALLOWED_RECORD: Final = "allowed:"
+"""The beginning of the names of the records with tools that are called without a question."""
 
 # Tools that change nothing, so that they need no permission.
 READING_TOOLS: Final = frozenset({"read_file", "list_dir", "search"})
@@ -28,21 +31,21 @@ def unanswered(permissions: Collection[str], records: Mapping[str, Any], turn: i
     return [call_id for call_id in permissions if answer_record(turn, call_id) not in records]
 
 
-async def answer(session: Session, request_id: str, *, allow: bool) -> str | None:
-    """Answer a question for permission; return the name of the tool, None if the call is not known here.
+async def answer(session: Session, request_id: str, *, allow: bool, always: bool = False) -> None:
+    """Answer a question for permission; `allow` with `always` lets the session call this tool without further questions.
 
     `UnknownMessage` if the question is not open, `SessionBusy` if it was answered already: the first answer counts.
     """
 
-    def look(state: SessionState) -> tuple[bool, int, str | None]:
-        call = state.open_calls.get(request_id, {})
-        return request_id in state.permissions, state.live.turn, call.get("name")
+    def look(state: SessionState) -> tuple[bool, int, dict[str, bool]]:
+        name = f"{ALLOWED_RECORD}{state.open_calls.get(request_id, {}).get('name', '')}"
+        is_new = allow and always and name != ALLOWED_RECORD and name not in state.records
+        return request_id in state.permissions, state.live.turn, {name: True} if is_new else {}
 
-    is_open, turn, tool = (await session.talk.journal.read(session.id, look)).value
+    is_open, turn, allowed = (await session.talk.journal.read(session.id, look)).value
     if not is_open:
         raise UnknownMessage(request_id)
-    await session.record({answer_record(turn, request_id): YES if allow else NO}, only_new=True)
-    return tool
+    await session.record({answer_record(turn, request_id): YES if allow else NO, **allowed}, only_new=True)
 
 
 async def recorded_answer(session: Session, call: ToolCall) -> str:
@@ -66,19 +69,17 @@ def is_yes(text: str) -> bool:
 class RecordedPermission:
     """Asks before a tool runs that may change something, and waits for the record with the answer.
 
-    `refuser` names the one who answers, for the model. Calls for which `is_allowed` returns True are made without a
-    question.
+    `refuser` names the one who answers, for the model. Tools that were allowed for always run without
+    a question.
     """
 
-    def __init__(
-        self, session: Session, *, refuser: str, is_allowed: Callable[[ToolCall], bool] = lambda _call: False
-    ) -> None:
+    def __init__(self, session: Session, *, refuser: str) -> None:
         self._session = session
         self._refuser = refuser
-        self._is_allowed = is_allowed
 
     def needs(self, call: ToolCall) -> bool:
-        return call.name not in READING_TOOLS and not self._is_allowed(call)
+        is_allowed = self._session.talk.state.records.get(f"{ALLOWED_RECORD}{call.name}") is True
+        return call.name not in READING_TOOLS and not is_allowed
 
     async def ask(self, call: ToolCall) -> str | None:
         state = self._session.talk.state

@@ -1,7 +1,7 @@
 """The handlers of the HTTP API; `routes.py` says which operation has which handler."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -49,7 +49,14 @@ from sideband.runtime.updates import topic
 from sideband.studio.auth import COOKIE_SECONDS, Gate
 from sideband.studio.operations import SSE, ApiRefusal, Call
 from sideband.studio.runs import SERVICE, SERVICE_RECORD, NoModel, StudioRuns
-from sideband.studio.session_cards import TITLE_RECORD, SessionCard, SessionCards, session_card, session_cards
+from sideband.studio.session_cards import (
+    REHEARSAL_RECORD,
+    TITLE_RECORD,
+    SessionCard,
+    SessionCards,
+    session_card,
+    session_cards,
+)
 from sideband.studio.shapes import (
     LARGEST,
     BeginRequest,
@@ -86,6 +93,11 @@ _NO_MODEL: Final = HttpRefusal(
     "No model is configured, so the session cannot answer. Start the server with --model anthropic:NAME, openai:NAME or "
     "local:, or set ANTHROPIC_API_KEY or OPENAI_API_KEY.",
     "no_model",
+)
+_ENDED_REHEARSAL: Final = HttpRefusal(
+    409,
+    "The server that played this rehearsal has ended, and its workspace is gone. Begin another rehearsal.",
+    "rehearsal_ended",
 )
 _NO_REHEARSAL: Final = HttpRefusal(409, "This server has no rehearsal; start it with `sideband serve`.", "no_rehearsal")
 _TOO_MANY_STREAMS: Final = HttpRefusal(429, "Too many event streams are open; close some of them.", "rate_limited")
@@ -258,7 +270,8 @@ async def prompt(api: Api, call: Call) -> MessageAnswer:
     try:
         return MessageAnswer(message_id=await api.runs.accept(session, prompt, must_run=True))
     except NoModel:
-        raise ApiRefusal(_NO_MODEL) from None
+        is_rehearsal = (await session.records()).get(REHEARSAL_RECORD) is True
+        raise ApiRefusal(_ENDED_REHEARSAL if is_rehearsal else _NO_MODEL) from None
 
 
 async def inject(api: Api, call: Call) -> MessageAnswer:
@@ -319,15 +332,13 @@ async def answer_permission(api: Api, call: Call) -> None:
     session, request_id = await api.session(call), call.path["requestId"]
     given: PermissionRequest = call.body
     try:
-        tool = await answer(session, request_id, allow=given.allow)
+        await answer(session, request_id, allow=given.allow, always=given.always)
     except UnknownMessage:
         raise ApiRefusal(
             HttpRefusal(404, f"The permission {shown(request_id)} is not asked for any more.", "not_found")
         ) from None
     except SessionBusy:
         raise ApiRefusal(HttpRefusal(409, "Another answer was given first; it counts.", "already_answered")) from None
-    if given.allow and given.always and tool is not None:
-        api.runs.allow(session.id, tool)
 
 
 # Events.
@@ -409,25 +420,39 @@ async def request(api: Api, call: Call) -> RequestDocument:
     session, query, turn = await api.session(call), call.query, call.path["turn"]
     is_next = turn == "next"
     number = None if is_next else _turn(turn)
-    return await api.inspect(
-        session,
-        lambda store: request_document(
-            store, session=session.id, turn=number, coming=is_next, model=query.model, placement=query.placement
-        ),
+    look = partial(
+        request_document,
+        session=session.id,
+        turn=number,
+        coming=is_next,
+        model=query.model,
+        placement=query.placement,
+        # A script has no format of its own.
+        otherwise=None if api.model is None or api.model.startswith("scripted:") else api.model,
     )
+    return await _of_turn(api.inspect(session, look))
 
 
 async def compare_requests(api: Api, call: Call) -> RequestsAnswer:
     session, turn = await api.session(call), _turn(call.path["turn"])
-    return RequestsAnswer(
-        requests=await api.inspect(session, lambda store: compared_requests(store, session=session.id, turn=turn))
-    )
+    rows = api.inspect(session, lambda store: compared_requests(store, session=session.id, turn=turn))
+    return RequestsAnswer(requests=await _of_turn(rows))
 
 
 def _turn(text: str) -> int:
     if not (_is_number(text) and 0 < int(text) <= LARGEST):
-        raise InvalidOption(f"turn must be a number from 1 on, or 'next', not {shown(text)}", field="turn", value=text)
+        raise InvalidOption(f"turn must be a number from 1 on, not {shown(text)}", field="turn", value=text)
     return int(text)
+
+
+async def _of_turn(looking: Awaitable[_ValueT]) -> _ValueT:
+    """What is found of a turn; a turn without a recorded request is refused with 404."""
+    try:
+        return await looking
+    except InvalidOption as error:
+        if error.field != "turn":
+            raise
+        raise ApiRefusal(HttpRefusal(404, str(error).removeprefix(f"{error.code}: "), "not_found")) from None
 
 
 # Facts.

@@ -28,6 +28,7 @@ from sideband.studio.runs import OptionsOf, ReplyTexts, StudioRuns
 from sideband.studio.stream import Streams
 
 STATIC: Final = Path(__file__).parent / "static"
+MAX_STREAMS: Final = 10_000
 
 # The page runs only its own scripts, and talks only to its own server. Scripts that make markup from text are refused.
 POLICY: Final = (
@@ -50,7 +51,7 @@ class Studio:
     Enter it with `async with`: from then on it runs what its users ask for. `url` is the address of the server, for the
     links that log a browser in. `token` is the operator's. `options_of` says how a session is run. `texts` holds the
     replies that other parts of this process write, such as a rehearsal. `servers` connects the sessions that are run here
-    to MCP servers.
+    to MCP servers. At most `max_streams` event streams are open at a time.
     """
 
     def __init__(
@@ -67,13 +68,14 @@ class Studio:
         texts: ReplyTexts | None = None,
         servers: SessionServers | None = None,
         rehearsals: Rehearsals | None = None,
+        max_streams: int = MAX_STREAMS,
     ) -> None:
         texts = texts or ReplyTexts()
         origins = [f"http://{host}" for host in allowed_hosts]
         port = urlsplit(url).port or 0
         self.gate = Gate(token, port=port, now=time.time)
         self._url = url
-        self._streams = Streams(store, texts)
+        self._streams = Streams(store, texts, most=max_streams)
         self._runs = StudioRuns(store, options_of, texts, servers=servers)
         api = Api(
             store,
@@ -130,14 +132,14 @@ _MEDIA_TYPES: Final = {
 
 
 def _static_routes() -> list[Route]:
-    """The files of the page, read once: a path that is not among them does not exist, whatever it looks like."""
+    """The files of the page, read once. Only these exact paths are served, so no path can leave the folder."""
     files = [path for path in sorted(STATIC.rglob("*")) if path.suffix in _MEDIA_TYPES]
     found = {f"/static/{path.relative_to(STATIC).as_posix()}": path for path in files} | {"/": STATIC / "index.html"}
     return [Route(at, _StaticFile(path.read_bytes(), _MEDIA_TYPES[path.suffix])) for at, path in found.items()]
 
 
 class _StaticFile:
-    """Answers with these bytes; a browser that has them already is told so."""
+    """Answers with these bytes, or with 304 if the client has them already."""
 
     def __init__(self, content: bytes, media_type: str) -> None:
         self._content = content

@@ -19,11 +19,11 @@ COOKIE_SECONDS: Final = 7 * 24 * 3_600
 _END_DIGITS: Final = 12
 # A link works once, and only for a while.
 LINK_SECONDS: Final = 600.0
-# After so many wrong codes, others are refused without a look at them for a while. A right one always works.
+# After so many wrong codes in this time, further wrong ones get the status 429. A valid code is always accepted.
 MAX_WRONG_CODES: Final = 20
 WRONG_CODES_SECONDS: Final = 60.0
 
-# What browsers say about the page that a request comes from; programs say nothing.
+# The values of `Sec-Fetch-Site` that are accepted. Programs that are no browsers do not send it.
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 _LEVEL: Final = LEVELS[Channel.OPERATOR_TOKEN]
 BROWSER: Final = Provenance(trust=_LEVEL, principal="studio", via=Via.HTTP)

@@ -1,5 +1,6 @@
 """Operations of the HTTP API: how a request is read and checked, and how errors are answered."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -24,12 +25,12 @@ from sideband.core.trust import Provenance
 from sideband.inspect.report import CommandError
 from sideband.logs import LOG
 from sideband.ports import ModelError
-from sideband.protocols.http import HttpRefusal, read_body, refused_type
+from sideband.protocols.http import ClientGone, HttpRefusal, read_body, refused_type
 from sideband.protocols.refusals import REFUSALS, error_data
 from sideband.recall.facts import FactError
 from sideband.studio.auth import Gate
 from sideband.studio.shapes import ApiError, ApiFault
-from sideband.studio.stream import EventStream
+from sideband.studio.stream import EventStream, until_gone
 
 _encode: Final = msgspec.json.Encoder().encode
 _JSON: Final = ("application/json",)
@@ -76,6 +77,11 @@ class Operation(NamedTuple):
     def streams(self) -> bool:
         return self.events is not None
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields of its body."""
+        return () if self.body is None else self.body.__struct_encode_fields__
+
 
 class ApiRefusal(Exception):
     """A request that is refused before a session is asked."""
@@ -98,8 +104,10 @@ class Endpoint:
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        answer = await self._answer(request)
+        try:
+            answer = await self._answer(Request(scope, receive))
+        except ClientGone:
+            return
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response | EventStream:
@@ -110,15 +118,19 @@ class Endpoint:
         try:
             call = await self._read(request, operation)
             if request.method == "HEAD" and operation.streams:
-                # A stream has no end, and nobody would read it.
+                # A stream has no end, and the answer to HEAD has no body.
                 return Response(media_type=SSE)
-            value = await operation.handler(self._api, call)
+            handling = operation.handler(self._api, call)
+            is_read = operation.method == "GET" and not operation.streams
+            value = await (_unless_gone(request.receive, handling) if is_read else handling)
+        except ClientGone:
+            raise
         except ApiRefusal as error:
             return refused(error.refusal)
         except TimeoutError:
             return refused(HttpRefusal(408, "The request did not arrive in time.", "timed_out"))
         except (ReminderError, FactError, StoreError, ModelError, CommandError) as error:
-            return refused_with(error)
+            return refused_with(error, operation)
         except Exception as error:  # noqa: BLE001 - the outermost handler
             LOG.error("the request %s %s failed", request.method, request.url.path, exc_info=error)
             return refused(HttpRefusal(500, "The server failed; its log says why.", "internal_error"))
@@ -146,6 +158,21 @@ class Endpoint:
                 body = _decoded(body or b"{}", operation.body)
         path = {name: unquote(value) for name, value in request.path_params.items()}
         return Call(path, query, body, sender, headers)
+
+
+async def _unless_gone(receive: Receive, handling: Awaitable[object]) -> object:
+    """The answer to a read, which is cancelled if its client leaves: reads wait for each other."""
+    working = asyncio.ensure_future(handling)
+    leaving = asyncio.ensure_future(until_gone(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGone
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.wait((working, leaving))
 
 
 class _NoQuery(msgspec.Struct):
@@ -198,25 +225,28 @@ def refused(refusal: HttpRefusal, headers: Mapping[str, str] | None = None) -> R
     return Response(_encode(ApiError(error=fault)), refusal.status, given, media_type="application/json")
 
 
-def refused_with(error: Exception) -> Response:
-    """The answer to a request that was refused with this error."""
+def refused_with(error: Exception, operation: Operation) -> Response:
+    """The answer to a request of this operation that was refused with this error."""
     status, data = _status(error), error_data(error) if isinstance(error, ReminderError) else {}
     code: str | None = getattr(error, "code", None)
-    fault = ApiFault(
-        reason=getattr(error, "reason", "invalid_option"),
-        message=str(error).removeprefix(f"{code}: "),
-        code=code,
-        field=data.get("field"),
-        id=data.get("id") or data.get("reminderId") or data.get("messageId"),
-        retry_after_ms=data.get("retryAfterMs"),
-    )
-    if isinstance(error, CursorExpired):
-        fault = msgspec.structs.replace(fault, oldest=error.oldest)
-    elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    reason, message = getattr(error, "reason", "invalid_option"), str(error).removeprefix(f"{code}: ")
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         LOG.error("a request failed: %s", error)
         what = "The store cannot be used now" if isinstance(error, StoreError) else "The server failed"
-        fault = ApiFault(reason=fault.reason, code=code, message=f"{what}; the log of the server says why.")
-    return Response(_encode(ApiError(error=fault)), status, media_type="application/json")
+        data, message = {}, f"{what}; the log of the server says why."
+    about: str | None = data.get("id") or data.get("reminderId") or data.get("messageId")
+    retry_after_ms: int | None = data.get("retryAfterMs")
+    fault = ApiFault(
+        reason=reason,
+        message=message,
+        code=code,
+        field="id" if about is not None and "id" in operation.fields else data.get("field"),
+        id=about,
+        retry_after_ms=retry_after_ms,
+        oldest=error.oldest if isinstance(error, CursorExpired) else None,
+    )
+    headers = None if retry_after_ms is None else {"Retry-After": str(-(-retry_after_ms // 1_000))}
+    return Response(_encode(ApiError(error=fault)), status, headers, media_type="application/json")
 
 
 def _status(error: Exception) -> int:

@@ -10,7 +10,7 @@ import msgspec
 
 from sideband.core.errors import CursorExpired, CursorLost, StoreClosed, StoreError
 from sideband.core.events import InjectAccepted
-from sideband.core.messages import ToolCall, storable
+from sideband.core.messages import storable
 from sideband.logs import LOG
 from sideband.loop.guard import describe
 from sideband.ports import Tool
@@ -142,7 +142,6 @@ class StudioRuns:
         self._hosted: dict[str, _Hosted] = {}
         # Protects the making of a runner: of two prompts at the same time, one makes it.
         self._lock = asyncio.Lock()
-        self._allowed: dict[str, set[str]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._is_closed = False
 
@@ -240,10 +239,6 @@ class StudioRuns:
             hosted.accepting -= 1
         return message_id
 
-    def allow(self, session_id: str, tool: str) -> None:
-        """Let a session call this tool without asking, as long as this process runs it."""
-        self._allowed.setdefault(session_id, set()).add(tool)
-
     async def close(self) -> None:
         """Stop. Turns in sessions of the studio are left open for the next server, others are cancelled."""
         for task in self._tasks:
@@ -255,7 +250,7 @@ class StudioRuns:
             hosted, self._hosted = self._hosted, {}
         for error in await asyncio.gather(*(each.close() for each in hosted.values()), return_exceptions=True):
             if isinstance(error, Exception):
-                LOG.error("a run of the studio was not left in order", exc_info=error)
+                LOG.error("a studio run could not be shut down cleanly", exc_info=error)
         if self._servers is not None:
             await self._servers.close()
 
@@ -284,14 +279,13 @@ class StudioRuns:
         idle = [name for name, hosted in self._hosted.items() if not hosted.has_work]
         for name in idle[: max(0, len(self._hosted) + 1 - _MAX_HOSTED)]:
             hosted = self._hosted.pop(name)
-            self._allowed.pop(name, None)
             await hosted.close()
             if self._servers is not None:
                 await self._servers.detach(hosted.runner.session, hosted.server_tools)
 
     def _runner(self, session: Session, hosted: _Hosted, given: AgentOptions) -> Runner:
         tools = read_tools(given.get("tools", ()))
-        options: AgentOptions = {"permission": self._permission(session), **given}
+        options: AgentOptions = {"permission": RecordedPermission(session, refuser="the user"), **given}
         if "watcher" not in options:
             options["watcher"] = watcher_of(given.get("tools", ()), tools)
         options["tools"] = LiveTools(lambda: [*tools, *hosted.server_tools])
@@ -307,12 +301,6 @@ class StudioRuns:
             is_own=hosted.is_own,
             **options,
         )
-
-    def _permission(self, session: Session) -> RecordedPermission:
-        def is_allowed(call: ToolCall) -> bool:
-            return call.name in self._allowed.get(session.id, ())
-
-        return RecordedPermission(session, refuser="the user", is_allowed=is_allowed)
 
     async def _begin(self, session: Session, hosted: _Hosted) -> None:
         """Start the runner after the servers are connected, or have had their time for it."""

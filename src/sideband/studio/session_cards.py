@@ -20,7 +20,8 @@ class SessionCard(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     """A session in the list.
 
     `state` is `idle`, `running`, `asking` (it runs and waits for a permission), `left` (the process that ran it has died)
-    or `closed`; the event stream also tells of those that are `deleted`. `parent` is the session that made this sub-agent. `changed_at` is in milliseconds since the epoch.
+    or `closed`; the event stream also tells of those that are `deleted`. `parent` is the session that made this
+    sub-agent. `changed_at` is in milliseconds since the epoch.
     """
 
     id: str

@@ -5,6 +5,7 @@ watcher costs memory.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing
@@ -26,8 +27,6 @@ from sideband.studio.runs import ReplyText, ReplyTexts
 from sideband.studio.session_cards import deleted_card, session_card, session_cards
 
 PING_SECONDS: Final = 15.0
-# The number of streams that a server has open at most.
-MAX_STREAMS: Final = 10_000
 # The frames of a session that are kept for its watchers; a watcher that is further behind reads the journal.
 RING_FRAMES: Final = 1_024
 RING_BYTES: Final = 4 * 1_024 * 1_024
@@ -89,7 +88,7 @@ class _Ring:
         return found
 
 
-class _Feed:
+class _Feed(ABC):
     """Frames that several watchers are sent, collected by tasks that run while there are any watchers."""
 
     def __init__(self) -> None:
@@ -150,8 +149,9 @@ class _Feed:
             self._is_ready.set()
             self._wake()
 
+    @abstractmethod
     def _collectors(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
-        raise NotImplementedError
+        """What the tasks do."""
 
 
 class _SessionFeed(_Feed):
@@ -240,11 +240,12 @@ _FeedT = TypeVar("_FeedT", bound=_Feed)
 
 
 class Streams:
-    """The open streams of a server, and what they share."""
+    """The open streams of a server, of which there may be so many, and what they share."""
 
-    def __init__(self, store: Store, texts: ReplyTexts) -> None:
+    def __init__(self, store: Store, texts: ReplyTexts, *, most: int) -> None:
+        self.texts = texts
         self._store = store
-        self._texts = texts
+        self._most = most
         self._feeds: dict[tuple[str, str], _Feed] = {}
         self._list: _ListFeed | None = None
         self.stopping = asyncio.Event()
@@ -252,7 +253,7 @@ class Streams:
 
     @property
     def is_full(self) -> bool:
-        return len(self._open) >= MAX_STREAMS
+        return len(self._open) >= self._most
 
     def stop(self) -> None:
         """End all streams; their clients connect again to the next server."""
@@ -322,15 +323,6 @@ class Streams:
         if feed is self._list:
             self._list = None
 
-    def text_of(self, session: Session) -> ReplyText | None:
-        return self._texts.of(session.id)
-
-    def listen(self, session: Session, wake: asyncio.Event) -> None:
-        self._texts.listen(session.id, wake)
-
-    def deafen(self, session: Session, wake: asyncio.Event) -> None:
-        self._texts.leave(session.id, wake)
-
 
 class _Watcher:
     """One stream of a page, and what it has been sent."""
@@ -354,7 +346,7 @@ class _Watcher:
             if feed.leave(self._wake):
                 self._streams.drop(feed)
         if self._session is not None:
-            self._streams.deafen(self._session, self._wake)
+            self._streams.texts.leave(self._session.id, self._wake)
 
     async def _join(self, feed: _FeedT) -> _FeedT:
         # Known before it is awaited, so that a watcher that is cancelled now leaves it.
@@ -368,7 +360,7 @@ class _Watcher:
         yield await listed.beginning() or PING
         feed = None
         if self._session is not None:
-            self._streams.listen(self._session, self._wake)
+            self._streams.texts.listen(self._session.id, self._wake)
             feed = await self._join(self._streams.session_feed(self._session, self._viewer))
         while not self._streams.stopping.is_set():
             # Cleared first: what happens from here on is either sent below, or sets it again.
@@ -380,7 +372,10 @@ class _Watcher:
             self._listed, changed = await listed.after(self._listed)
             if changed:
                 yield changed
-            if self._is_over or any(each.failed is not None for each in self._feeds):
+            failed = next((each.failed for each in self._feeds if each.failed is not None), None)
+            if isinstance(failed, CursorExpired) and not self._is_over:
+                yield frame("expired", {"oldest": failed.oldest})
+            if self._is_over or failed is not None:
                 return
             if not await _is_set(self._wake):
                 yield PING
@@ -405,7 +400,7 @@ class _Watcher:
         if fresh:
             self._cursor = fresh[-1].cursor
             yield b"".join(each.data for each in fresh)
-        text, request = self._streams.text_of(session), session.talk.state.request
+        text, request = self._streams.texts.of(session.id), session.talk.state.request
         is_open = text is not None and request is not None and request.reply_id == text.reply_id
         if text is not None and is_open and (piece := self._unsent(text)):
             yield frame("text", {"replyId": text.reply_id, "attempt": text.attempt, "text": piece})
@@ -451,7 +446,7 @@ class EventStream:
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.ensure_future(self._send(send))
-        leaving = asyncio.ensure_future(_until_gone(receive))
+        leaving = asyncio.ensure_future(until_gone(receive))
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait((sending, leaving, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -477,6 +472,7 @@ class EventStream:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _until_gone(receive: Receive) -> None:
+async def until_gone(receive: Receive) -> None:
+    """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -10,19 +10,35 @@ API: Final[Rules] = rules(
         "studio:api:verbs": "Over HTTP a session can be prompted, told something, steered, and what waits can be revoked, replaced and cleared, by a controller whose bridge is `http`.",
         "studio:api:refusals": "A refused HTTP request has the status of its reason, names reason, code and field, and changes nothing.",
         "studio:api:malformed": "A body that is not JSON, repeats a key, is nested too deeply, is too large or has an unknown field, and a query with an unknown or repeated parameter, are refused and name what is wrong.",
+        "studio:api:complete": "A request whose client leaves before the body is complete does nothing.",
+        "studio:api:reads-end-with-their-client": "A read whose client has left is given up, and does not keep others waiting.",
         "studio:api:idempotency": "A reminder that is sent again over HTTP with the same idempotency key gets the same answer and adds nothing.",
         "studio:api:begin": "A session that is begun over HTTP is durable and listed when it is answered, and a prompt starts it.",
         "studio:api:prompt-needs-idle": "A prompt over HTTP is refused as `session_busy` while a turn runs or another prompt waits.",
         "studio:api:prompt-after-cancel": "A prompt after a cancelled turn is accepted although messages are held, and these are run before it.",
         "studio:api:no-model": "Without a model a prompt is refused as `no_model`, and everything else works.",
         "studio:api:cancel": "Cancelling over HTTP ends the turn in whichever process, and names what stays in the inbox.",
-        "studio:api:permission": "A tool that may change something waits for an answer over HTTP, which any server of the store takes.",
+        "studio:api:permission": "A tool that may change something waits for an answer over HTTP, which any server of the store takes, once or for all calls of the tool in this session.",
         "studio:api:reads": "The pending items, the transcript and the timeline of a session that are read over HTTP are those of the session.",
         "studio:api:results": "Tool output that an update shortens can be read in full.",
         "studio:api:events": "The events of a session or of the store are read page by page over HTTP, without bodies.",
         "studio:api:requests": "The request inspector returns each request of a session byte for byte as it was sent, and as another model or placement would build it.",
         "studio:api:facts": "Facts can be listed, recalled, stored and removed over HTTP.",
         "studio:api:openapi": "The OpenAPI document describes every operation, and its schemas admit what the operations answer.",
+    },
+)
+
+SERVE: Final[Rules] = rules(
+    Source.OURS,
+    {
+        "serve:address:next-port": "If its port is taken, `sideband serve` takes the next free one and says so.",
+        "serve:address:loopback-only": "`sideband serve` refuses to listen on an address that other machines can reach.",
+        "serve:options:refused": "A model, a folder, a store or a file that cannot be used is refused in one sentence with the exit code 2.",
+        "serve:end:signal": "`sideband serve` ends with the exit code 0 at SIGINT, SIGTERM and SIGHUP, and leaves no temporary folder.",
+        "serve:model:by-key": "Without `--model`, new sessions run a model of the provider whose key is in the environment.",
+        "serve:agents:acp": "`sideband serve` is an ACP agent at `/acp`, whose sessions are those of the page.",
+        "serve:agents:a2a": "`sideband serve` is an A2A agent at `/a2a` with its card at the well-known path; callers need the operator's token or one of `--peers`.",
+        "serve:rehearsal:ended": "A rehearsal whose server has ended is not continued by the model of another one, and a prompt to it is refused with a reason.",
     },
 )
 

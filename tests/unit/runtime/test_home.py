@@ -121,8 +121,28 @@ def test_a_token_is_made_once_and_only_its_owner_can_read_it() -> None:
 
 @pytest.mark.usefixtures("data")
 def test_an_empty_token_is_none() -> None:
-    token_file().parent.mkdir(parents=True)
-    token_file().write_text("\n", encoding="utf-8")
+    write_token(b"\n", mode=0o600)
     assert read_operator_token() is None
     with pytest.raises(StoreRefused, match="delete it"):
         operator_token()
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(
+    ("content", "mode", "why"),
+    [
+        pytest.param(b"a-token", 0o644, "other users can read the token in", id="that-others-can-read"),
+        pytest.param(b"a token", 0o600, "holds no token", id="with-a-space"),
+        pytest.param(b"\xff\xfe", 0o600, "holds no token", id="that-is-no-text"),
+    ],
+)
+def test_a_token_is_not_used(content: bytes, mode: int, why: str) -> None:
+    write_token(content, mode=mode)
+    with pytest.raises(StoreRefused, match=why):
+        operator_token()
+
+
+def write_token(content: bytes, *, mode: int) -> None:
+    token_file().parent.mkdir(parents=True)
+    token_file().write_bytes(content)
+    token_file().chmod(mode)

@@ -21,8 +21,9 @@ SECONDS: Final = 30.0
 class StudioThread:
     """A running server with one session."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, peers: str | None) -> None:
         self.folder = folder
+        self.peers = peers
         self.token = operator_token()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
@@ -64,6 +65,7 @@ class StudioThread:
             model="scripted:Done.",
             workspace=str(self.folder),
             mcp_config=None,
+            peers=self.peers,
             has_rehearsal=False,
             is_fast=True,
             opens=False,
@@ -96,13 +98,13 @@ class StudioThread:
 
 
 @contextmanager
-def a_studio_thread(folder: Path) -> Iterator[StudioThread]:
+def a_studio_thread(folder: Path, *, peers: str | None = None) -> Iterator[StudioThread]:
     """A server that is there for this block, with a home directory in this folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(folder))
         for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SIDEBAND_MODEL", "SIDEBAND_STORE"):
             patch.delenv(name, raising=False)
-        running = StudioThread(folder)
+        running = StudioThread(folder, peers)
         running.start()
         try:
             yield running

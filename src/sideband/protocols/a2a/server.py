@@ -45,7 +45,7 @@ from sideband.protocols.a2a.sdk import (
     rpc_error,
 )
 from sideband.protocols.a2a.tasks import Tasks
-from sideband.protocols.http import LOOPBACK_HOSTS, HttpRefusal, RequestChecks, read_body, refused_type
+from sideband.protocols.http import LOOPBACK_HOSTS, ClientGone, HttpRefusal, RequestChecks, read_body, refused_type
 from sideband.protocols.jsonrpc import INTERNAL_ERROR, PARSE_ERROR
 from sideband.protocols.servers import SessionServers
 from sideband.runtime.models import read_model
@@ -320,6 +320,8 @@ class _Door:
         call = A2aCall(caller=caller, extensions=requested_extensions(headers) & _EXTENSIONS)
         try:
             receive = _replaying(await read_body(headers, receive, limit=self._limit), receive)
+        except ClientGone:
+            return
         except TimeoutError:
             await _refuse(HttpRefusal(408, "The request did not arrive in time.", "timed_out"))(scope, receive, send)
             return

@@ -12,6 +12,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -79,6 +80,9 @@ class Doorbell:
                 # Another process has just closed its socket and removed the empty directory.
                 continue
             except OSError:
+                # Not empty, if other processes can use it.
+                with suppress(OSError):
+                    directory.rmdir()
                 break
             return cls(directory, bell, address)
         bell.close()

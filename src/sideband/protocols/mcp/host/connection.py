@@ -6,7 +6,7 @@ The client of the SDK must be left in the task that has entered it, so each conn
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 
 import mcp_types as types
@@ -95,9 +95,14 @@ class Connection:
 
     async def until_settled(self, seconds: float) -> None:
         """Wait until the server is connected or has failed once, but not longer than this."""
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(seconds):
                 await self._settled.wait()
+        except TimeoutError:
+            LOG.warning(
+                "MCP server %s does not answer; its tools and reminders can be used as soon as it does",
+                self.server.name,
+            )
 
     async def close(self) -> None:
         """End the connection."""
