@@ -19,7 +19,7 @@ from tests.waiting import until
 
 RAW: Final = ROOT / "tests" / "mcp_raw_server.py"
 EMITS: Final = {"reminders": {"emit": True}}
-SECONDS: Final = 30.0
+SECONDS: Final = 60.0
 
 
 class NoContext:

@@ -68,6 +68,7 @@ AREAS: Final[Mapping[str, str]] = MappingProxyType(
         "acp": "ACP",
         "a2a": "A2A",
         "mcp": "MCP",
+        "serve": "The server",
         "studio": "The studio",
         "rehearsal": "The rehearsal",
         "artifacts": "Protocol artifacts",

@@ -1,5 +1,6 @@
 """The command line, started as a user starts it."""
 
+import asyncio
 import json
 import os
 import re
@@ -8,7 +9,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from rich.cells import cell_len
 
+import sideband as sb
 from sideband.cli.app import app
 from sideband.cli.commands import COMMANDS, GROUPS
 from sideband.cli.doctor import EXTRAS
@@ -67,6 +70,68 @@ def test_the_help_of_mcp_describes_its_commands_and_shows_examples() -> None:
         assert re.search(rf"{name} +[A-Z]", text)
     for example in COMMANDS["mcp"].examples:
         assert example in text
+
+
+# Mistakes
+
+
+@pytest.mark.requirement("cli:errors:what-to-write")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("timeline ID", "no place for the argument 'ID'; a session is named with --to: sideband timeline --to ID"),
+        ("transcript ID", "a session is named with --to: sideband transcript --to ID"),
+        ("pending http://me:hunter2@h:1", "with --to: sideband pending --to http://HOST:PORT#ID"),
+        ("events http://h:1#s", "a running server is named with --to: sideband events --to http://HOST:PORT#ID"),
+        ("sessions http://h:1", "a running server is named with --to: sideband sessions --to http://HOST:PORT"),
+        ("sessions fix-login", "`sideband sessions` has no place for the argument 'fix-login'"),
+        ("pending sqlite:///s.db", "a store is named with --store: sideband pending --store STORE_URL"),
+        ("facts ad", "no place for the argument 'ad'; did you mean 'add'?"),
+        ("demo --slow", "there is no option --slow; the options are --fast"),
+        ("timeline --wdith 80", "there is no option --wdith; did you mean '--width'?"),
+        ("events --all --to http://h:1#s", "or --all with --to http://HOST:PORT for every session of a running server"),
+    ],
+)
+def test_a_mistake_is_answered_with_what_to_write(line: str, said: str) -> None:
+    answer = run_sideband(*line.split())
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("error: ")
+    assert answer.stderr.endswith(f"{said}\n")
+    assert answer.stderr.count("\n") == 1
+    assert "hunter2" not in answer.stderr
+
+
+@pytest.mark.requirement("cli:target:without-scheme")
+@pytest.mark.parametrize("to", ["127.0.0.1:8640#s", "localhost:8640", "[::1]:8640/#s"])
+def test_a_server_without_its_scheme_is_answered_with_the_address(to: str) -> None:
+    for command in (("pending",), ("remind", "x"), ("events", "--follow"), ("watch", "--git")):
+        answer = run_sideband(*command, "--to", to)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert answer.stderr == f"error: --to names a server without http://; write --to http://{to}\n"
+
+
+# Tables
+
+
+@pytest.mark.requirement("cli:output:columns")
+def test_a_table_is_aligned_by_the_columns_of_the_terminal(tmp_path: Path) -> None:
+    url, title = f"sqlite:///{tmp_path / 'store.db'}", "見出し" * 70
+
+    async def begin() -> None:
+        async with sb.open_store(url) as store:
+            for session_id in ("plain", "日本語の名前"):
+                session = await store.begin(session_id, attributes={"title": title})
+                await session.remind("x")
+
+    asyncio.run(begin())
+    heading, *rows, _ = run_sideband("sessions", "--store", url).stdout.splitlines()
+    assert {cell_len(row[: row.index("idle")]) for row in rows} == {heading.index("state")}
+    assert {cell_len(row[row.index("見出し") :]) for row in rows} == {60}
+    assert all(row.endswith(" ...") for row in rows)
+    listed = run_sideband("sessions", "--store", url, "--json").stdout.splitlines()
+    assert {json.loads(line)["about"] for line in listed} == {title}
+    heading, *events = run_sideband("events", "--all", "--store", url).stdout.splitlines()
+    assert {cell_len(row[: row.index("reminder.queued")]) for row in events} == {heading.index("kind")}
 
 
 # explain

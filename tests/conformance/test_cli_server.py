@@ -2,22 +2,27 @@
 
 import json
 import os
+import pty
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from sideband.cli.token import TOKEN_VARIABLE
+from tests.conformance.test_cli_watch import started
 from tests.programs import Answer, run_sideband
-from tests.unit.cli.test_server_targets import ESCAPE, FakeServer, Served, _fill, a_stream, an_event, http, in_store
+from tests.unit.cli.test_server_targets import ESCAPE, FakeServer, Served, a_stream, an_event, fill, http, in_store
 from tests.unit.studio.studio_thread import a_studio_thread
 
-SECONDS: Final = 30.0
+SESSION: Final = {"id": "s", "state": "idle", "turn": 0, "live": 0, "queued": 0, "changedAt": 0}
+FOUND: Final = http("200 OK", json.dumps(SESSION).encode())
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         patch.delenv(TOKEN_VARIABLE, raising=False)
         with a_studio_thread(tmp_path_factory.mktemp("served")) as running:
             found = Served(running)
-            in_store(found.store, _fill)
+            in_store(found.store, fill)
             yield found
 
 
@@ -50,8 +55,9 @@ def both(served: Served, *arguments: str) -> tuple[Answer, Answer]:
         ("transcript", "--json"),
         ("timeline", "--width", "100"),
         ("timeline", "--json"),
+        ("timeline", "--json", "--turns", "1"),
         ("events",),
-        ("events", "--json", "--kind", "transcript.reminder"),
+        ("events", "--json", "--kind", "transcript.reminder.fired", "--after", "3"),
         ("facts", "--json"),
     ],
     ids=" ".join,
@@ -84,21 +90,14 @@ def test_a_session_of_a_server_is_told_things_and_the_server_lists_its_sessions_
 
 @pytest.mark.requirement("cli:http:every-command")
 def test_changes_are_watched_for_a_session_of_a_server(served: Served, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sideband.cli", "watch", "--files", str(tmp_path), "--json", "--to", served.to],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
-    with process:
+    with started("watch", "--files", str(tmp_path), "--json", "--to", served.to) as process:
         assert process.stderr is not None
         assert process.stdout is not None
         assert f"watching for session {served.session}" in process.stderr.readline()
         (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")
         told = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=SECONDS)
+        process.communicate()
     assert process.returncode == 0
     assert (told["session"], told["dedupe_key"]) == (served.session, "file_changed:a.py")
     assert run_sideband("clear", "--id", told["reminder_id"], "--to", served.to).stdout.startswith("cleared 1 ")
@@ -110,19 +109,23 @@ def test_changes_are_watched_for_a_session_of_a_server(served: Served, tmp_path:
     [
         ("remind", "x", "--ttl", "0"),
         ("remind", "x", "--mode", "later"),
+        ("remind", "x", "--propagate", "far"),
+        ("remind", "x", "--id", "no spaces"),
+        ("remind", "x", "--key", "\a"),
         ("remind", " "),
+        ("remind", "x" * 40_000),
         ("inject", "x", "--mode", "steer"),
+        ("inject", "x", "--mode", "now"),
         ("revoke", "nothing"),
     ],
-    ids=" ".join,
+    ids=lambda arguments: " ".join(arguments)[:40],
 )
-def test_a_refusal_has_the_status_and_names_the_option_as_with_the_store(
-    served: Served, arguments: tuple[str, ...]
-) -> None:
+def test_a_refusal_of_a_server_is_that_of_its_store(served: Served, arguments: tuple[str, ...]) -> None:
     by_server, by_store = both(served, *arguments)
     assert by_server.returncode == by_store.returncode != 0
     assert by_server.stdout == by_store.stdout == ""
-    assert by_server.stderr.split(": ")[:2] == by_store.stderr.split(": ")[:2]
+    # A client has its own code for a wrong payload.
+    assert by_server.stderr.replace("HARN-RMD-002", "HARN-RMD-001") == by_store.stderr
 
 
 @pytest.mark.requirement("cli:http:which-session")
@@ -176,41 +179,140 @@ def test_what_is_no_running_server_is_an_error_that_says_what_to_do(served: Serv
     assert "is not `sideband serve`" in another.stderr
     wrong = run_sideband("remind", "x", "--to", served.to, env={TOKEN_VARIABLE: "wrong"})
     assert wrong.returncode == 2
-    assert "refused the token" in wrong.stderr
+    assert f"refused the token in ${TOKEN_VARIABLE}; correct it, or unset it" in wrong.stderr
+
+
+@pytest.mark.requirement("cli:http:unknown-outcome")
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(b"", id="closed"),
+        pytest.param(None, id="reset"),
+        pytest.param(http("200 OK", b'{"reminderId"', "application/json", "Content-Length: 90"), id="in-the-answer"),
+    ],
+)
+def test_a_request_whose_answer_is_lost_may_have_been_accepted(end: bytes | None) -> None:
+    for arguments, answers, shown_by in (
+        (("remind", "x"), (FOUND, end), "sideband pending"),
+        (("facts", "add", "decision", "x"), (end,), "sideband facts"),
+        (("facts", "remove", "x"), (end,), "sideband facts"),
+    ):
+        with FakeServer(*answers) as fake:
+            answer = run_sideband(*arguments, "--to", f"{fake.url}#s")
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert "It is not known whether the request was accepted; " in answer.stderr
+        assert f"`{shown_by}` with the same --to shows it" in answer.stderr
+
+
+@pytest.mark.requirement("cli:http:not-text")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("remind", "{}"),
+        ("remind", "x", "--key", "{}"),
+        ("inject", "{}"),
+        ("clear", "--key", "{}"),
+        ("revoke", "{}"),
+        ("facts", "add", "decision", "{}"),
+        ("facts", "--query", "{}"),
+        ("pending",),
+    ],
+    ids=" ".join,
+)
+def test_an_argument_that_is_not_utf_8_is_refused(served: Served, arguments: tuple[str, ...]) -> None:
+    # Python reads the byte 0xFF of an argument as this character, and writes it as that byte.
+    to = served.to if "{}" in arguments else f"{served.url}#\udcff"
+    answer = run_sideband(*(argument.format("\udcff") for argument in arguments), "--to", to)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "error: '\\udcff' is not text in UTF-8; write the argument in UTF-8\n"
+
+
+@pytest.mark.requirement("cli:events:export-spares-stores")
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_an_export_does_not_replace_a_store(served: Served, tmp_path: Path, suffix: str) -> None:
+    store = Path(shutil.copy(served.running.folder / "store.db", tmp_path))
+    before = store.read_bytes()
+    for source in (("--to", served.url), ("--store", f"sqlite:///{store}")):
+        answer = run_sideband("events", "--all", *source, "--export", f"{store}{suffix}")
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert "belongs to a store; export to another file" in answer.stderr
+    assert store.read_bytes() == before
+
+
+@pytest.mark.requirement("cli:open:printed-link")
+def test_a_page_is_opened_by_the_address_or_by_the_printed_link(served: Served) -> None:
+    for url in (served.url, f"{served.url}/", f"{served.url}/#login=used"):
+        answer = run_sideband("open", url, "--print")
+        assert (answer.returncode, answer.stderr) == (0, "")
+        link, _, code = answer.stdout.strip().partition("#login=")
+        assert link.rstrip("/") == served.url
+        assert code not in ("", "used")
+    for wrong in ("127.0.0.1:8640", "http://me:hunter2@127.0.0.1:8640", f"{served.url}?x=1"):
+        answer = run_sideband("open", wrong)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert answer.stderr.startswith("error: URL must have an address like http://HOST:PORT, with no query")
+        assert "hunter2" not in answer.stderr
 
 
 @pytest.mark.requirement("cli:http:follow")
 def test_following_goes_on_after_the_last_event_when_the_connection_was_lost() -> None:
-    session = {"id": "s", "state": "idle", "turn": 0, "live": 0, "queued": 0, "changedAt": 0}
-    with FakeServer(
-        http("200 OK", json.dumps(session).encode()), a_stream(an_event(1), an_event(2)), a_stream(an_event(3))
-    ) as fake:
-        arguments = ["events", "--follow", "--json", "--to", f"{fake.url}#s"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sideband.cli", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        with process:
-            assert process.stdout is not None
-            found = [json.loads(process.stdout.readline())["seq"] for _ in range(3)]
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=SECONDS)
+    with (
+        FakeServer(FOUND, a_stream(an_event(1), an_event(2)), None, a_stream(an_event(3))) as fake,
+        started("events", "--follow", "--json", "--to", f"{fake.url}#s") as process,
+    ):
+        assert process.stdout is not None
+        found = [json.loads(process.stdout.readline())["seq"] for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
     assert found == [1, 2, 3]
     assert process.returncode == 0
-    assert "connecting again" in errors
+    assert errors.splitlines()[:2] == [
+        f"lost {fake.url} (it ended the stream); trying again",
+        f"connected to {fake.url} again",
+    ]
     assert "Last-Event-ID: 2" in fake.requests[-1]
 
 
-@pytest.mark.requirement("cli:http:no-control-bytes")
-@pytest.mark.parametrize("command", ["pending", "transcript", "timeline", "events"])
+def in_terminal(*arguments: str) -> str:
+    """What a command prints on a terminal that knows no colours."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sideband.cli", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "dumb", "PYTHONUTF8": "1"},
+    )
+    os.close(theirs)
+    printed = b""
+    with process, os.fdopen(ours, "rb", buffering=0) as terminal, suppress(OSError):
+        # Linux reports the end of a terminal as an error.
+        while part := terminal.read(65_536):
+            printed += part
+    assert process.returncode == 0
+    return printed.decode().replace("\r\n", "\n")
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text in a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from texts(part)
+
+
+@pytest.mark.requirement("cli:output:no-control-characters")
+@pytest.mark.parametrize("command", ["pending", "transcript", "timeline", "events", "sessions"])
 def test_no_control_character_of_a_text_reaches_the_terminal(served: Served, command: str) -> None:
-    answer = run_sideband(command, "--to", served.to, env={"FORCE_COLOR": ""})
-    assert answer.returncode == 0
-    assert "\x1b" not in answer.stdout
+    by_server = ("--to", served.url if command == "sessions" else served.to)
+    by_store = ("--store", served.store) if command == "sessions" else ("--to", f"{served.store}#{served.session}")
+    for target in (by_server, by_store):
+        for options in ((), ("--json",)):
+            printed = in_terminal(command, *target, *options)
+            assert [char for char in {*printed} if char != "\n" and not char.isprintable()] == []
+            if options and command != "events":
+                assert any(ESCAPE in text for line in printed.splitlines() for text in texts(json.loads(line)))
 
 
 @pytest.mark.requirement("cli:http:no-control-bytes")

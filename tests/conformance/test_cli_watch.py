@@ -14,11 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import msgspec
 import pytest
 
 import sideband as sb
 from sideband.cli.pending import pending
 from sideband.cli.request import tell
+from sideband.cli.server_session import Server, ServerRecipient
 from sideband.cli.watch import MAX_DEBOUNCE_MS, _relay, watch
 from sideband.core.errors import TooManyPending, UnknownSession
 from sideband.core.reminder import ReminderId
@@ -26,11 +28,15 @@ from sideband.core.state import Pending
 from sideband.core.trust import Trust
 from sideband.runtime.producer import Accepted
 from sideband.watch.notice import Notice, NoticeWatcher
+from tests.programs import ROOT
+from tests.unit.cli.test_server_targets import FakeServer, http, quick
+from tests.waiting import until
 from tests.watching import filled
 
 Captured = pytest.CaptureFixture[str]
 
 _T = TypeVar("_T")
+SECONDS: Final = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +167,37 @@ def test_a_refused_reminder_is_printed_and_the_next_one_told(capsys: Captured, *
         assert second == "told s: b changed."
 
 
+@pytest.mark.requirement("cli:watch:lost-server")
+def test_what_a_lost_server_has_missed_is_told_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    newer = msgspec.structs.replace(a_notice("a"), body="a changed again.")
+    answer = {"reminderId": "r", "dedupedCount": 0, "acceptedAt": "2026-01-01T00:00:00Z"}
+    accepted = http("200 OK", json.dumps(answer).encode())
+    said: list[str] = []
+
+    def is_back() -> bool:
+        said.append(capsys.readouterr().err)
+        return "connected" in "".join(said)
+
+    async def story(server_url: str) -> int:
+        recipient = ServerRecipient(Server(server_url), "s")
+        watchers = {"--files a": Fake(a_notice("a"), newer), "--git": Fake(a_notice("b"))}
+        relaying = asyncio.create_task(_relay(recipient, watchers, session_id="s", json=False))
+        await until(is_back)
+        stop()
+        return await relaying
+
+    quick(monkeypatch)
+    # Both watchers lose the server, which is lost once more before it is back.
+    with FakeServer(None, None, None, accepted, accepted) as fake:
+        assert asyncio.run(story(fake.url)) == 0
+    told = [json.loads(request.partition("\r\n\r\n")[2])["body"] for request in fake.requests[-2:]]
+    assert sorted(told) == ["a changed again.", "b changed.\nMore."]
+    notes = [line for line in "".join(said).splitlines() if "watching" not in line]
+    assert notes == ["lost the server (Connection reset by peer); trying again", "connected to the server again"]
+
+
 # How it ends.
 
 
@@ -168,6 +205,16 @@ def test_a_refused_reminder_is_printed_and_the_next_one_told(capsys: Captured, *
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_ends_it_with_success(url: str, number: int) -> None:
     assert relay(url, {"--git": Fake(lambda: stop(number))}) == 0
+
+
+@pytest.mark.requirement("cli:watch:signals-end-with-0")
+def test_a_hangup_that_is_ignored_does_not_end_it(url: str, capsys: Captured) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert relay(url, {"--git": Fake(lambda: stop(signal.SIGHUP), a_notice("a"), stop)}) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert capsys.readouterr().out == "told s: a changed.\n"
 
 
 async def closed(store: sb.Store) -> None:
@@ -261,17 +308,25 @@ def test_a_missing_extra_is_named(url: str, monkeypatch: pytest.MonkeyPatch, cap
 
 
 @contextmanager
-def started(arguments: Sequence[str], root: Path) -> Iterator["subprocess.Popen[str]"]:
+def started(
+    *arguments: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """A command that runs meanwhile; it is killed after a while, so that a test does not wait for its output for ever."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "sideband.cli", "watch", *arguments],
-        cwd=root,
+        [sys.executable, "-m", "sideband.cli", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONUTF8": "1", **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        encoding="utf-8",
     )
+    limit = threading.Timer(SECONDS, process.kill)
+    limit.start()
     try:
         yield process
     finally:
+        limit.cancel()
         process.kill()
         process.communicate()
 
@@ -293,7 +348,9 @@ def test_a_user_watches_a_workspace_with_its_store_in_it(root: Path) -> None:
     filled(root, {"a.txt": "1", "suite.sh": SUITE, ".gitignore": "report.xml\n"})
     suite = ["--tests", "sh suite.sh", "--junit", "report.xml"]
     others = ["--files", ".", "--command", "grep -q ok a.txt", "--git"]
-    with started(["--to", "s", "--store", url, *suite, *others, "--debounce", "30", "--json"], root) as process:
+    with started(
+        "watch", "--to", "s", "--store", url, *suite, *others, "--debounce", "30", "--json", cwd=root
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         output = process.stdout

@@ -252,8 +252,9 @@ FOREIGN: Final = {"RpcError"}
 # the output of a command.
 INTERNAL: Final = {
     "ApiRefusal",
+    "ClientGone",
     "NoModel",
-    "StreamLost",
+    "ServerLost",
     "CommandError",
     "CommitSeparately",
     "BrokenReport",

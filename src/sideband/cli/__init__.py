@@ -59,6 +59,6 @@ def _run(arguments: list[str]) -> None:
         case [] | ["--help"] | ["-h"] | ["help"]:
             sys.stdout.write(overview())
         case _:
-            from sideband.cli.app import app  # noqa: PLC0415 - the overview is quick because it loads no parser
+            from sideband.cli.app import run  # noqa: PLC0415 - the overview is quick because it loads no parser
 
-            app(arguments)
+            run(arguments)

@@ -1,11 +1,11 @@
 """The parser of the command line, which loads each command when it is called, and how commands report errors."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from sideband import __version__
 from sideband.cli import overview
@@ -20,6 +20,8 @@ from sideband.core.errors import (
     UnknownOption,
     UnknownPropagate,
     UnsupportedMode,
+    shown,
+    suggestion,
 )
 from sideband.inspect.report import CommandError, printable
 
@@ -54,6 +56,14 @@ _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+def run(arguments: Sequence[str]) -> None:
+    """Run the command that these arguments name; an error of the parser is printed like those of commands."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        sys.exit(refuse(_usage_error(error)))
+
+
 def refuse(error: Exception | str, *, option: str | None = None) -> int:
     """Print the error on a line of standard error, with its code or the possible targets below it; return the status.
 
@@ -84,9 +94,50 @@ def refuse_request(error: Exception) -> int:
     return REFUSED if isinstance(error, ReminderError) and not isinstance(error, _MISTAKES) else FAILED
 
 
-def refuse_address(command: str) -> int:
-    """Print how a store is named; for the address of a store in a place where there can be none."""
-    return refuse(f"a store is named with --store: sideband {command} --store STORE_URL")
+def _usage_error(error: CycloptsError) -> str:
+    command = " ".join(error.command_chain or ())
+    if isinstance(error, UnknownOptionError):
+        return unknown_option(error.token.keyword or error.token.value or "", command)
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return _about_surplus(error.unused_tokens[0], command)
+    error.verbose = False
+    return str(error)
+
+
+def unknown_option(argument: str, command: str) -> str:
+    """What is said of an option that the command does not have."""
+    name = argument.partition("=")[0]
+    return f"there is no option {name}; {suggestion(name, options_of(command), kind='options')}"
+
+
+def options_of(command: str) -> list[str]:
+    """The options of a command."""
+    found = _parser_of(command).assemble_argument_collection()
+    return [name for option in found for name in option.names if name.startswith("--")]
+
+
+def _parser_of(command: str) -> App:
+    parser = app
+    for name in command.split():
+        parser = parser[name]
+    return parser
+
+
+def _about_surplus(argument: str, command: str) -> str:
+    """What is said of an argument too many; it may be a target, which may hold a password and is not repeated then."""
+    options = options_of(command)
+    if argument.startswith(("http://", "https://")) and "--to" in options:
+        where = "http://HOST:PORT" if command == "sessions" else "http://HOST:PORT#ID"
+        return f"a running server is named with --to: sideband {command} --to {where}"
+    if "://" in argument and "--store" in options:
+        return f"a store is named with --store: sideband {command} --store STORE_URL"
+    text = f"`sideband {command}` has no place for the argument {shown(argument)}"
+    subcommands = [name for name in _parser_of(command) if not name.startswith("-")]
+    if subcommands:
+        return f"{text}; {suggestion(argument, subcommands, kind='subcommands')}"
+    if "--to" in options and command != "sessions":
+        return f"{text}; a session is named with --to: sideband {command} --to ID"
+    return text
 
 
 def _complain(line: str) -> None:

@@ -1,9 +1,11 @@
 """`sideband demo`: the rehearsal in the terminal, drawn while it happens."""
 
 import asyncio
+import signal
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -12,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sideband.cli.app import OK, REFUSALS, refuse
+from sideband.cli.listen import handle_signal
 from sideband.cli.target import Flag
 from sideband.core.events import (
     AuditRecorded,
@@ -49,30 +52,46 @@ from sideband.rehearsal import Rehearsal
 from sideband.render.profiles import ProfileError
 from sideband.runtime.store import Store, open_store
 
-INTERRUPTED: Final = 130
+# The exit status is this, and the number of the signal that ended the demonstration.
+SIGNALLED: Final = 128
 
 
 def demo(*, fast: Flag = False) -> int:
     """Watch a scripted model fix a real bug, while it is told things on the side.
 
     No key is needed: only the words of the model are a script. A file watcher, the providers, an editor, an MCP server and
-    an A2A peer send it reminders over their real connections, into a session in memory. It works with real tools in a
-    temporary folder. It takes about a minute and a half. Ctrl-C ends it.
+    an A2A peer send it reminders over MCP, A2A and files, into a session in memory. It works with real tools in a temporary
+    folder. It takes about a minute and a half. Ctrl-C ends it.
 
     Parameters
     ----------
     fast
         Leave out the pauses.
     """
-    console = Console(highlight=False)
+    console, signals = Console(highlight=False), list[signal.Signals]()
     try:
-        asyncio.run(_play(console, fast=fast))
+        asyncio.run(_until_signal(_play(console, fast=fast), signals))
     except KeyboardInterrupt:
         console.print("\nEnded.")
-        return INTERRUPTED
+        return SIGNALLED + signal.SIGINT
+    except asyncio.CancelledError:
+        return SIGNALLED + signals[0]
     except (*REFUSALS, ProfileError) as error:
         return refuse(error)
     return OK
+
+
+async def _until_signal(playing: Coroutine[Any, Any, None], signals: list[signal.Signals]) -> None:
+    """Play, and cancel that at SIGTERM and SIGHUP, which `signals` gets; asyncio handles SIGINT."""
+    task = asyncio.ensure_future(playing)
+
+    def end(number: signal.Signals) -> None:
+        signals.append(number)
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        handle_signal(number, partial(end, number))
+    await task
 
 
 async def _play(console: Console, *, fast: bool) -> None:
@@ -109,17 +128,23 @@ AMBER: Final = "dark_goldenrod"
 _INDENT: Final = "  "
 _WORD: Final = 14
 _WHO: Final = 18
+# In a terminal with fewer columns, what a row is about stands on a line of its own, indented by so much.
+_WIDE: Final = 64
+_NARROW_INDENT: Final = 4
 _LABEL: Final = 31
+# With less room for the labels, the receipts are no table.
+_LEAST_LABEL: Final = 20
 # A body is shown in so many lines; the rest is cut off.
 _BODY_LINES: Final = 3
 
-_LEGEND: Final = """\
-A rehearsal. The words of the model are a script; everything else is real.
-
-  told    stands in the request of this turn, beside the conversation
-  T0-T3   how far its sender is trusted: this program, the user's editor,
-          a peer agent, a server; what the last two say is only quoted
-"""
+_ABOUT: Final = "A rehearsal. The words of the model are a script; everything else is real."
+_LEGEND: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "told": "stands in the request of this turn, beside the conversation",
+        "T0-T3": "how far its sender is trusted: this program, the user's editor, a peer agent, a server; what the last two "
+        "say is only quoted",
+    }
+)
 
 
 class _Style(NamedTuple):
@@ -175,6 +200,9 @@ class Drawing:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._width = min(console.width, MOST_COLUMNS)
+        self._is_wide = self._width >= _WIDE
+        # The column of bodies and remarks below a row.
+        self._hang = " " * (_WORD if self._is_wide else _NARROW_INDENT)
         self._journal: list[Logged] = []
         self._closed: dict[str, asyncio.Event] = {}
         # By session and id.
@@ -193,7 +221,12 @@ class Drawing:
         self._column = 0
 
     def introduce(self) -> None:
-        self._console.print(Text(_LEGEND))
+        self._console.print(Text(_ABOUT))
+        self._console.print()
+        for word, meaning in _LEGEND.items():
+            for line in textwrap.wrap(f"  {word:<8}{meaning}", self._width, subsequent_indent=" " * 10):
+                self._console.print(Text(line))
+        self._console.print()
         self._console.print(Text("Starting a file watcher, an MCP server and an A2A peer ...", "dim"))
 
     def announce_end(self) -> None:
@@ -238,7 +271,9 @@ class Drawing:
             case CheckpointUpdate(dispatch_skipped=True):
                 known = (self._known.get((session_id, one)) for one in update.ids)
                 who = " and ".join("you" if one is None else one.sender for one in known)
-                self._print(session_id, Text(f"The calls were skipped: interrupted by {who}.", "bold red"))
+                text = f"The calls were skipped: interrupted by {who}."
+                for line in textwrap.wrap(text, self._width - len(self._indents[session_id])):
+                    self._print(session_id, Text(line, "bold red"))
             case SessionUpdate(kind=UpdateKind.SESSION_CLOSED):
                 self._closed.setdefault(session_id, asyncio.Event()).set()
             case _:
@@ -309,11 +344,11 @@ class Drawing:
             self._row(session_id, _Style("still told", f", {role}", AMBER), who, label)
         else:
             self._told.add(place)
-            what = role if update.reminder.dedupe_key is None else f"{label}, {role}"
-            self._row(session_id, _Style("told", colour=f"bold {AMBER}"), who, what)
-            width = self._width - len(self._indents[session_id]) - _WORD
-            for line in _shortened(update.reminder.body, width):
-                self._print(session_id, Text(" " * _WORD + line, AMBER))
+            is_named = update.reminder.dedupe_key is not None
+            style = _Style("told", f", {role}" if is_named else "", f"bold {AMBER}")
+            self._row(session_id, style, who, label if is_named else role)
+            for line in _shortened(update.reminder.body, self._room(session_id)):
+                self._print(session_id, Text(self._hang + line, AMBER))
 
     def _draw_lowered(self, session_id: str, update: ReminderUpdate) -> None:
         """What a sender asked for and does not get; once for each sender."""
@@ -326,8 +361,8 @@ class Drawing:
             for field, wanted in sender.requested.items()
         ]
         text = f"asked for more than T{sender.trust.value} may have: {', '.join(changes)}"
-        for line in textwrap.wrap(text, self._width - len(self._indents[session_id]) - _WORD):
-            self._print(session_id, Text(" " * _WORD + line, "italic"))
+        for line in textwrap.wrap(text, self._room(session_id)):
+            self._print(session_id, Text(self._hang + line, "italic"))
 
     def _begin_compaction(self, session_id: str) -> None:
         if session_id not in self._compacting:
@@ -354,18 +389,26 @@ class Drawing:
         self._console.print(Text(line.ljust(self._width, "-"), style))
 
     def _row(self, session_id: str, style: _Style, who: str, what: str) -> None:
-        """One line; if it is too long, what it is about is cut and the note stays."""
-        room = self._width - len(self._indents[session_id]) - _WORD - _WHO - len(style.note)
-        told = _cut(printable(what), room)
-        rest = "dim" if style.colour == "dim" else ""
-        row = Text.assemble((f"{style.word:<{_WORD}}", style.colour), (f"{who:<{_WHO}}{told}{style.note}", rest))
-        self._print(session_id, row)
+        """One line, or a few if the terminal is narrow; if it is too long, what it is about is cut and the note stays."""
+        rest, room = "dim" if style.colour == "dim" else "", self._room(session_id)
+        head = Text.assemble((f"{style.word:<{_WORD}}", style.colour), (f"{who:<{_WHO}}", rest))
+        if self._is_wide:
+            self._print(session_id, head.append(f"{_cut(what, room - _WHO - len(style.note))}{style.note}", rest))
+            return
+        self._print(session_id, head)
+        for line in textwrap.wrap(f"{_cut(what, room)}{style.note}", room):
+            self._print(session_id, Text(self._hang + line, rest))
+
+    def _room(self, session_id: str) -> int:
+        """The columns after the first word of a row."""
+        return self._width - len(self._indents[session_id]) - len(self._hang)
 
     def _print(self, session_id: str, row: Text) -> None:
         """Print one line, cut to the width."""
         self._break()
         row = Text.assemble(self._indents[session_id], row)
-        row.plain = printable(row.plain) if not row.plain.isprintable() else row.plain
+        row.plain = printable(row.plain)
+        row.rstrip()
         row.truncate(self._width, overflow="ellipsis")
         self._console.print(row, soft_wrap=True)
 
@@ -380,7 +423,7 @@ class Drawing:
                 self._break()
             before = indent if self._column == 0 else " "
             self._console.print(Text(before + printable(word), "bold green"), end="", soft_wrap=True)
-            self._writing, self._column = session_id, (self._column or 0) + len(before) + len(word)
+            self._writing, self._column = session_id, self._column + len(before) + len(word)
 
     def _break(self) -> None:
         """End the line of a reply, if the cursor is on one."""
@@ -400,14 +443,25 @@ class Drawing:
             label, who = self._known.get(place, KnownReminder("a reminder", ""))
             label = label if self._is_main(place[0]) else f"reviewer: {label}"
             ends = ", ".join(receipt.ends) or "lost"
-            rows.append((_cut(label, _LABEL), who, ranges(receipt.turns) or "never", ends))
-        head, *lines = table(rows)
+            rows.append((label, who, ranges(receipt.turns) or "never", ends))
+        head, *lines = self._table(rows)
         self._console.print(Text(head, "bold"), soft_wrap=True)
         for line in lines:
             self._console.print(Text(line), soft_wrap=True)
         self._console.print()
         ended = sum(len(receipt.ends) == 1 for receipt in found.values())
         self._console.print(f"{len(found)} reminders, {ended} ended in exactly one way, {len(found) - ended} lost.")
+
+    def _table(self, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+        """The rows as lines; if the labels would be cut too much, each label has a line of its own."""
+        columns = [*zip(*rows, strict=True)][1:]
+        room = self._width - sum(max(map(len, column)) + 2 for column in columns)
+        if room >= _LEAST_LABEL:
+            yield from table([(_cut(label, min(room, _LABEL)), *cells) for label, *cells in rows])
+            return
+        for label, *cells in rows:
+            yield _cut(label, self._width)
+            yield from textwrap.wrap(", ".join(cells), self._width, initial_indent="  ", subsequent_indent="    ")
 
 
 def _label(reminder: Reminder) -> str:
@@ -424,7 +478,10 @@ def _sender(provenance: Provenance) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    """The text on one line of at most so many columns."""
+    line = Text(printable(text))
+    line.truncate(most, overflow="ellipsis")
+    return line.plain
 
 
 def _value(value: object) -> str:
@@ -442,7 +499,7 @@ def _shortened(body: str, width: int) -> Iterator[str]:
     lines = [part for line in body.splitlines() for part in textwrap.wrap(printable(line), width) or [""]]
     yield from lines[:_BODY_LINES]
     if len(lines) > _BODY_LINES:
-        yield "..."
+        yield "…"
 
 
 # Receipts.

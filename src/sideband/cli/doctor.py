@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from sideband.cli.target import Flag, JsonOption, StoreOption, ToOption, address
-from sideband.inspect.report import CheckResult, printable
+from sideband.inspect.report import CheckResult, printable, printable_json
 
 # The modules of each extra; the extra is installed if all of them can be imported.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -133,13 +133,12 @@ def _limits() -> Iterator[CheckResult]:
 
 
 def _print_json(results: list[CheckResult]) -> None:
-    import msgspec  # noqa: PLC0415 - commands import what they need
 
     report: dict[str, dict[str, Any]] = {}
     for result in results:
         report.setdefault(result.group, {})[result.name] = result.value
     problems = [{"name": result.name, "problem": result.problem} for result in results if result.problem]
-    print(msgspec.json.format(msgspec.json.encode({**report, "problems": problems}), indent=2).decode())
+    print(printable_json({**report, "problems": problems}, indent=2))
 
 
 def _shown(value: str | int | dict[str, float]) -> str:

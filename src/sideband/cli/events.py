@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from sideband.cli.app import OK, REFUSALS, refuse, refuse_address
+from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.target import (
     Address,
     Flag,
@@ -30,13 +30,12 @@ from sideband.inspect.report import CommandError, private_file
 INTERRUPTED: Final = 130
 # An export reports its progress after each multiple of this many events.
 PROGRESS_EVENTS: Final = 10_000
+_SQLITE_HEADER: Final = b"SQLite format 3\0"
 # Suffixes of the files that belong to a SQLite store.
 _STORE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 
 
 def events(
-    misplaced: Annotated[str | None, Parameter(show=False)] = None,
-    /,
     *,
     to: ServerToOption = None,
     every: Annotated[Flag, Parameter(name="--all")] = False,
@@ -65,8 +64,6 @@ def events(
         Write JSON lines to a file that only you can read, instead of printing. The file appears when it is complete.
     """
     wanted = EventQuery(None, kind, after, follow)
-    if misplaced is not None:
-        return refuse_address("events")
     if follow and export is not None:
         return refuse("--export writes a complete file, and --follow never completes; use one of them")
     try:
@@ -74,7 +71,12 @@ def events(
         server = server_address(to, store)
         is_whole = server is not None and server.session_id is None
         if every and to is not None and not is_whole:
-            raise CommandError("--all shows every session of the store, and --to one session; use one of them")
+            raise CommandError(
+                "--all shows every session, and --to names one; use one of them, or --all with --to http://HOST:PORT for every "
+                "session of a running server"
+            )
+        if export is not None:
+            _refuse_store(export)
         if server is not None:
             _of_server(server, wanted, every=every, json=json, export=export)
         else:
@@ -92,8 +94,6 @@ def _of_store(
     if not every:
         # A session that is named need not exist yet if its events are followed.
         wanted = wanted._replace(session=session or find(Address(store_url)))
-    if export is not None:
-        _refuse_store(export, store_url)
 
     async def reading(take: Callable[[TopicRecord], None]) -> None:
         async with aclosing(read_topic(store_url, wanted, notify=_say)) as records:
@@ -148,15 +148,17 @@ def _output(wanted: EventQuery, *, json: bool, export: Path | None) -> Iterator[
     _say(f"wrote {count:,} events to {export}")
 
 
-def _refuse_store(path: Path, store_url: str) -> None:
-    """Raise `InvalidOption` if the export would overwrite a file of the store."""
-    if not store_url.startswith("sqlite:"):
-        return
-    from sideband.runtime.store import sqlite_path  # noqa: PLC0415 - the help of a command does not need it
-
-    store = Path(sqlite_path(store_url)).expanduser().resolve()
-    if path.expanduser().resolve() in [store.with_name(store.name + suffix) for suffix in _STORE_SUFFIXES]:
-        raise InvalidOption(f"{path} belongs to the store; export to another file", field="export", value=str(path))
+def _refuse_store(path: Path) -> None:
+    """Raise `InvalidOption` if the export would overwrite a file of a SQLite store; which one a server has is not known."""
+    for suffix in _STORE_SUFFIXES:
+        store = Path(str(path).removesuffix(suffix))
+        if store.is_file():
+            with store.open("rb") as file:
+                is_store = file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
+            if is_store:
+                raise InvalidOption(
+                    f"{path} belongs to a store; export to another file", field="export", value=str(path)
+                )
 
 
 def _say(text: str) -> None:

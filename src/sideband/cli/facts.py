@@ -1,22 +1,18 @@
 """`sideband facts`: list, add and remove the facts of a store."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias, TypeVar
 
-import msgspec
 from cyclopts import App, Parameter
 
 from sideband.cli.app import OK, REFUSALS, REFUSED, refuse, refuse_request
 from sideband.cli.commands import COMMANDS
 from sideband.cli.request import BodyArgument, Surplus, print_reply, read_body
 from sideband.cli.target import JsonOption, StoreOption, address, server_address
-from sideband.inspect.report import CommandError, counted, table
+from sideband.inspect.report import CommandError, counted, printable_json, shortened, table
 
 if TYPE_CHECKING:
-    from sideband.cli.server_session import Server
-    from sideband.recall.facts import Fact
     from sideband.runtime.store import Store
 
 _ValueT = TypeVar("_ValueT")
@@ -26,8 +22,8 @@ _StoreOfOption: TypeAlias = Annotated[
     Parameter(
         name="--to",
         metavar="TARGET",
-        help="A session, by its id or as `STORE_URL#ID`, whose store is meant; its id does not matter here, because facts "
-        "belong to the store. `http://HOST:PORT` is the store of a running `sideband serve`.",
+        help="Use the store of this session: its id, or `STORE_URL#ID`. `http://HOST:PORT` is the store of a running "
+        "`sideband serve`.",
     ),
 ]
 
@@ -59,29 +55,22 @@ def list_facts(
     namespace
         Show only the facts of this namespace. The default is all namespaces, and `project/facts` for a query.
     """
+    try:
+        found = _book(to, store).facts(query=query, namespace=namespace)
+    except REFUSALS as error:
+        return refuse_request(error)
+    if json:
+        print(printable_json({"facts": found}))
+        return OK
+    for line in table([HEADINGS, *map(_cells, found)]) if found else ():
+        print(line)
+    print(counted(len(found), "fact"))
+    return OK
 
-    def ask(server: "Server") -> int:
-        document = server.facts(query=query, namespace=namespace)
-        return _print([*map(_listed, document)], document, json=json)
 
-    async def read(opened: "Store") -> list[tuple[str, "Fact"]]:
-        from sideband.recall.facts import DEFAULT_NAMESPACE, MAX_FACTS  # noqa: PLC0415 - the help does not need it
-        from sideband.runtime.facts import recall_facts  # noqa: PLC0415 - the help does not need it
-
-        if query is not None:
-            recalled = await recall_facts(store=opened, query=query, namespace=namespace, max_facts=MAX_FACTS)
-            return [(namespace or DEFAULT_NAMESPACE, entry.fact) for entry in recalled]
-        book = await opened.fact_book()
-        names = book.namespaces if namespace is None else (namespace,)
-        return [(name, fact) for name in names for fact in book.facts(name)]
-
-    def tell(found: "list[tuple[str, Fact]]") -> int:
-        from sideband.recall.facts import fact_document  # noqa: PLC0415 - the help does not need it
-
-        document = [{"namespace": name, **fact_document(fact)} for name, fact in found]
-        return _print([*map(_listed, document)], document, json=json)
-
-    return _run(to, store, ask, read, tell)
+def _cells(fact: Mapping[str, Any]) -> tuple[str, ...]:
+    claim = shortened(fact["claim"], CLAIM_WIDTH)
+    return fact["id"], fact["kind"], f"{fact['confidence']:g}", fact["namespace"], claim
 
 
 @facts.command
@@ -112,30 +101,13 @@ def add(
     """
     try:
         # Before the store is opened, which may create it.
-        text = read_body(claim, surplus, "facts", "add", argument="CLAIM")
-    except CommandError as error:
-        return refuse(error)
-
-    async def keep(opened: "Store") -> tuple["Fact", bool]:
-        from sideband.recall.facts import DEFAULT_NAMESPACE  # noqa: PLC0415 - the help does not need it
-        from sideband.runtime.facts import store_fact  # noqa: PLC0415 - the help does not need it
-
-        where = DEFAULT_NAMESPACE if namespace is None else namespace
-        return await store_fact(store=opened, kind=kind, claim=text.strip(), confidence=confidence, namespace=where)
-
-    def tell(stored: tuple["Fact", bool]) -> int:
-        fact, refreshed = stored
-        return told(fact.id, refreshed=refreshed)
-
-    def told(fact_id: str, *, refreshed: bool) -> int:
-        print_reply(f"{'refreshed' if refreshed else 'added'} {fact_id}", json=json, id=fact_id, refreshed=refreshed)
-        return OK
-
-    def ask(server: "Server") -> int:
-        added = server.add_fact(kind=kind, claim=text.strip(), confidence=confidence, namespace=namespace)
-        return told(added.id, refreshed=added.refreshed)
-
-    return _run(to, store, ask, keep, tell, must_exist=False)
+        text = read_body(claim, surplus, "facts add", argument="CLAIM").strip()
+        book = _book(to, store, must_exist=False)
+        fact_id, refreshed = book.add_fact(kind=kind, claim=text, confidence=confidence, namespace=namespace)
+    except REFUSALS as error:
+        return refuse_request(error)
+    print_reply(f"{'refreshed' if refreshed else 'added'} {fact_id}", json=json, id=fact_id, refreshed=refreshed)
+    return OK
 
 
 @facts.command
@@ -159,69 +131,94 @@ def remove(
     namespace
         Remove it from this namespace only.
     """
-
-    def tell(was_there: bool) -> int:  # noqa: FBT001 - the value that the store returned
-        if not was_there:
-            refuse(f"there is no fact {id}; `sideband facts` lists those that there are")
-            return REFUSED
-        print_reply(f"removed {id}", json=json, id=id)
-        return OK
-
-    def ask(server: "Server") -> int:
-        return tell(server.remove_fact(id, namespace=namespace))
-
-    return _run(to, store, ask, lambda opened: opened.forget_fact(id, namespace=namespace), tell)
-
-
-def _run(
-    to: str | None,
-    store: str | None,
-    ask: Callable[["Server"], int],
-    act: Callable[["Store"], Awaitable[_ValueT]],
-    tell: Callable[[_ValueT], int],
-    *,
-    must_exist: bool = True,
-) -> int:
-    """Run `act` on the store, and print its value with `tell`; for the store of a server, `ask` the server."""
-    from sideband.inspect.sessions import inspect_store, store_kind  # noqa: PLC0415 - the help does not need it
-    from sideband.recall.facts import FactError  # noqa: PLC0415 - the same
-    from sideband.runtime.store import open_store  # noqa: PLC0415 - the same
-
-    async def acting(url: str) -> _ValueT:
-        # As with the other commands: the program that owns the store decides how many events are kept.
-        async with open_store(url, kept_events=None) as opened:
-            return await act(opened)
-
     try:
-        wanted = server_address(to, store)
-        if wanted is not None:
-            from sideband.cli.server_session import Server  # noqa: PLC0415 - only needed for a server
-
-            return ask(Server(wanted.url))
-        url = address(to, store, must_exist=must_exist).store_url
-        store_kind(url)
-        if must_exist:
-            with inspect_store(url):
-                pass
-        value = asyncio.run(acting(url))
-    except FactError as error:
-        return refuse(error)
+        was_there = _book(to, store).remove_fact(id, namespace=namespace)
     except REFUSALS as error:
         return refuse_request(error)
-    return tell(value)
-
-
-def _listed(fact: Mapping[str, Any]) -> tuple[str, ...]:
-    """The cells of a fact, which is given as JSON has it."""
-    claim = shorten(fact["claim"], CLAIM_WIDTH, placeholder=" ...")
-    return fact["id"], fact["kind"], f"{fact['confidence']:g}", fact["namespace"], claim
-
-
-def _print(rows: Sequence[tuple[str, ...]], document: Sequence[Mapping[str, Any]], *, json: bool) -> int:
-    if json:
-        print(msgspec.json.encode({"facts": document}).decode())
-        return OK
-    for line in table([HEADINGS, *rows]) if rows else ():
-        print(line)
-    print(counted(len(rows), "fact"))
+    if not was_there:
+        refuse(f"there is no fact {id}; `sideband facts` lists those that there are")
+        return REFUSED
+    print_reply(f"removed {id}", json=json, id=id)
     return OK
+
+
+class _Book(Protocol):
+    """The facts of a store, which this process opens or a running server has open."""
+
+    def facts(self, *, query: str | None, namespace: str | None) -> list[dict[str, Any]]:
+        """The facts as JSON has them; with a query, those that are recalled for it."""
+
+    def add_fact(self, *, kind: str, claim: str, confidence: float, namespace: str | None) -> tuple[str, bool]:
+        """Add a fact; its id, and whether the store had it already."""
+
+    def remove_fact(self, fact_id: str, *, namespace: str | None) -> bool:
+        """Remove a fact; whether there was one."""
+
+
+def _book(to: str | None, store: str | None, *, must_exist: bool = True) -> _Book:
+    from sideband.inspect.sessions import inspect_store, store_kind  # noqa: PLC0415 - the help does not need it
+
+    wanted = server_address(to, store)
+    if wanted is not None:
+        from sideband.cli.server_session import Server  # noqa: PLC0415 - only needed for a server
+
+        return Server(wanted.url)
+    url = address(to, store, must_exist=must_exist).store_url
+    store_kind(url)
+    if must_exist:
+        with inspect_store(url):
+            pass
+    return _StoredBook(url)
+
+
+class _StoredBook:
+    """The facts of the store at this address."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def facts(self, *, query: str | None, namespace: str | None) -> list[dict[str, Any]]:
+        from sideband.recall.facts import DEFAULT_NAMESPACE, MAX_FACTS, fact_document  # noqa: PLC0415 - the help does not need it
+        from sideband.runtime.facts import recall_facts  # noqa: PLC0415 - the same
+
+        async def read(store: "Store") -> list[dict[str, Any]]:
+            if query is not None:
+                recalled = await recall_facts(store=store, query=query, namespace=namespace, max_facts=MAX_FACTS)
+                found = [(namespace or DEFAULT_NAMESPACE, entry.fact) for entry in recalled]
+            else:
+                book = await store.fact_book()
+                names = book.namespaces if namespace is None else (namespace,)
+                found = [(name, fact) for name in names for fact in book.facts(name)]
+            return [{"namespace": name, **fact_document(fact)} for name, fact in found]
+
+        return self._run(read)
+
+    def add_fact(self, *, kind: str, claim: str, confidence: float, namespace: str | None) -> tuple[str, bool]:
+        from sideband.recall.facts import DEFAULT_NAMESPACE  # noqa: PLC0415 - the help does not need it
+        from sideband.runtime.facts import store_fact  # noqa: PLC0415 - the same
+
+        async def keep(store: "Store") -> tuple[str, bool]:
+            where = DEFAULT_NAMESPACE if namespace is None else namespace
+            fact, refreshed = await store_fact(
+                store=store, kind=kind, claim=claim, confidence=confidence, namespace=where
+            )
+            return fact.id, refreshed
+
+        return self._run(keep)
+
+    def remove_fact(self, fact_id: str, *, namespace: str | None) -> bool:
+        return self._run(lambda store: store.forget_fact(fact_id, namespace=namespace))
+
+    def _run(self, act: "Callable[[Store], Awaitable[_ValueT]]") -> _ValueT:
+        from sideband.recall.facts import FactError  # noqa: PLC0415 - the help does not need it
+        from sideband.runtime.store import open_store  # noqa: PLC0415 - the same
+
+        async def acting() -> _ValueT:
+            # As with the other commands: the program that owns the store decides how many events are kept.
+            async with open_store(self._url, kept_events=None) as store:
+                return await act(store)
+
+        try:
+            return asyncio.run(acting())
+        except FactError as error:
+            raise CommandError(str(error).removeprefix(f"{error.code}: "), code=error.code) from None

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.target import JsonLinesOption
-from sideband.inspect.report import CommandError, printable
+from sideband.inspect.report import CommandError, printable, printable_json
 from sideband.logs import LOG
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class _Printer:
         state = getattr(report, "state", None)
         self.has_connected |= state is ServerState.CONNECTED
         self.has_lost |= state is ServerState.LOST
-        line = msgspec.json.encode(_fields(report)).decode() if self._json else _line(report)
+        line = printable_json(_fields(report)) if self._json else _line(report)
         try:
             print(line, flush=True)
         except BrokenPipeError:

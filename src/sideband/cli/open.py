@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.target import Flag
-from sideband.inspect.report import CommandError
 
 DEFAULT_URL: Final = "http://127.0.0.1:8640"
 
@@ -31,16 +30,15 @@ def open_page(
     Parameters
     ----------
     url
-        The address of the server.
+        The address of the server, or a link that it printed.
     only_print
         Print the link instead of opening it. It works once, for ten minutes.
     """
-    from sideband.cli.server_client import ServerClient, read_server_url  # noqa: PLC0415 - the help does not need it
+    from sideband.cli.server_client import ServerClient  # noqa: PLC0415 - the help does not need it
 
     try:
-        if not url.startswith(("http://", "https://")):
-            raise CommandError(f"the address of a server is like {DEFAULT_URL}, not {url!r}")
-        client = ServerClient(read_server_url(url))
+        # The link that `sideband serve` printed has a code in its fragment, which may have been used.
+        client = ServerClient(url.partition("#")[0], argument="URL")
         link = msgspec.json.decode(client.post("links", body={}), type=_Link).url
     except REFUSALS as error:
         return refuse(error)

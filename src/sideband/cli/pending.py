@@ -2,10 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
 
 from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.request import tell_task
@@ -20,7 +17,7 @@ from sideband.cli.target import (
     server_address,
     task_address,
 )
-from sideband.inspect.report import printable, table
+from sideband.inspect.report import printable, printable_json, shortened, table
 
 if TYPE_CHECKING:
     from sideband.inspect.conversation import PendingItem
@@ -47,8 +44,7 @@ def pending(*, to: AgentToOption = None, store: StoreOption = None, json: JsonOp
     except REFUSALS as error:
         return refuse(error)
     if json:
-        document = {"session": session_id, "pending": [item.as_dict() for item in items]}
-        print(msgspec.json.encode(document).decode())
+        print(printable_json({"session": session_id, "pending": [item.as_dict() for item in items]}))
         return OK
     _print_table([*map(_cells, items)])
     queued = sum(item.mode is not None for item in items)
@@ -86,7 +82,7 @@ def _of_task(task: TaskAddress, *, json: bool) -> int:
 
 def _print_rows(session_id: str, rows: Sequence[Mapping[str, Any]], counts: str, *, json: bool) -> int:
     if json:
-        print(msgspec.json.encode({"session": session_id, "pending": rows}).decode())
+        print(printable_json({"session": session_id, "pending": rows}))
         return OK
     _print_table([*map(_cells_of_agent, rows)])
     print(f"session {printable(session_id)}: {counts}")
@@ -111,7 +107,7 @@ def _cells(item: "PendingItem") -> tuple[str, ...]:
         "-" if ttl is None else str(ttl),
         key or "-",
         sender,
-        shorten(item.text, TEXT_WIDTH, placeholder=" ..."),
+        shortened(item.text, TEXT_WIDTH),
     )
 
 
@@ -125,5 +121,5 @@ def _cells_of_agent(row: Mapping[str, Any]) -> tuple[str, ...]:
         str(reminder.get("ttl_turns", "-")),
         reminder.get("dedupe_key", "-"),
         reminder.get("source", "-"),
-        shorten(reminder.get("body") or row["text"], TEXT_WIDTH, placeholder=" ..."),
+        shortened(reminder.get("body") or row["text"], TEXT_WIDTH),
     )

@@ -6,11 +6,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Final
 
-import msgspec
 from cyclopts import Parameter
 
 from sideband.cli.app import refuse
-from sideband.inspect.report import printable
+from sideband.inspect.report import printable, printable_json
 from sideband.render.plan import default_placement
 from sideband.render.profiles import Explanation, Placement, Profile, ProfileError, ProfileRow, Profiles
 from sideband.runtime.profiles import full_name, load_profiles
@@ -120,7 +119,7 @@ def _explained_json(found: Explanation) -> dict[str, Any]:
 
 
 def _print_json(document: object) -> None:
-    print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    print(printable_json(document, indent=2))
 
 
 def _listing(rows: Iterable[ProfileRow]) -> Iterator[str]:

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from textwrap import shorten
 from typing import Annotated, Final, Literal, NamedTuple
 
-import msgspec
 from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from sideband.cli.app import OK, REFUSALS, refuse, refuse_address
+from sideband.cli.app import OK, REFUSALS, refuse
 from sideband.cli.target import Flag, Integer, JsonOption, StoreOption, ToOption, address
 from sideband.core.errors import InvalidOption
 from sideband.core.ledger import RequestHead
-from sideband.inspect.report import printable
+from sideband.inspect.report import escaped_json, printable, printable_json, shortened
 from sideband.inspect.request import ExplainedRequest, explain_request
 from sideband.inspect.saved import TYPICAL_MODELS, Making, RequestOutcome, Saved, chosen_making, saved_request
 from sideband.inspect.scene import SceneError, read_scene
@@ -91,7 +89,7 @@ def render(
     choice = _ModelChoice(model, wire, placement, profiles)
     wanted = _RequestChoice(to, store, turn, coming)
     if file is not None and "://" in file:
-        return refuse_address("render")
+        return refuse("a store is named with --store: sideband render --store STORE_URL")
     if (contradiction := _contradiction(file, choice, wanted)) is not None:
         return refuse(contradiction)
     try:
@@ -199,7 +197,7 @@ def _print_json(output: RenderOutput) -> None:
         "parts": [part._asdict() for part in explained.parts],
         "body": plan.request.body.decode(),
     }
-    print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    print(printable_json(document, indent=2))
 
 
 def _print_text(output: RenderOutput) -> None:
@@ -227,7 +225,9 @@ def _print_colours(console: Console, explained: ExplainedRequest) -> None:
 
 def _texts(explained: ExplainedRequest) -> Iterator[tuple[Part, str]]:
     body = explained.plan.request.body
-    return ((part, _escaped(body[part.start : part.end].decode())) for part in explained.parts if part.start < part.end)
+    return (
+        (part, escaped_json(body[part.start : part.end].decode())) for part in explained.parts if part.start < part.end
+    )
 
 
 def _heading(output: RenderOutput) -> Iterator[str]:
@@ -258,7 +258,7 @@ def _reminders(explained: ExplainedRequest) -> Iterator[str]:
     yield "Reminders" if explained.outcomes else "No reminders"
     for outcome in explained.outcomes:
         where = f"{outcome.state} as {outcome.role}, {outcome.scope}" if outcome.role else outcome.state
-        yield f"  {outcome.number}  {where}: {shorten(outcome.body, 60)}{f' ({outcome.why})' if outcome.why else ''}"
+        yield f"  {outcome.number}  {where}: {shortened(outcome.body, 60)}{f' ({outcome.why})' if outcome.why else ''}"
     for code, message in explained.plan.advice:
         yield f"  {code}: {message}"
 
@@ -273,13 +273,3 @@ def _costs(explained: ExplainedRequest) -> Iterator[str]:
     if used.why_none is not None:
         yield f"Nothing is read from the cache: {used.why_none}."
     yield f"Relative {what}: {explained.relative:.3f} times that of the same request without reminders."
-
-
-def _escaped(text: str) -> str:
-    """JSON text with unprintable characters escaped, so that it is still the same JSON."""
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
-
-
-def _escape(char: str) -> str:
-    units = char.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias, TypeVar
 
-import msgspec
 from cyclopts import Parameter
 
 from sideband.cli.target import TaskAddress, address, agent_address, find, server_address, task_address
-from sideband.core.errors import shown, suggestion
-from sideband.inspect.report import CommandError, printable
+from sideband.core.errors import shown
+from sideband.inspect.report import CommandError, printable, printable_json
 
 if TYPE_CHECKING:
     from sideband.cli.a2a_task import TaskRecipient
@@ -28,7 +27,7 @@ Surplus: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True, show=Fa
 _LIKE_AN_OPTION: Final = re.compile(r"--[a-z][a-z-]*(=.*)?")
 
 
-def read_body(body: str, surplus: Sequence[str], *command: str, argument: str = "BODY") -> str:
+def read_body(body: str, surplus: Sequence[str], command: str, *, argument: str = "BODY") -> str:
     """The text that BODY of this command stands for; `surplus` are the arguments after it, of which there must be none."""
     if (wrong := next(filter(_LIKE_AN_OPTION.fullmatch, (body, *surplus)), None)) is not None:
         raise CommandError(_about_option(wrong, command))
@@ -37,18 +36,14 @@ def read_body(body: str, surplus: Sequence[str], *command: str, argument: str = 
     return _standard_input() if body == "-" else body
 
 
-def _about_option(argument: str, command: Sequence[str]) -> str:
-    from sideband.cli.app import app  # noqa: PLC0415 - only needed for an error message
+def _about_option(argument: str, command: str) -> str:
+    from sideband.cli.app import options_of, unknown_option  # noqa: PLC0415 - only needed for an error message
 
-    parser = app
-    for name in command:
-        parser = parser[name]
-    known = [name for option in parser.assemble_argument_collection() for name in option.names if name[:2] == "--"]
     name = argument.partition("=")[0]
-    if name in known:
+    if name in options_of(command):
         return f"{name} follows `--`, after which there are no options; write options before `--`"
     return (
-        f"there is no option {name}; {suggestion(name, known, kind='options')} "
+        f"{unknown_option(argument, command)} "
         "(a text that looks like an option is read from standard input, with - as the argument)"
     )
 
@@ -65,7 +60,7 @@ def _standard_input() -> str:
 
 def print_reply(line: str, *, json: bool, **fields: object) -> None:
     """Print the line, or the fields as a JSON object."""
-    print(msgspec.json.encode(fields).decode() if json else printable(line))
+    print(printable_json(fields) if json else printable(line))
 
 
 class Recipient(Protocol):

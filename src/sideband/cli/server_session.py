@@ -137,9 +137,7 @@ class _Facts(msgspec.Struct, frozen=True):
     facts: list[dict[str, Any]]
 
 
-class AddedFact(msgspec.Struct, frozen=True):
-    """The id of a fact; `refreshed` if the store had it already."""
-
+class _AddedFact(msgspec.Struct, frozen=True):
     id: str
     refreshed: bool
 
@@ -240,11 +238,12 @@ class Server:
         """The facts of the server's store, as `sideband facts --json` prints them."""
         return self.read(self.client.get("facts", query=query, namespace=namespace), _Facts).facts
 
-    def add_fact(self, *, kind: str, claim: str, confidence: float, namespace: str | None) -> AddedFact:
-        """Add a fact to the server's store."""
+    def add_fact(self, *, kind: str, claim: str, confidence: float, namespace: str | None) -> tuple[str, bool]:
+        """Add a fact to the server's store; its id, and whether the store had it already."""
         fact = {"kind": kind, "claim": claim, "confidence": confidence}
         body = fact if namespace is None else {**fact, "namespace": namespace}
-        return self.read(self.client.post("facts", body=body), AddedFact)
+        added = self.read(self.client.post("facts", body=body), _AddedFact)
+        return added.id, added.refreshed
 
     def remove_fact(self, fact_id: str, *, namespace: str | None) -> bool:
         """Remove a fact; whether there was one."""
@@ -289,14 +288,7 @@ class Server:
 
     def _past(self, path: Sequence[str], kind: str, after: int) -> Iterator[TopicRecord]:
         while True:
-            try:
-                page = self.read(self.client.get(*path, kind=kind or None, after=after), _Events)
-            except CursorExpired as expired:
-                if expired.oldest:
-                    raise
-                # The answer does not say after which event all are kept; the stream does.
-                yield from self._followed(path, kind, after, lambda _said: None)
-                return
+            page = self.read(self.client.get(*path, kind=kind or None, after=after), _Events)
             yield from page.events
             after = page.last
             if not page.more:

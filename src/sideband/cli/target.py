@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 from cyclopts import Parameter, Token
 
 from sideband.core.errors import StoreRefused
 from sideband.inspect.report import CommandError
 from sideband.runtime.home import USER_STORE, VARIABLE, user_file, user_store_url
+
+if TYPE_CHECKING:
+    from sideband.inspect.history import SessionHistory
 
 StoreOption: TypeAlias = Annotated[
     str | None,
@@ -67,6 +70,8 @@ _ACP: Final = "acp:"
 _A2A: Final = "a2a+"
 # The address of a store, with or without slashes: an id may contain a colon and a `#`, but not begin like this.
 _STORE: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(?:user|memory):(?:#|$)|(?:sqlite|postgresql|postgres):.*#")
+# The address of a server without its scheme.
+_HOST_AND_PORT: Final = re.compile(r"(?:localhost|[0-9]+(?:\.[0-9]+){3}|\[[0-9A-Fa-f:.]+\]):[0-9]+(?=[#/]|$)")
 _DECIMAL: Final = re.compile(r"-?[0-9]+")
 
 
@@ -130,6 +135,14 @@ def task_address(to: str | None, store: str | None) -> TaskAddress | None:
     return TaskAddress(url, task_id)
 
 
+class ServerLost(CommandError):
+    """The connection to a running server failed, or was lost before the answer; `reason` says why in a few words."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class ServerAddress(NamedTuple):
     """A session of a running server; `session_id=None` is the only one that is open."""
 
@@ -183,6 +196,8 @@ def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Ad
         raise CommandError(
             f"this version cannot reach an agent that runs in this directory (agent:...); name a session of a store: {forms}"
         )
+    if _HOST_AND_PORT.match(to) is not None:
+        raise CommandError(f"--to names a server without http://; write --to http://{to}")
     if _STORE.match(to) is None:
         return Address(store_of(store, must_exist=must_exist), to)
     # At the first #, so that any id can follow it. A path that contains one is given with --store.
@@ -202,7 +217,7 @@ def store_of(store: str | None, *, must_exist: bool = True) -> str:
     file = user_file()
     if must_exist and url == f"sqlite:///{file}" and not file.exists():
         raise StoreRefused(
-            f"you have no store yet: {file} does not exist. `sideband facts add` or a program with "
+            f"you have no store yet: {file} does not exist. `sideband serve`, `sideband facts add` or a program with "
             f"open_store({USER_STORE!r}) creates it. To use another store, name it with --store URL or in ${VARIABLE}"
         )
     return url
@@ -214,3 +229,15 @@ def find(wanted: Address) -> str:
 
     with inspect_store(wanted.store_url) as found:
         return stored_session(found, wanted.session_id).session_id
+
+
+def history_of(to: str | None, store: str | None, *, turns: int | None = None) -> "SessionHistory":
+    """What happened in the session that is meant; with `turns`, the timeline has only the last so many turns."""
+    server = server_address(to, store)
+    if server is not None:
+        from sideband.cli.server_session import Server  # noqa: PLC0415 - only needed for a server
+
+        return Server(server.url).history(server.session_id, turns=turns)
+    from sideband.inspect.history import session_history  # noqa: PLC0415 - the help of a command does not need it
+
+    return session_history(*address(to, store), turns=turns)

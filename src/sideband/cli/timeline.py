@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.text import Text
 
 from sideband.cli.app import OK, REFUSALS, refuse
-from sideband.cli.target import Integer, JsonOption, ServerToOption, StoreOption
-from sideband.inspect.report import CommandError, counted, printable
+from sideband.cli.target import Integer, JsonOption, ServerToOption, StoreOption, history_of
+from sideband.inspect.report import CommandError, counted, escaped_json, printable
 
 if TYPE_CHECKING:
     from sideband.inspect.lanes import Bar, Lane
-    from sideband.inspect.timeline import Timeline
+    from sideband.inspect.timeline import ReminderRow, Timeline
 
 MIN_WIDTH: Final = 40
 # The room before the first turn, in cells: what happened before it.
@@ -88,11 +88,7 @@ def timeline(
         Only the last N turns.
     width
         Draw for so many columns, at least 40. The default is the width of the terminal.
-    json
-        Print the timeline as one JSON object, that of the HTTP API, with all turns and texts.
     """
-    from sideband.cli.history import history_of  # noqa: PLC0415 - the help does not need it
-
     try:
         if width is not None and width < MIN_WIDTH:
             raise CommandError(f"--width must be at least {MIN_WIDTH} columns, not {width}")
@@ -102,7 +98,7 @@ def timeline(
     except REFUSALS as error:
         return refuse(error)
     if json:
-        print(history.timeline.to_json())
+        print(escaped_json(history.timeline.to_json()))
         return OK
     console = Console(highlight=False, width=width)
     for line in draw(history.timeline, history.word, width=console.width, ascii_only=not can_draw(console.encoding)):
@@ -164,6 +160,8 @@ class _Drawing:
         self._width = width
         self._now = now
         self._ascii = ascii_only
+        # What stands for the rest of a text that is cut.
+        self._mark = ".." if ascii_only else "…"
         self._used: dict[str, None] = {}
         lanes = lanes_of(timeline)
         states = [lane_state(lane.rows) for lane in lanes]
@@ -211,9 +209,7 @@ class _Drawing:
             turn = f"turn {timeline.open_turn} open"
         title = timeline.records.get("title")
         about = f"  {printable(title)}" if isinstance(title, str) else ""
-        line = Text(
-            _cut(f"session {printable(timeline.session_id)}: {self._word}, {turn}{about}", self._width, self._ascii)
-        )
+        line = Text(self._cut(f"session {printable(timeline.session_id)}: {self._word}, {turn}{about}", self._width))
         line.stylize("bold")
         return line
 
@@ -252,7 +248,7 @@ class _Drawing:
         for turn in axis.turns:
             start = min(axis.request(turn), axis.width - len(str(turn)))
             cells[start : start + len(str(turn))] = str(turn)
-        line = Text(_fit("turn", self._label_width, self._ascii) + " " * _GAP + "".join(cells).rstrip())
+        line = Text(self._fit("turn", self._label_width) + " " * _GAP + "".join(cells).rstrip())
         line.stylize("bold")
         line.rstrip()
         return line
@@ -297,7 +293,8 @@ class _Drawing:
         places = [place for place, name in enumerate(cells) if name != " "]
         for place, following in zip(places, [*places[1:], axis.width], strict=False):
             whole = said.get(place, "")
-            _write(words, place + 2, whole, following) or _write(words, place + 2, whole.partition(",")[0], following)
+            if not _write(words, place + 2, whole, following):
+                _write(words, place + 2, whole.partition(",")[0], following)
         return cells, words
 
     # Lanes.
@@ -320,7 +317,7 @@ class _Drawing:
                     # It is said once, where it happened.
                     state = ""
             drawn.append((cells, words))
-        label = lane.shortened(self._label_width, mark=_mark(self._ascii))
+        label = lane.shortened(self._label_width, mark=self._mark)
         for cells, words in drawn:
             yield self._line(label, cells, words=words, state=state)
             label = state = ""
@@ -364,7 +361,7 @@ class _Drawing:
     def _line(
         self, label: str, cells: Sequence[str], *, words: Sequence[str] = (), state: str = "", style: str = ""
     ) -> Text:
-        line = Text(_fit(label, self._label_width, self._ascii), style=style)
+        line = Text(self._fit(label, self._label_width), style=style)
         line.append(" " * _GAP)
         for place, name in enumerate(cells):
             written = words[place] if words else " "
@@ -375,7 +372,7 @@ class _Drawing:
                 self._used[name] = None
                 line.append(glyph.ascii if self._ascii else glyph.char, style=glyph.style)
         if state:
-            line.append(" " * _GAP + _cut(state, self._state_width, self._ascii))
+            line.append(" " * _GAP + self._cut(state, self._state_width))
         line.rstrip()
         return line
 
@@ -405,21 +402,20 @@ class _Drawing:
         if not rows:
             return
         yield Text()
-        yield Text(_cut(f"{state}: {len(rows):,}, {about}", self._width, self._ascii), style="bold")
+        yield Text(self._cut(f"{state}: {len(rows):,}, {about}", self._width), style="bold")
         heads = [
             f"{sender_of(row.sender)}: {name_of(row)}" if row.dedupe_key else str(sender_of(row.sender)) for row in rows
         ]
         head_width = min(max(map(cell_len, heads)), self._label_width)
         for row, head in zip(rows, heads, strict=True):
-            left = (
-                lasts(row) if state == "live" else f"TTL {row.ttl_left}, {row.mode}" if row.ttl_left else row.mode or ""
-            )
-            line = Text(f"  {_fit(head, head_width, self._ascii)}  ")
+            left = _waits(row) if state == "queued" else lasts(row)
+            line = Text(f"  {self._fit(head, head_width)}  ")
             room = self._width - line.cell_len - len(left) - _GAP
             if room < _MIN_BODY:
-                yield Text(_cut(f"  {head}, {left}", self._width, self._ascii))
-                line, left, room = Text("    "), "", self._width - 4
-            line.append(_cut(one_line(row.body), room, self._ascii), style="yellow")
+                yield Text(self._cut(f"  {head}, {left}", self._width))
+                yield Text(f"    {self._cut(one_line(row.body), self._width - 4)}".rstrip(), style="yellow")
+                continue
+            line.append(self._cut(one_line(row.body), room), style="yellow")
             line.append(f"  {left}", style="bright_black")
             line.rstrip()
             yield line
@@ -434,7 +430,25 @@ class _Drawing:
             yield Text(f"user messages that wait: {len(waiting):,}", style="bold")
         for row in waiting:
             line = f"  {row.mode or ''}: {one_line(row.text)}"
-            yield Text(_cut(line, self._width, self._ascii), style="blue")
+            yield Text(self._cut(line, self._width), style="blue")
+
+    # Texts.
+
+    def _cut(self, text: str, width: int) -> str:
+        """The text, shortened to so many cells."""
+        if cell_len(text) <= width:
+            return text
+        kept = max(width - len(self._mark), 0)
+        return f"{chop_cells(text, kept)[0] if kept else ''}{self._mark}"[: max(width, 0)]
+
+    def _fit(self, text: str, width: int) -> str:
+        """The text, shortened or padded to so many cells."""
+        return set_cell_size(self._cut(text, width), width)
+
+
+def _waits(row: "ReminderRow") -> str:
+    """How long a queued reminder will last, and when it is delivered."""
+    return f"TTL {row.ttl_left}, {row.mode}" if row.ttl_left else row.mode or ""
 
 
 def _write(cells: list[str], start: int, word: str, until: int) -> bool:
@@ -443,24 +457,6 @@ def _write(cells: list[str], start: int, word: str, until: int) -> bool:
     if fits:
         cells[start : start + len(word)] = word
     return fits
-
-
-def _cut(text: str, width: int, ascii_only: bool) -> str:  # noqa: FBT001 - the same in all calls
-    """The text, shortened to so many cells."""
-    if cell_len(text) <= width:
-        return text
-    mark = _mark(ascii_only)
-    kept = max(width - len(mark), 0)
-    return f"{chop_cells(text, kept)[0] if kept else ''}{mark}"[: max(width, 0)]
-
-
-def _mark(ascii_only: bool) -> str:  # noqa: FBT001 - the same in all calls
-    """What stands for the rest of a text that is cut."""
-    return ".." if ascii_only else "…"
-
-
-def _fit(text: str, width: int, ascii_only: bool) -> str:  # noqa: FBT001 - the same in all calls
-    return set_cell_size(_cut(text, width, ascii_only), width)
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -12,7 +12,11 @@ TOKEN_VARIABLE: Final = "SIDEBAND_TOKEN"  # noqa: S105 - the name of a variable
 
 def token_for(url: str) -> str | None:
     """The token of the environment; for a server on this machine the operator's own, which no other machine may get."""
-    given = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if given:
-        return given
+    if has_given_token():
+        return os.environ[TOKEN_VARIABLE].strip()
     return read_operator_token() if is_loopback(urlsplit(url).hostname or "") else None
+
+
+def has_given_token() -> bool:
+    """Whether the environment has a token."""
+    return bool(os.environ.get(TOKEN_VARIABLE, "").strip())

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
-import msgspec
 from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
 from sideband.cli.app import OK, REFUSALS, refuse
-from sideband.cli.target import Integer, JsonOption, ServerToOption, StoreOption
-from sideband.inspect.report import CommandError, counted, printable
+from sideband.cli.target import Integer, JsonOption, ServerToOption, StoreOption, history_of
+from sideband.inspect.report import CommandError, counted, escaped_json, printable, printable_json
 
 if TYPE_CHECKING:
     from sideband.inspect.history import SessionHistory
@@ -96,8 +95,6 @@ def transcript(
         Print for so many columns, at least 40. The default is the width of the terminal; without a terminal, lines are
         not wrapped.
     """
-    from sideband.cli.history import history_of  # noqa: PLC0415 - the help does not need it
-
     try:
         if width is not None and width < MIN_WIDTH:
             raise CommandError(f"--width must be at least {MIN_WIDTH} columns, not {width}")
@@ -105,7 +102,7 @@ def transcript(
     except REFUSALS as error:
         return refuse(error)
     if json:
-        print(history.transcript.to_json())
+        print(escaped_json(history.transcript.to_json()))
         return OK
     console = Console(highlight=False, width=width)
     columns = console.width if width is not None or console.is_terminal else None
@@ -257,7 +254,7 @@ class _Page:
     def _call(self, call: "CallRow") -> Iterator[Line]:
         from sideband.inspect.update_json import utf8_size  # noqa: PLC0415 - the help does not need it
 
-        args = printable(msgspec.json.encode(call.args).decode())
+        args = printable_json(call.args)
         if len(args) > ARGS_CHARACTERS:
             args = f"{args[:ARGS_CHARACTERS]}{self._signs.more}"
         text = Text(f"{self._signs.call} {printable(call.name)} {args}")
@@ -282,7 +279,7 @@ class _Page:
                 names.append(f"a message of {sender_of(message.sender)}")
             else:
                 names.append(item_id)
-        return ", ".join(names) or "what still waits"
+        return ", ".join(names) or "a queued item"
 
     def _earlier(self, about: str) -> _Part:
         """The messages at the beginning of the conversation that no turn of the timeline tells."""

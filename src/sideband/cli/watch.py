@@ -2,7 +2,6 @@
 
 import asyncio
 import shlex
-import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from cyclopts import Parameter
 
 from sideband.cli.app import FAILED, OK, REFUSALS, refuse, refuse_request
+from sideband.cli.listen import stop_at_signals
 from sideband.cli.request import Recipient, print_reply, tell
 from sideband.cli.target import (
     Address,
@@ -20,6 +20,7 @@ from sideband.cli.target import (
     Integer,
     JsonLinesOption,
     ServerAddress,
+    ServerLost,
     ServerToOption,
     StoreOption,
     address,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 DEBOUNCE_MS: Final = 100
 MAX_DEBOUNCE_MS: Final = 60_000
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STORE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 # How the parameters of watchers are named in errors; the option is put in place of the braces.
 _NAMES: Final[Mapping[str, str]] = MappingProxyType(
@@ -63,7 +63,7 @@ def watch(
     The session may be running in another process. It gets reminders as with `sideband remind`: a running agent takes one
     at its next seam, an idle one shows it in its next turn, and a newer one replaces an older one about the same thing.
     Files that Git ignores and saves that change nothing are not reported. CMD is split into words like a line of a shell,
-    but no shell runs it.
+    but no shell runs it. If a running server is lost, the newest notices are told when it is back.
 
     Ends with 0 on Ctrl-C and SIGTERM, with 1 when the session is closed or deleted, and with 2 if an option is wrong,
     the session cannot be reached, or nothing that was watched exists any more.
@@ -219,21 +219,21 @@ def _naming(option: str) -> Iterator[None]:
 
 async def _relay(recipient: Recipient, watchers: "Mapping[str, NoticeWatcher]", *, session_id: str, json: bool) -> int:
     """Tell the session all notices until a signal arrives or nothing is left to watch; the exit status."""
-    stopped = asyncio.Event()
-    for number in _SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    stopping = asyncio.ensure_future(stopped.wait())
+    teller = _Teller(recipient, session_id=session_id, json=json)
+    stopping = asyncio.ensure_future(stop_at_signals().wait())
     announcing = asyncio.ensure_future(_announce(watchers, session_id))
+    retrying = asyncio.ensure_future(teller.retry())
     telling: dict[asyncio.Future[Any], str] = {
-        asyncio.ensure_future(_tell_all(recipient, watcher, session_id=session_id, json=json)): option
-        for option, watcher in watchers.items()
+        asyncio.ensure_future(_tell_all(teller, watcher)): option for option, watcher in watchers.items()
     }
     running = {*telling}
     try:
         while running:
-            done, _ = await asyncio.wait({*running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({*running, stopping, retrying}, return_when=asyncio.FIRST_COMPLETED)
             if stopping in done:
                 return OK
+            if retrying in done:
+                retrying.result()
             for ended in done:
                 with _naming(telling[ended]):
                     ended.result()
@@ -241,9 +241,10 @@ async def _relay(recipient: Recipient, watchers: "Mapping[str, NoticeWatcher]", 
                 _say(f"{telling[ended]}: what was watched no longer exists")
         return FAILED
     finally:
-        for task in (*telling, stopping, announcing):
+        tasks = (*telling, stopping, announcing, retrying)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*telling, stopping, announcing, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _announce(watchers: "Mapping[str, NoticeWatcher]", session_id: str) -> None:
@@ -252,38 +253,84 @@ async def _announce(watchers: "Mapping[str, NoticeWatcher]", session_id: str) ->
     _say(f"watching for session {session_id}: {', '.join(watchers)}; Ctrl-C ends it")
 
 
-async def _tell_all(recipient: Recipient, watcher: "NoticeWatcher", *, session_id: str, json: bool) -> None:
+async def _tell_all(teller: "_Teller", watcher: "NoticeWatcher") -> None:
     async with aclosing(watcher.notices()) as notices:
         async for notice in notices:
-            await _tell(recipient, notice, session_id=session_id, json=json)
+            await teller.tell(notice)
 
 
-async def _tell(recipient: Recipient, notice: "Notice", *, session_id: str, json: bool) -> None:
-    payload = {
-        "body": notice.body,
-        "dedupe_key": notice.dedupe_key,
-        "ttl_turns": notice.ttl_turns,
-        "tags": notice.tags,
-    }
-    fact = notice.body.partition("\n")[0]
-    try:
-        accepted = await recipient.remind(payload)
-    except _ENDED:
-        raise
-    except ReminderError as error:
-        print_reply(
-            f"refused by {session_id}: {fact} ({error})", json=json, session=session_id, refused=error.reason, **payload
-        )
-    else:
-        print_reply(
-            f"told {session_id}: {fact}",
-            json=json,
-            session=session_id,
-            reminder_id=accepted.reminder_id,
-            deduped_count=accepted.deduped_count,
-            **payload,
-        )
-    sys.stdout.flush()
+class _Teller:
+    """Tells a session notices. While its server is lost, it keeps the newest notice of each key."""
+
+    def __init__(self, recipient: Recipient, *, session_id: str, json: bool) -> None:
+        self._recipient = recipient
+        self._session_id = session_id
+        self._json = json
+        self._kept: dict[str, Notice] = {}
+        self._lost = asyncio.Event()
+
+    async def tell(self, notice: "Notice") -> None:
+        """Tell the session a notice, or keep it if the server is lost."""
+        if not self._lost.is_set():
+            try:
+                await self._send(notice)
+            except ServerLost as lost:
+                if not self._lost.is_set():
+                    _say(f"lost the server ({lost.reason}); trying again")
+                self._lost.set()
+            else:
+                return
+        self._kept[notice.dedupe_key] = notice
+
+    async def retry(self) -> None:
+        """Tell what was kept whenever the server is back, until this is cancelled."""
+        while await self._lost.wait():
+            from sideband.cli.server_client import pauses  # noqa: PLC0415 - only needed for a server
+
+            waits = pauses()
+            while self._kept:
+                await asyncio.sleep(next(waits))
+                try:
+                    await self._send_kept()
+                except ServerLost:
+                    continue
+            self._lost.clear()
+            _say("connected to the server again")
+
+    async def _send_kept(self) -> None:
+        while self._kept:
+            key, notice = next(iter(self._kept.items()))
+            await self._send(notice)
+            # A newer one may have come meanwhile.
+            if self._kept[key] is notice:
+                del self._kept[key]
+
+    async def _send(self, notice: "Notice") -> None:
+        session_id, json = self._session_id, self._json
+        payload = {
+            "body": notice.body,
+            "dedupe_key": notice.dedupe_key,
+            "ttl_turns": notice.ttl_turns,
+            "tags": notice.tags,
+        }
+        fact = notice.body.partition("\n")[0]
+        try:
+            accepted = await self._recipient.remind(payload)
+        except _ENDED:
+            raise
+        except ReminderError as error:
+            text = f"refused by {session_id}: {fact} ({error})"
+            print_reply(text, json=json, session=session_id, refused=error.reason, **payload)
+        else:
+            print_reply(
+                f"told {session_id}: {fact}",
+                json=json,
+                session=session_id,
+                reminder_id=accepted.reminder_id,
+                deduped_count=accepted.deduped_count,
+                **payload,
+            )
+        sys.stdout.flush()
 
 
 def _say(text: str) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from sideband.core.errors import CursorExpired, InvalidOption, shown
 from sideband.core.topic import KINDS, TopicRecord
-from sideband.inspect.report import CommandError, printable
+from sideband.inspect.report import CommandError, padded, printable, printable_json
 from sideband.inspect.sessions import inspect_store, stored_session
 from sideband.ports import Journal
 from sideband.runtime.updates import topic
@@ -21,14 +21,14 @@ HEADING: Final = f"{'sequence':>9}  {'time':<24}  {'session':<20}  {'kind':<27} 
 
 
 def as_json(record: TopicRecord) -> str:
-    return msgspec.json.encode(record).decode()
+    return printable_json(record)
 
 
 def as_row(record: TopicRecord) -> str:
     """A row of the table under `HEADING`, with control characters escaped."""
     session, about = printable(record.session_id or ""), printable(" ".join(_about(record.payload)))
     kind = record.kind.removeprefix(PREFIX)
-    return f"{record.seq:>9}  {record.time or '':<24}  {session:<20}  {kind:<27}  {about}"
+    return f"{record.seq:>9}  {record.time or '':<24}  {padded(session, 20)}  {kind:<27}  {about}"
 
 
 def _about(payload: dict[str, Any]) -> Iterator[str]:

@@ -108,7 +108,7 @@ def lanes_of(timeline: Timeline) -> list[Lane]:
 
 
 def _lane_key(row: ReminderRow, sender: SenderName, name: str) -> tuple[str, ...]:
-    """Equal for reminders that share a lane: those that may replace each other, and all refusals of a sender."""
+    """Equal for reminders that share a lane: those that may replace each other, and all refused on arrival of a sender."""
     if row.at_the_door:
         return "refused", *sender
     if row.dedupe_key is None:
@@ -167,7 +167,6 @@ def packed(spans: Iterable[tuple[int, int]]) -> list[int]:
 
 def state_text(row: ReminderRow) -> str:
     """The state of a reminder in words."""
-    # A bar that reaches the right end is live.
     words = [lasts(row) if row.state is ReminderState.LIVE else END_WORDS.get(row.state, row.state.value)]
     if row.state is ReminderState.QUEUED and row.mode in ("interrupt_immediate", "audit_only"):
         words.append("interrupts" if row.mode == "interrupt_immediate" else "audit only")

@@ -1,13 +1,18 @@
-"""What the other modules of this package share: printable text and tables, check results, errors of commands, and private files."""
+"""What the other modules of this package share: printable text, JSON and tables, check results, errors of commands, and private files."""
 
 import os
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
+import msgspec
+
 OWNER_ONLY: Final = 0o600
+# What may be unprintable in JSON text.
+_UNUSUAL: Final = re.compile(r"[^ -~\n]")
 
 
 class CheckResult(NamedTuple):
@@ -36,17 +41,57 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def printable_json(value: object, *, indent: int = 0) -> str:
+    """The value as JSON, on one line unless it is indented, with unprintable characters escaped."""
+    raw = msgspec.json.encode(value)
+    return escaped_json((msgspec.json.format(raw, indent=indent) if indent else raw).decode())
+
+
+def escaped_json(text: str) -> str:
+    """JSON text with unprintable characters escaped, so that it is still the same JSON."""
+    return _UNUSUAL.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    if found[0].isprintable():
+        return found[0]
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+
+
 def counted(number: int, what: str) -> str:
     """A number with what it counts, which is given in the singular."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def shortened(text: str, width: int) -> str:
+    """The text on one line of at most so many columns of a terminal, with unprintable characters escaped."""
+    from rich.cells import cell_len, set_cell_size  # noqa: PLC0415 - only needed for a table
+
+    line = printable(" ".join(text.split()))
+    if cell_len(line) <= width:
+        return line
+    cut = set_cell_size(line, width - 4)
+    words = cut.rpartition(" ")[0]
+    # In a long word, or in a language without spaces.
+    return f"{words if cell_len(words) > width // 2 else cut.rstrip()} ..."
+
+
+def padded(text: str, width: int) -> str:
+    """The text with spaces up to so many columns of a terminal, in which some characters are two columns wide."""
+    from rich.cells import cell_len  # noqa: PLC0415 - only needed for a table
+
+    return text + " " * (width - cell_len(text))
+
+
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """The rows as lines with aligned columns, and unprintable characters escaped."""
+    from rich.cells import cell_len  # noqa: PLC0415 - the help of a command does not need it
+
     cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 class Observer:
-    """Has seen every update of a session so far."""
+    """Records the updates of a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

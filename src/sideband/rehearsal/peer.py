@@ -3,11 +3,9 @@
 import asyncio
 import secrets
 import socket
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any, Final
 
-import uvicorn
+import uvicorn  # noqa: F401 - if it is missing, that is noticed before the agent is started
 
 from sideband.core.reminder import Propagate, RoleHint
 from sideband.core.topic import TASK_RECORD
@@ -17,7 +15,7 @@ from sideband.protocols.a2a import A2aServer
 from sideband.protocols.a2a.auth import Caller, KnownPeer
 from sideband.protocols.a2a.client import PeerFailed, connect
 from sideband.protocols.a2a.tasks import CONTEXT_RECORD, KIND, KIND_RECORD, OWNER_RECORD, SERVICE_RECORD, STATE_RECORD
-from sideband.protocols.http import GRACE_SECONDS
+from sideband.protocols.http import serve_app
 from sideband.runtime.session import Session
 from sideband.runtime.store import Store
 
@@ -27,14 +25,6 @@ SERVICE: Final = "sideband-rehearsal"
 MODEL: Final = "scripted:This agent takes no tasks."
 
 
-class _WebServer(uvicorn.Server):
-    """A web server that leaves the signals of the process to its owner."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
 class ReviewAgent:
     """A peer with a token of its own, and the server that it speaks to. Sessions are its tasks after `adopt`."""
 
@@ -42,7 +32,7 @@ class ReviewAgent:
         self._store = store
         self._token = secrets.token_urlsafe(24)
         self._url = ""
-        self._web: _WebServer | None = None
+        self._stopping = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self._server: A2aServer | None = None
 
@@ -56,22 +46,12 @@ class ReviewAgent:
             self._store, model=MODEL, url=self._url, name="rehearsal", service=SERVICE, peers=[peer], push=None
         )
         await self._server.__aenter__()
-        self._web = _WebServer(
-            uvicorn.Config(
-                self._server.app,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
-        )
-        self._serving = asyncio.create_task(self._web.serve([listening]), name="sideband-rehearsal-a2a")
+        serving = serve_app(self._server.app, listening, stopping=self._stopping, stop=self._server.stop)
+        self._serving = asyncio.create_task(serving, name="sideband-rehearsal-a2a")
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.stop()
-        if self._web is not None and self._serving is not None:
-            self._web.should_exit = True
+        self._stopping.set()
+        if self._serving is not None:
             await asyncio.wait((self._serving,))
         if self._server is not None:
             await self._server.__aexit__(None, None, None)

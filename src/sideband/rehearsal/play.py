@@ -156,7 +156,7 @@ class Play:
         """Start what speaks to the session; what cannot be started is left out."""
         self._observer.start()
         self._closers.append(self._observer.close)
-        await asyncio.gather(self._watch_files(), self._watch_build(), self._meet_peer())
+        await asyncio.gather(self._watch_files(), self._watch_build(), self._start_peer())
 
     async def _watch_files(self) -> None:
         module = await optional_module("files", without="the file watcher", extras="watch", left_out=self._left_out)
@@ -182,7 +182,7 @@ class Play:
         else:
             self._left_out.add("the build watcher over MCP: it has told nothing")
 
-    async def _meet_peer(self) -> None:
+    async def _start_peer(self) -> None:
         peer = await self._find_peer()
         if peer is not None:
             await peer.adopt(self.session)

@@ -26,9 +26,9 @@ TITLE: Final = "Rehearsal"
 class Rehearsal:
     """Plays rehearsals on sessions of a store; write `async with Rehearsal(store) as rehearsal:`.
 
-    It needs no key: the model is a script. Its requests, its tools and all that is told to it are real: a file watcher in
-    this process, an MCP server in a process of its own, and an A2A peer on a socket. With `fast`, there are no pauses for
-    people. `on_reply` is called with each piece of a reply: the ids of the session and the reply, the attempt, the text.
+    It needs no key: the model is a script. Its requests, its tools and everything it is told are real: a file watcher in this
+    process, an MCP server in a process of its own, and an A2A peer on a socket. With `fast`, there are no pauses for people.
+    `on_reply` is called with each piece of a reply: the ids of the session and the reply, the attempt, the text.
 
     `left_out` lists the producers that are missing because their packages are not installed, each in a sentence.
     """
@@ -40,7 +40,7 @@ class Rehearsal:
         self._on_reply = on_reply
         self._plays: dict[str, Play] = {}
         # Protects the start of the review agent, which all rehearsals share.
-        self._meeting = asyncio.Lock()
+        self._peer_lock = asyncio.Lock()
         self._peer: AdoptingPeer | None = None
         self._is_closed = False
 
@@ -94,7 +94,7 @@ class Rehearsal:
         return None if play is None else play.options
 
     async def _find_peer(self) -> AdoptingPeer | None:
-        async with self._meeting:
+        async with self._peer_lock:
             if self._peer is None:
                 module = await optional_module(
                     "peer", without="the review agent over A2A", extras="a2a,serve", left_out=self.left_out

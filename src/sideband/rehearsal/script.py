@@ -88,7 +88,7 @@ class Peer(Protocol):
 
 
 class Script:
-    """The lines of the agent, and the events of one rehearsal. What has no producer here is left out of the story."""
+    """The lines of the agent, and the events of one rehearsal. Steps whose producer is not available are skipped."""
 
     def __init__(self, session: Session, workspace: SampleWorkspace, observer: Observer, pace: Pace) -> None:
         self.session = session
@@ -276,10 +276,7 @@ class Script:
 
     async def changelog(self) -> AsyncGenerator[Line, None]:
         """The answer to the message that was queued."""
-        yield Line(
-            'Write: "Discounts are percents of the price, also in the report." The rehearsal ends here, and the session stays '
-            "open."
-        )
+        yield Line('Write: "Discounts are percents of the price, also in the report." The rehearsal ends here.')
 
     # What happens meanwhile.
 

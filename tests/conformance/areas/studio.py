@@ -106,6 +106,7 @@ PAGE: Final[Rules] = rules(
         "studio:page:begin": "A session is begun on the page.",
         "studio:page:hostile": "Hostile text is shown as text in every pane, and violates no rule of the content security policy.",
         "studio:page:keyboard": "Everything on the page can be reached and done with the keyboard, and each stop shows its focus.",
+        "studio:page:place": "The page keeps its scroll position while another view is open, and when the focused element goes, the focus moves to a neighbour or to the composer.",
         "studio:page:accessible": "The page has no serious accessibility fault in any view, light or dark.",
         "studio:page:layout": "The page fits widths from 380 to 2,000 pixels and a zoom of 200 percent.",
         "studio:page:responsive": "A session with 5,000 events and 200 reminders is loaded and followed without a long task and without moving what has not changed.",

@@ -166,7 +166,7 @@ def test_an_export_never_takes_the_place_of_the_store(sqlite: SqliteTwin, suffix
     played(lambda: fill(sqlite))
     before = sqlite.path.read_bytes()
     assert events(store=address(sqlite), every=True, export=Path(f"{sqlite.path}{suffix}")) == 2
-    assert "belongs to the store; export to another file" in capsys.readouterr().err
+    assert "belongs to a store; export to another file" in capsys.readouterr().err
     assert sqlite.path.read_bytes() == before
 
 
@@ -236,7 +236,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Captu
 
 def test_one_session_and_all_of_them_are_one_too_many(capsys: Captured) -> None:
     assert events(store="sqlite:///x", to="s", every=True) == 2
-    assert "--all shows every session of the store, and --to one session" in capsys.readouterr().err
+    assert "--all shows every session, and --to names one; use one of them" in capsys.readouterr().err
 
 
 def test_without_a_name_the_only_open_session_is_shown(durable: Twin, capsys: Captured) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -24,9 +26,9 @@ from sideband.cli.revoke import revoke
 from sideband.cli.server_client import ServerClient
 from sideband.cli.server_session import Server
 from sideband.cli.sessions import sessions
+from sideband.cli.target import ServerLost
 from sideband.cli.timeline import timeline
 from sideband.cli.token import TOKEN_VARIABLE, token_for
-from sideband.cli.transcript import transcript
 from sideband.core.errors import CursorExpired, RateLimited, ReminderError, TooManyPending
 from sideband.core.surfaces import Surface
 from sideband.core.topic import TopicRecord
@@ -40,7 +42,8 @@ from tests.unit.studio.studio_thread import StudioThread, a_studio_thread
 
 Captured = pytest.CaptureFixture[str]
 Command = Callable[..., int]
-ESCAPE: Final = "\x1b[31mred\x1b[0m"
+# Commands of a terminal in seven and eight bits, and characters that hide or turn what follows.
+ESCAPE: Final = "\x1b[31mred\x1b[0m\x9b2J\x7f\x85\u202e\u2028\U000e0041"
 
 
 class Served:
@@ -56,13 +59,6 @@ class Served:
     def to(self) -> str:
         return f"{self.url}#{self.session}"
 
-    def both(self, capsys: Captured, command: Command, *args: object, **options: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of the command
-        """Status, output and errors of a command about the session: by its server, and by its store."""
-        return (
-            said(capsys, command, *args, to=self.to, **options),
-            said(capsys, command, *args, to=f"{self.store}#{self.session}", **options),
-        )
-
 
 def said(capsys: Captured, command: Command, *args: object, **options: Any) -> tuple[int, str, str]:  # noqa: ANN401 - of the command
     status = command(*args, **options)
@@ -70,17 +66,21 @@ def said(capsys: Captured, command: Command, *args: object, **options: Any) -> t
     return status, told.out, told.err
 
 
-async def _fill(store: sb.Store) -> None:
-    session = await store.begin("fix-login", attributes={"title": "Login bug"})
+async def fill(store: sb.Store) -> None:
+    session = await store.begin("fix-login", attributes={"title": f"Login bug {ESCAPE}"})
     await session.remind("Never force-push.", dedupe_key="policy", preserve_on_compact=True, tags=["git"])
     await session.remind("CI is red.", dedupe_key="ci", ttl_turns=1)
-    call = sb.Reply(text=f"I look. {ESCAPE}", tool_calls=(sb.ToolCall(id="c1", name="work", args={"path": "a.py"}),))
+    call = sb.Reply(text=f"I look. {ESCAPE}", tool_calls=(sb.ToolCall(id="c1", name="work", args={"path": ESCAPE}),))
+    tool = ATool(do=lambda _args, _context: f"{ESCAPE} {ESCAPE}")
     await sb.agent_loop(
-        f"Fix it. {ESCAPE}", session=session, model=ScriptedModel([call, "Done."]), tools=[ATool()], reminders=False
+        f"Fix it. {ESCAPE}", session=session, model=ScriptedModel([call, "Done."]), tools=[tool], reminders=False
     )
     server = Provenance(trust=Trust.SERVER, principal="watcher", via="mcp")
-    await sb.Producer(session, server, surface=Surface.MCP).remind({"id": "b7", "body": f"The build is {ESCAPE}."[:9]})
+    await sb.Producer(session, server, surface=Surface.MCP).remind(
+        {"id": "b7", "body": "The build is \u2028\U000e0041red."}
+    )
     await session.remind("Waits.", dedupe_key="waits", ttl_turns=2, role_hint="developer")
+    await session.inject(f"For the record. {ESCAPE}", mode="audit_only")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         patch.delenv(TOKEN_VARIABLE, raising=False)
         with a_studio_thread(tmp_path_factory.mktemp("served")) as running:
             found = Served(running)
-            in_store(found.store, _fill)
+            in_store(found.store, fill)
             yield found
 
 
@@ -102,31 +102,6 @@ def in_store(url: str, act: Callable[[sb.Store], Any]) -> Any:  # noqa: ANN401 -
 
 
 # Reading.
-
-
-@pytest.mark.parametrize(
-    ("command", "options"),
-    [
-        pytest.param(pending, {}, id="pending"),
-        pytest.param(pending, {"json": True}, id="pending-json"),
-        pytest.param(transcript, {}, id="transcript"),
-        pytest.param(transcript, {"json": True}, id="transcript-json"),
-        pytest.param(timeline, {"width": 100}, id="timeline"),
-        pytest.param(timeline, {"json": True}, id="timeline-json"),
-        pytest.param(timeline, {"json": True, "turns": 1}, id="timeline-of-the-last-turn"),
-        pytest.param(events, {}, id="events"),
-        pytest.param(events, {"json": True, "kind": "transcript.reminder.fired", "after": 3}, id="events-json"),
-        pytest.param(list_facts, {"json": True}, id="facts"),
-    ],
-)
-def test_a_session_of_a_server_is_read_as_that_of_its_store(
-    served: Served, capsys: Captured, command: Command, options: dict[str, Any]
-) -> None:
-    by_server, by_store = served.both(capsys, command, **options)
-    assert by_server == by_store
-    assert by_server[0] == 0
-    assert by_server[1]
-    assert "\x1b" not in by_server[1] + by_server[2]
 
 
 def test_events_of_all_sessions_and_in_pages(
@@ -155,8 +130,8 @@ def test_the_sessions_of_a_server(served: Served, capsys: Captured) -> None:
     heading, *rows, total = out.splitlines()
     assert status == 0
     assert heading.split() == ["session", "state", "turn", "pending", "changed", "about"]
-    assert rows[-1].split()[:4] == ["fix-login", "idle", "2", "3"]
-    assert rows[-1].endswith("Login bug")
+    assert rows[-1].split()[:4] == ["fix-login", "idle", "2", "4"]
+    assert "  Login bug " in rows[-1]
     assert total == f"{len(rows)} sessions"
     (found,) = [
         row
@@ -211,32 +186,6 @@ def test_a_reminder_is_sent_listed_revoked_and_cleared(served: Served, capsys: C
     for word in ("revoked", "already_revoked"):
         status, out, _ = said(capsys, revoke, message, to=served.to, json=True)
         assert (status, json.loads(out)["status"]) == (0, word)
-
-
-@pytest.mark.parametrize(
-    ("command", "args", "options"),
-    [
-        pytest.param(remind, ["x"], {"ttl": 0}, id="a-ttl-of-0"),
-        pytest.param(remind, [" "], {}, id="a-blank-body"),
-        pytest.param(remind, ["x"], {"mode": "later"}, id="an-unknown-mode"),
-        pytest.param(remind, ["x"], {"propagate": "far"}, id="an-unknown-propagate"),
-        pytest.param(remind, ["x"], {"id": "no spaces"}, id="a-wrong-id"),
-        pytest.param(remind, ["x" * 40_000], {}, id="a-body-that-is-too-large"),
-        pytest.param(inject, ["x"], {"mode": "steer"}, id="no-running-turn"),
-        pytest.param(inject, ["x"], {"mode": "now"}, id="an-unknown-mode-of-a-message"),
-        pytest.param(revoke, ["nothing"], {}, id="an-unknown-item"),
-    ],
-)
-def test_a_refusal_of_a_server_is_that_of_its_store(
-    served: Served, capsys: Captured, command: Command, args: list[object], options: dict[str, Any]
-) -> None:
-    by_server, by_store = served.both(capsys, command, *args, **options)
-    assert by_server[:2] == by_store[:2]
-    assert by_server[0] in (1, 2)
-    ours, theirs = by_server[2].splitlines(), by_store[2].splitlines()
-    # The same option is named. A bridge has its own code for a wrong payload.
-    assert ours[0].split(": ")[:2] == theirs[0].split(": ")[:2]
-    assert [line.replace("HARN-RMD-002", "HARN-RMD-001") for line in ours[1:]] == theirs[1:]
 
 
 def test_another_payload_under_a_used_id_is_refused(served: Served, capsys: Captured) -> None:
@@ -301,7 +250,7 @@ def test_several_open_sessions_are_listed(served: Served, capsys: Captured) -> N
     first, *others = err.splitlines()
     assert status == 2
     assert first == f"error: several sessions are open at {served.url}; choose one with --to {served.url}#ID:"
-    assert any(line.split()[:2] == ["fix-login", "idle"] and line.endswith("Login bug") for line in others)
+    assert any(line.split()[:2] == ["fix-login", "idle"] and "  Login bug " in line for line in others)
 
 
 def test_an_unknown_session_is_refused_with_similar_ones(served: Served, capsys: Captured) -> None:
@@ -315,9 +264,12 @@ def test_an_unknown_session_is_refused_with_similar_ones(served: Served, capsys:
 
 
 class FakeServer:
-    """Answers requests with what the test has prepared, byte for byte, one connection each; keeps what it was sent."""
+    """Answers requests with what the test has prepared, byte for byte, one connection each; keeps what it was sent.
 
-    def __init__(self, *answers: bytes) -> None:
+    None resets the connection instead of an answer.
+    """
+
+    def __init__(self, *answers: bytes | None) -> None:
         self._answers = answers
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -328,7 +280,10 @@ class FakeServer:
         for answer in self._answers:
             connection, _ = self._listening.accept()
             with connection:
-                self.requests.append(connection.recv(65_536).decode(errors="replace"))
+                self.requests.append(_read_request(connection))
+                if answer is None:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    continue
                 connection.sendall(answer)
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_WR)
@@ -342,6 +297,18 @@ class FakeServer:
     def __exit__(self, *_: object) -> None:
         self._listening.close()
         self._thread.join(10)
+
+
+def _read_request(connection: socket.socket) -> str:
+    """The head of a request, and as much of its body as the head says; of another protocol, what comes first."""
+    data = b""
+    while part := connection.recv(65_536):
+        data += part
+        head, ended, body = data.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: *([0-9]+)", head.lower())
+        if not data[:1].isalpha() or (ended and len(body) >= (0 if length is None else int(length[1]))):
+            break
+    return data.decode(errors="replace")
 
 
 def http(status: str, body: bytes = b"", kind: str = "application/json", *headers: str) -> bytes:
@@ -412,8 +379,8 @@ def test_a_wrong_token_and_none(
     monkeypatch.setenv(TOKEN_VARIABLE, "wrong-token")
     status, _, err = said(capsys, pending, to=served.to)
     assert status == 2
-    assert err.startswith(f"error: the server at {served.url} refused the token: ")
-    assert f"set ${TOKEN_VARIABLE} to" in err
+    assert err.startswith(f"error: the server at {served.url} refused the token in ")
+    assert f"the token in ${TOKEN_VARIABLE}; correct it, or unset it to use your own" in err
     monkeypatch.delenv(TOKEN_VARIABLE)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert "requires a token, and you have none yet" in said(capsys, pending, to=served.to)[2]
@@ -434,12 +401,22 @@ def test_the_operators_token_is_for_this_machine_only(served: Served, monkeypatc
 
 @pytest.mark.parametrize(
     "to",
-    ["http://me:hunter2@host:1#s", "http://host:1?x=1#s", "http://host:99999#s", "http://[::1#s", "http://:80#s"],
+    [
+        "http://me:hunter2@host:1#s",
+        "http://host:1?x=1#s",
+        "http://host:99999#s",
+        "http://[::1#s",
+        "http://:80#s",
+        "http://host:1/\xe9#s",
+        "http://host:1/a b#s",
+        "http://\udcff:1#s",
+        f"http://{'x' * 64}.org#s",
+    ],
 )
 def test_an_address_with_more_than_a_host_is_refused(capsys: Captured, to: str) -> None:
     status, _, err = said(capsys, pending, to=to)
     assert status == 2
-    assert "--to must be like http://HOST:PORT#ID" in err
+    assert "--to must have an address like http://HOST:PORT" in err
     assert "hunter2" not in err
 
 
@@ -462,10 +439,11 @@ def test_an_address_with_more_than_a_host_is_refused(capsys: Captured, to: str) 
             "Not for this host.",
             id="another-host",
         ),
-        pytest.param(b"", "it does not speak HTTP", id="nothing"),
+        pytest.param(b"", "no server answers at http://127.0.0.1:", id="nothing"),
+        pytest.param(None, "no server answers at http://127.0.0.1:", id="a-reset"),
     ],
 )
-def test_another_server_is_named_as_such(capsys: Captured, answer: bytes, said_of_it: str) -> None:
+def test_another_server_is_named_as_such(capsys: Captured, answer: bytes | None, said_of_it: str) -> None:
     with FakeServer(answer) as fake:
         status, out, err = said(capsys, pending, to=f"{fake.url}#s")
     assert (status, out) == (2, "")
@@ -487,7 +465,7 @@ def test_an_answer_that_is_late_or_too_large_is_given_up(capsys: Captured, monke
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert "has not answered in time" in said(capsys, pending, to=f"{url}#s")[2]
-        with pytest.raises(CommandError, match="not known whether it was accepted"):
+        with pytest.raises(ServerLost, match=r"no data for 0 seconds.*not known whether the request was accepted"):
             ServerClient(url).post("sessions", "s", "remind", body={"body": "x"})
     monkeypatch.setattr(server_client, "MAX_ANSWER_BYTES", 10)
     with FakeServer(http("200 OK", b'{"long": "answer"}')) as fake:
@@ -572,8 +550,12 @@ def test_a_lost_stream_goes_on_after_the_last_event(monkeypatch: pytest.MonkeyPa
     ):
         found, notes = followed(fake.url, 4, after=1)
     assert found == [2, 3, 4, 5]
-    assert len(notes) == 3
-    assert all("connecting again" in note for note in notes)
+    assert notes == [
+        f"lost {fake.url} (it ended the stream); trying again",
+        f"connected to {fake.url} again",
+        f"lost {fake.url} (it ended the stream); trying again",
+        f"connected to {fake.url} again",
+    ]
     ids = [line for request in fake.requests for line in request.splitlines() if line.startswith("Last-Event-ID")]
     assert ids == ["Last-Event-ID: 1", "Last-Event-ID: 3", "Last-Event-ID: 3", "Last-Event-ID: 3"]
     assert all("Accept: text/event-stream" in request for request in fake.requests)
@@ -597,9 +579,11 @@ def test_events_that_are_no_longer_kept(monkeypatch: pytest.MonkeyPatch) -> None
     with FakeServer(expired) as fake, pytest.raises(CursorExpired) as refused:
         followed(fake.url, 1, after=3)
     assert refused.value.oldest == 7
-    gone = http("410 Gone", b'{"error": {"reason": "cursor_expired", "message": "Gone.", "code": "SIDEBAND-310"}}')
+    gone = http(
+        "410 Gone", b'{"error": {"reason": "cursor_expired", "message": "Gone.", "code": "SIDEBAND-310", "oldest": 7}}'
+    )
     page = http("200 OK", json.dumps({"events": [], "last": 7, "more": False}).encode())
-    with FakeServer(gone, expired, page) as fake:
+    with FakeServer(gone, page) as fake:
         assert [*Server(fake.url).events(EventQuery(), notify=lambda _said: None)] == []
     assert "after=7" in fake.requests[-1]
 

@@ -240,7 +240,7 @@ def test_reminders_before_the_first_turn_are_drawn() -> None:
     assert any("TTL 1, audit_only" in line for line in lines)
 
 
-def test_refusals_at_the_door_share_a_lane_and_an_inherited_one_says_so() -> None:
+def test_reminders_refused_on_arrival_share_a_lane_and_an_inherited_one_says_so() -> None:
     document = msgspec.json.decode(Told(TOUR[:14]).timeline().to_json())
     refused = document["reminders"][0] | {
         "state": "dropped",

@@ -164,7 +164,7 @@ def _refuse_other(connection: psycopg.Connection[Any], place: str) -> None:
     row = connection.execute(_IS_THERE).fetchone()
     if row is None or not row[0]:
         raise StoreRefused(
-            f"there is no store in {place}; `sideband facts add` or a program with open_store() creates it"
+            f"there is no store in {place}; `sideband serve`, `sideband facts add` or a program with open_store() creates it"
         )
     found = connection.execute("SELECT version FROM sideband.version").fetchone()
     if found is None:

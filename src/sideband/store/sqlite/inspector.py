@@ -201,8 +201,8 @@ def inspect_sqlite(path: str) -> Iterator[SqliteInspector]:
     place = file.place_of(path)
     if not place.exists():
         raise StoreRefused(
-            f"there is no store: {place} does not exist. `sideband facts add` or a program with open_store() creates it; "
-            "name another store with --store"
+            f"there is no store: {place} does not exist. `sideband serve`, `sideband facts add` or a program with "
+            "open_store() creates it; name another store with --store"
         )
     try:
         connection = connect(place, busy_seconds=BUSY_SECONDS)
