@@ -122,6 +122,11 @@ class StudioPage:
     def send_button(self) -> Locator:
         return self.composer.locator(".write button")
 
+    @property
+    def field(self) -> Locator:
+        """Where the text to send is written."""
+        return self.composer.locator("#say")
+
     def until_idle(self) -> None:
         prompt = self.composer.locator(".verbs").get_by_role("button", name="Prompt", exact=True)
         expect(prompt).not_to_have_attribute("aria-disabled", "true")
@@ -152,6 +157,18 @@ class StudioPage:
         self.dialog.get_by_role("button", name="Clear 1").click()
         expect(self.dialog).to_have_count(0)
         self.away()
+
+    def at_hand(self, control: Locator) -> bool:
+        """Whether a click would reach it; Playwright's own would first scroll what a person cannot scroll."""
+        return bool(
+            control.evaluate(
+                """(element) => {
+                  const box = element.getBoundingClientRect();
+                  const corners = [[box.left + 2, box.top + 2], [box.right - 2, box.bottom - 2]];
+                  return corners.every(([x, y]) => element.contains(document.elementFromPoint(x, y)));
+                }"""
+            )
+        )
 
     def cancel_turn(self) -> None:
         self.page.locator(".top").get_by_role("button", name="Cancel turn").click()

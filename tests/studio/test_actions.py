@@ -14,6 +14,7 @@ from tests.studio.studio_page import StudioPage
 
 CALL = ToolCall(id="c-1", name="list_dir", args={})
 WRITE = ToolCall(id="c-2", name="write_file", args={"path": "new.txt", "content": "green"})
+LONG_PATH = "packages/billing/src/exporters/monthly/a_directory_with_a_long_name/report_writer.py"
 
 
 class Desk:
@@ -129,9 +130,10 @@ def test_an_edited_message_is_delivered_as_it_was_edited_and_a_revoked_one_is_no
     desk.prompt()
     desk.studio.say("Steer", "Use tabs.")
     desk.studio.edit("Use tabs.", "Use four spaces.")
+    expect(desk.studio.section("Queued")).to_contain_text("Use four spaces.")
     desk.studio.say("Queue", "Then sing.")
     desk.studio.act("Then sing.", "Revoke")
-    expect(desk.studio.card("Then sing.").get_by_role("button", name="Edit")).to_have_count(0)
+    expect(desk.studio.card("Then sing.")).to_have_count(0)
     desk.service.reply("I look.", CALL)
     assert "Use four spaces." in desk.service.request(2)
     desk.service.reply("Done.")
@@ -155,6 +157,7 @@ def test_an_interrupt_skips_the_tools_of_the_reply(desk: Desk) -> None:
 @pytest.mark.requirement("studio:page:edited")
 def test_a_cleared_reminder_is_not_told_any_more(desk: Desk) -> None:
     desk.studio.say("Remind", "The database is read-only.")
+    expect(desk.studio.section("Queued")).to_contain_text("The database is read-only.")
     desk.prompt()
     assert "The database is read-only." in desk.service.request(1)
     desk.studio.clear("The database is read-only.")
@@ -168,12 +171,39 @@ def test_a_cleared_reminder_is_not_told_any_more(desk: Desk) -> None:
 def test_cancelling_a_turn_leaves_the_inbox_alone(desk: Desk) -> None:
     desk.prompt()
     desk.studio.say("Remind", "This survives the turn.")
+    expect(desk.studio.section("Queued")).to_contain_text("This survives the turn.")
     desk.studio.cancel_turn()
     desk.until_idle()
     expect(desk.studio.section("Queued")).to_contain_text("This survives the turn.")
+    # The button that was pressed is gone.
+    expect(desk.studio.field).to_be_focused()
     desk.prompt("Go on.")
     assert "This survives the turn." in desk.service.request(2)
     desk.service.reply("Done.")
+
+
+@pytest.mark.requirement("studio:page:marks-agree")
+def test_what_happened_in_a_cancelled_turn_is_not_drawn_in_the_future(desk: Desk) -> None:
+    desk.studio.say("Remind", "The database is read-only.")
+    expect(desk.studio.section("Queued")).to_contain_text("The database is read-only.")
+    desk.prompt()
+    desk.service.reply("I look.", CALL)
+    desk.service.request(2)
+    desk.studio.say("Remind", "This survives the turn.")
+    expect(desk.studio.section("Queued")).to_contain_text("This survives the turn.")
+    desk.studio.clear("The database is read-only.")
+    expect(desk.studio.section("Ended")).to_contain_text("Cleared")
+    desk.studio.cancel_turn()
+    expect(desk.studio.transcript.locator(".turn.void")).to_have_count(1)
+    desk.until_idle()
+    later: list[str] = desk.studio.page.evaluate(
+        """() => {
+          const now = document.querySelector("#timeline .c-edge").getBoundingClientRect();
+          return [...document.querySelectorAll("#timeline :is(.c-live, .c-wait, .c-dot)")]
+            .filter((mark) => mark.getBoundingClientRect().right > now.right + 1).map((mark) => mark.outerHTML);
+        }"""
+    )
+    assert later == []
 
 
 @pytest.mark.requirement("studio:page:refused")
@@ -271,6 +301,38 @@ def test_while_a_permission_is_asked_what_waits_is_held_and_allowing_it_runs_the
 
 
 @pytest.mark.requirement("studio:page:permission")
+@pytest.mark.parametrize("width", [380, 768])
+def test_a_permission_can_be_given_at_every_width(desk: Desk, tmp_path: Path, width: int) -> None:
+    desk.studio.page.set_viewport_size({"width": width, "height": 800})
+    desk.prompt()
+    desk.service.reply("I write.", ToolCall(id="c-3", name="write_file", args={"path": LONG_PATH, "content": "green"}))
+    bar = desk.studio.page.get_by_role("group", name="Permission")
+    expect(bar).to_contain_text(LONG_PATH)
+    if width < 760:
+        desk.studio.page.locator(".tabs").get_by_role("button", name="Reminders").click()
+        expect(desk.studio.reminders).to_be_visible()
+        expect(bar).to_be_visible()
+    allow = bar.get_by_role("button", name="Allow", exact=True)
+    assert desk.studio.at_hand(allow)
+    allow.click()
+    desk.service.request(2)
+    assert (tmp_path / "workspace" / LONG_PATH).read_text(encoding="utf-8") == "green"
+    desk.service.reply("Done.")
+
+
+@pytest.mark.requirement("studio:page:place")
+def test_the_focus_goes_on_when_a_permission_was_given(desk: Desk) -> None:
+    desk.prompt()
+    desk.service.reply("I write.", WRITE)
+    bar = desk.studio.page.get_by_role("group", name="Permission")
+    bar.get_by_role("button", name="Allow", exact=True).press("Enter")
+    desk.service.request(2)
+    expect(bar).to_have_count(0)
+    expect(desk.studio.field).to_be_focused()
+    desk.service.reply("Done.")
+
+
+@pytest.mark.requirement("studio:page:permission")
 def test_denying_a_permission_does_not_run_the_tool(desk: Desk, tmp_path: Path) -> None:
     desk.prompt()
     desk.service.reply("I write.", WRITE)
@@ -291,10 +353,21 @@ def test_a_new_session_is_begun_on_the_page(desk: Desk) -> None:
     desk.service.reply("Hello.")
     expect(desk.studio.page.locator("h1")).to_have_text("from the page")
     expect(desk.studio.transcript).to_contain_text("Hello.")
+    expect(desk.studio.field).to_be_focused()
+
+
+@pytest.mark.requirement("studio:page:begin")
+def test_what_is_written_first_into_a_new_session_is_its_prompt(desk: Desk) -> None:
+    desk.studio.field.fill("Say hello.")
+    desk.studio.field.press("Enter")
+    assert "Say hello." in desk.service.said(1)[-1]
+    desk.service.reply("Hello.")
+    expect(desk.studio.transcript).to_contain_text("Hello.")
 
 
 @pytest.mark.requirement("studio:page:told")
 def test_a_reminder_has_the_options_that_were_chosen(desk: Desk) -> None:
+    desk.studio.composer.get_by_role("button", name="Remind", exact=True).click()
     options = desk.studio.composer.locator(".opts")
     options.get_by_label("TTL").fill("7")
     options.get_by_label("key").fill("ci:main")
@@ -313,3 +386,31 @@ def test_a_reminder_has_the_options_that_were_chosen(desk: Desk) -> None:
 def test_what_was_sent_leaves_the_field_at_once(desk: Desk) -> None:
     desk.studio.say("Remind", "Sent in one go.")
     expect(desk.studio.page.locator("#say")).to_have_value("")
+
+
+@pytest.mark.requirement("studio:page:told")
+def test_what_is_sent_while_the_answer_to_the_last_is_awaited_stays_after_it(desk: Desk) -> None:
+    held: list[Route] = []
+    desk.studio.page.route("**/remind", lambda route: route.continue_() if held else held.append(route))
+    desk.studio.say("Remind", "Sent first.")
+    desk.studio.say("Remind", "Sent second.")
+    expect(desk.studio.card("Sent second.")).to_contain_text("sending")
+    held[0].continue_()
+    queued = desk.studio.section("Queued").locator("li[data-row]")
+    expect(queued).to_have_count(2)
+    expect(queued.nth(0)).to_contain_text("Sent first.")
+    expect(queued.nth(1)).to_contain_text("Sent second.")
+    bodies = [row["body"] for row in desk.server.timeline(desk.session)["reminders"]]
+    assert bodies == ["Sent first.", "Sent second."]
+
+
+@pytest.mark.requirement("studio:page:refused")
+def test_a_wrong_option_is_refused_by_the_server_and_gets_the_focus(desk: Desk) -> None:
+    desk.studio.visitor.expects(r"40[09]|422|413")
+    desk.studio.composer.get_by_role("button", name="Remind", exact=True).click()
+    ttl = desk.studio.composer.get_by_label("TTL")
+    ttl.fill("0")
+    desk.studio.say("Remind", "Shown in no turn.")
+    expect(desk.studio.page.get_by_role("alert")).to_contain_text("HARN-RMD-002")
+    expect(ttl).to_be_focused()
+    expect(desk.studio.field).to_have_value("Shown in no turn.")

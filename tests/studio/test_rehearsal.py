@@ -23,7 +23,7 @@ STATES: Final = {
 SEEN: Final = """
 window.seenStates = new Set();
 const look = () => {
-  for (const heading of document.querySelectorAll("#h-queued, #h-live")) seenStates.add(heading.textContent.trim().split(" ")[0]);
+  for (const heading of document.querySelectorAll("#h-queued, #h-live")) seenStates.add(heading.textContent.trim().split(/\\s/)[0]);
   for (const word of document.querySelectorAll("#reminders .past > span:first-of-type")) seenStates.add(word.textContent.trim());
 };
 document.addEventListener("DOMContentLoaded", () => new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true }));
@@ -140,6 +140,71 @@ def test_marks_in_lanes_margin_and_cards_agree(played: Played) -> None:
     for row in rows[:5]:
         name = row.get("dedupeKey") or row["body"][:20]
         expect(studio.page.locator("#timeline tr").filter(has_text=name).first).to_be_visible()
+
+
+@pytest.mark.requirement("studio:page:marks-agree")
+def test_a_reminder_that_is_sent_again_is_named_and_not_printed_again(played: Played) -> None:
+    rows = [
+        (row, [entry["turn"] for entry in row.get("shown", []) if not entry.get("carried")])
+        for row in played.server.timeline(played.session)["reminders"]
+    ]
+    again = [(row, turns) for row, turns in rows if len(turns) > 1]
+    assert again
+    for row, (first, *later) in again:
+        text = row["body"].split("\n")[0][:40]
+        expect(played.studio.turn(first).locator(".note").filter(has_text=text)).to_have_count(1)
+        for turn in later:
+            told = played.studio.turn(turn).locator(".told")
+            expect(told.locator(".note").filter(has_text=text)).to_have_count(0)
+            expect(told.get_by_text("still shown:")).to_contain_text(row.get("dedupeKey") or text[:20])
+
+
+@pytest.mark.requirement("studio:page:inspector")
+def test_the_words_about_the_cache_agree_with_its_figures(played: Played) -> None:
+    requests = played.server.get(f"/sessions/{played.session}/requests")["requests"]
+    compacted = next(row["turn"] for row in requests if row.get("compaction"))
+    for turn, read in ((1, []), (compacted, ["Head"]), (compacted + 1, ["Head", "Stable"])):
+        played.studio.show(played.session, request=turn)
+        inspector = played.studio.inspector
+        expect(inspector).to_contain_text(f"Request of turn {turn}")
+        expect(inspector).to_have_attribute("aria-busy", "false")
+        regions = inspector.locator(".region").filter(has_text="read from cache")
+        assert regions.locator("h3").all_text_contents() == read
+        share = next(row["share"] for row in requests if row["turn"] == turn)
+        expect(played.studio.reminders.locator(".big")).to_contain_text(f"{round(share * 100)} %")
+        assert bool(share) == bool(read)
+    # The placement that rewrites the beginning of the conversation.
+    played.studio.inspector.get_by_role("button", name="seed", exact=True).click()
+    expect(played.studio.reminders.locator(".big")).to_contain_text("0 %")
+    expect(played.studio.inspector).not_to_contain_text("read from cache")
+
+
+@pytest.mark.requirement("studio:page:place")
+def test_the_transcript_is_where_it_was_after_a_look_at_a_request(played: Played) -> None:
+    studio = played.studio
+    top = "(turn) => turn.getBoundingClientRect().top"
+    studio.transcript.hover()
+    studio.page.mouse.wheel(0, -900)
+    # The wheel scrolls smoothly: two looks at the same place mean that it has ended.
+    studio.page.wait_for_function(
+        """() => {
+          const box = document.querySelector(".scroll");
+          const before = window.scrolledTo;
+          window.scrolledTo = box.scrollTop;
+          return box.scrollTop === before && box.scrollTop + box.clientHeight < box.scrollHeight - 100;
+        }""",
+        polling=200,
+    )
+    seen = studio.transcript.locator(".turn:has(.req)").evaluate_all(
+        """(turns) => turns.find((turn) => turn.getBoundingClientRect().top > document.querySelector(".scroll")
+          .getBoundingClientRect().top).dataset.row"""
+    )
+    before = studio.turn(int(seen)).evaluate(top)
+    studio.show(played.session, request=3)
+    expect(studio.inspector).to_contain_text("Request of turn 3")
+    studio.page.go_back()
+    expect(studio.turn(int(seen))).to_be_in_viewport()
+    assert abs(studio.turn(int(seen)).evaluate(top) - before) <= 2
 
 
 @pytest.mark.requirement("studio:page:inspector")

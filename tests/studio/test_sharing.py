@@ -24,6 +24,12 @@ def at_the_same_time(*writers: Thread) -> None:
         writer.join()
 
 
+def until_queued(studio: StudioPage, *bodies: str) -> None:
+    for body in bodies:
+        row = studio.section("Queued").locator("li[data-row]").filter(has_text=body)
+        expect(row).to_have_count(1)
+
+
 def order(studio: StudioPage) -> list[str]:
     found: list[str] = studio.section("Queued").locator("li .body").all_inner_texts()
     return [text.removeprefix("Queued:").strip() for text in found]
@@ -42,6 +48,7 @@ def test_two_browsers_see_the_same_order(serve: Serve, visit: Visit) -> None:
     here.say("Remind", "From this page.")
     there.say("Remind", "From that page.")
     for studio in (here, there):
+        until_queued(studio, "From this page.", "From that page.")
         studio.until_equal()
     assert order(here) == order(there)
     assert len(order(here)) == 18
@@ -61,6 +68,35 @@ def test_what_one_browser_does_the_other_one_sees(serve: Serve, visit: Visit) ->
     expect(here.section("Ended")).to_contain_text("Revoked")
 
 
+@pytest.mark.requirement("studio:page:place")
+def test_a_card_under_the_pointer_stays_there_while_others_and_it_itself_end(serve: Serve, visit: Visit) -> None:
+    server = serve()
+    session: str = server.post("/sessions", {"title": "shared"})["id"]
+    ids = [
+        server.post(f"/sessions/{session}/remind", {"body": f"Number {number:02}."})["reminderId"]
+        for number in range(1, 41)
+    ]
+    studio = StudioPage(visit()).open(server.link)
+    studio.choose("shared")
+    card = studio.card("Number 20.")
+    card.scroll_into_view_if_needed()
+    card.hover()
+    before = card.bounding_box()
+    for number in (1, 2, 3, 20):
+        server.post(f"/sessions/{session}/revoke", {"id": ids[number - 1]})
+    expect(studio.section("Ended")).to_contain_text("Number 03.")
+    expect(card).to_contain_text("Revoked")
+    expect(studio.section("Queued")).to_contain_text("Number 20.")
+    after = card.bounding_box()
+    assert before is not None
+    assert after is not None
+    # A scroll position is rounded in each draw; each card that ended is more than 40 pixels high.
+    assert abs(after["y"] - before["y"]) < 4
+    assert abs(after["height"] - before["height"]) < 4
+    studio.away()
+    expect(studio.section("Queued")).not_to_contain_text("Number 20.")
+
+
 @pytest.mark.requirement("studio:page:same-order")
 def test_two_servers_on_one_postgresql_share_their_sessions(serve: Serve, visit: Visit) -> None:
     postgres = the_server()
@@ -78,8 +114,9 @@ def test_two_servers_on_one_postgresql_share_their_sessions(serve: Serve, visit:
         )
         here.say("Remind", "From the first server.")
         there.say("Remind", "From the second server.")
-        here.until_equal()
-        there.until_equal()
+        for studio in (here, there):
+            until_queued(studio, "From the first server.", "From the second server.")
+            studio.until_equal()
         assert order(here) == order(there)
         expected = chain((f"Ann says {n}." for n in range(1, 9)), (f"Ben says {n}." for n in range(1, 9)))
         assert set(order(here)) == {*expected, "From the first server.", "From the second server."}

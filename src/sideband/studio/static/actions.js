@@ -1,8 +1,9 @@
-// What the user can do, and what the server says about it. No reminder or message changes here: only its event does that.
+// What the user can do, and what the server says about it. No reminder or message changes here: only its event does
+// that.
 
 import { get, post, sessionPath } from "./api.js";
 import { apply, readTimeline } from "./reducer.js";
-import { app, changed, isOver, keyOf } from "./state.js";
+import { app, changed, isOver, isWaiting, keyOf, sessionHref } from "./state.js";
 import { Stream } from "./stream.js";
 import { head, quoted } from "./text.js";
 
@@ -28,7 +29,10 @@ let toastId = 0;
 /** A note in the corner: {tone, glyph, title, code, text, actions: [[word, act]], goes}. */
 export function toast(note) {
   const id = ++toastId;
-  app.toasts = [...app.toasts.slice(-3), { id, tone: "bad", ...note }];
+  const added = { id, tone: "bad", ...note };
+  // A refusal that is no longer the last one says nothing about what is being sent now.
+  const others = app.toasts.filter((each) => each.tone !== "bad" || added.tone !== "bad");
+  app.toasts = [...others.slice(-3), added];
   if (note.goes) setTimeout(() => dismiss(id), note.goes);
   changed();
   return id;
@@ -56,9 +60,13 @@ export function explain(error, title = "Not accepted") {
     const seconds = Math.ceil(error.retryAfterMs / 1000);
     app.composer.waitUntil = Date.now() + error.retryAfterMs;
     const tick = setInterval(() => { changed(); if (Date.now() > app.composer.waitUntil) clearInterval(tick); }, 500);
-    return toast({ tone: "cut", glyph: "held", title: `Wait ${seconds} s`, code: error.reason, text: error.message, goes: error.retryAfterMs });
+    return toast({
+      tone: "cut", glyph: "held", title: `Wait ${seconds} s`, code: error.reason, text: error.message,
+      goes: error.retryAfterMs,
+    });
   }
-  const more = REMEDIES[error.reason] ?? (error.code ? `Run sideband explain ${error.code} for the cause and the remedy.` : "");
+  const explained = error.code ? `Run sideband explain ${error.code} for the cause and the remedy.` : "";
+  const more = REMEDIES[error.reason] ?? explained;
   return toast({ glyph: "alert", title, code: error.code || error.reason, text: error.message, more });
 }
 
@@ -133,6 +141,8 @@ export function reconnect() {
   stream.connect();
 }
 
+const ENDINGS = ["run.idled", "run.cancelled", "turn.voided"];
+
 function fold() {
   folding = 0;
   // The reminder that replaces another comes right after: drawn together, its card takes the place of the other.
@@ -153,7 +163,7 @@ function fold() {
       if (update.kind !== "turn.opened") app.writing = null;
       freshRequests();
     }
-    if (update.kind === "run.idled" || update.kind === "run.cancelled" || update.kind === "turn.voided") app.cancelling = false;
+    if (ENDINGS.includes(update.kind)) app.cancelling = false;
   }
   app.timeline = timeline;
   settleOutbox();
@@ -191,10 +201,12 @@ export async function moreSessions() {
 /** Show a session: its timeline first, then the stream that continues it. */
 export async function load(id, turns = TURNS) {
   const turn = ++loading;
-  if (app.sessionId !== id) {
+  const isOther = app.sessionId !== id;
+  if (isOther) {
     Object.assign(app, {
-      sessionId: id, timeline: null, selected: null, past: null, writing: null, requests: new Map(), outbox: app.outbox,
-      expanded: new Set(), results: new Map(), isReadOnly: false, turnRows: 40, cardRows: 50, shownRows: {}, unread: 0, cancelling: false,
+      sessionId: id, timeline: null, selected: null, past: null, writing: null, requests: new Map(),
+      expanded: new Set(), results: new Map(), isReadOnly: false, turnRows: 40, cardRows: 50, shownRows: {}, unread: 0,
+      cancelling: false,
     });
   }
   app.failure = null;
@@ -203,9 +215,10 @@ export async function load(id, turns = TURNS) {
   const slow = setTimeout(() => { app.isSlow = true; changed(); }, 300);
   changed();
   try {
-    const timeline = id === null ? null : readTimeline(await get(sessionPath(id, `/timeline?turns=${turns}`), { waitMs: 30_000 }));
+    const timeline = id === null ? null : await readSession(id, turns);
     if (turn !== loading) return;
     app.timeline = timeline;
+    if (isOther && timeline && !app.composer.text) app.composer.verb = firstVerb(timeline);
     stream.follow(id, timeline?.cursor ?? 0);
     if (timeline) freshRequests();
   } catch (error) {
@@ -221,6 +234,13 @@ export async function load(id, turns = TURNS) {
   }
 }
 
+async function readSession(id, turns) {
+  return readTimeline(await get(sessionPath(id, `/timeline?turns=${turns}`), { waitMs: 30_000 }));
+}
+
+/** A session in which nothing was said needs a prompt first; in others, reminders are what the studio is for. */
+const firstVerb = (timeline) => (!timeline.running && !timeline.turns.length && app.info?.model ? "prompt" : "remind");
+
 export const loadEarlier = () => load(app.sessionId, app.timeline.turns.length + TURNS);
 
 // What each request cost, for the margin and the top bar.
@@ -234,7 +254,8 @@ function freshRequests() {
 async function readRequests() {
   const id = app.sessionId;
   if (!app.timeline?.turns.length) return;
-  const known = Math.max(0, ...[...app.requests.values()].filter((row) => row.outcome === "answered").map((row) => row.turn));
+  const answered = [...app.requests.values()].filter((row) => row.outcome === "answered");
+  const known = Math.max(0, ...answered.map((row) => row.turn));
   let after = known || Math.max(0, app.timeline.turns[0].turn - 1);
   try {
     for (;;) {
@@ -254,15 +275,16 @@ async function readRequests() {
 
 // Selection.
 
-export function select(key, { scroll = true } = {}) {
-  app.selected = app.selected === key && scroll !== "stay" ? null : key;
+export function select(key, { scroll = true, showsNote = true } = {}) {
+  app.selected = app.selected === key ? null : key;
   if (app.selected && scroll) app.scrollTo = app.selected;
+  app.showsNote = Boolean(app.selected) && showsNote;
   changed();
 }
 
 export function selectReminder(id) {
   const row = app.timeline.reminders.findLast((each) => each.id === id && !each.atTheDoor);
-  if (row) select(keyOf(row), { scroll: app.selected === keyOf(row) ? false : true });
+  if (row) select(keyOf(row), { showsNote: false });
 }
 
 export function backToLive() {
@@ -294,12 +316,12 @@ export function send() {
   if (!text || app.link.state === "lost") return;
   const isReminder = composer.verb === "remind" || composer.verb === "interrupt";
   const meta = { _meta: { sideband: { idempotencyKey: crypto.randomUUID() } } };
-  const [route, body] = isReminder
-    ? ["/remind", draftOf(composer)]
-    : composer.verb === "prompt" ? ["/prompt", { content: text }] : ["/inject", { content: text, mode: MODES[composer.verb] }];
+  const [route, body] = isReminder ? ["/remind", draftOf(composer)]
+    : composer.verb === "prompt" ? ["/prompt", { content: text }]
+    : ["/inject", { content: text, mode: MODES[composer.verb] }];
   const entry = {
-    key: meta._meta.sideband.idempotencyKey, sessionId: app.sessionId, isReminder, text, verb: composer.verb, draft: { ...composer },
-    route, body: { ...body, ...meta }, state: "sending", id: null,
+    key: meta._meta.sideband.idempotencyKey, sessionId: app.sessionId, isReminder, text, verb: composer.verb,
+    draft: { ...composer }, route, body: { ...body, ...meta }, state: "sending", id: null,
   };
   // A key that stayed would replace this one with the next.
   Object.assign(composer, { text: "", key: "", tags: "", error: null });
@@ -337,15 +359,19 @@ async function deliver(entry) {
 /** A refusal gives the text back, names the field, and moves the focus there. */
 function refuse(entry, error) {
   const { composer } = app;
-  if (!composer.text.trim()) Object.assign(composer, entry.draft);
-  else toast({ tone: "cut", glyph: "edit", title: "Not sent", text: head(entry.text, 200), actions: [["Put it back", () => { Object.assign(composer, entry.draft); changed(); }]] });
+  const putBack = () => { Object.assign(composer, entry.draft); changed(); };
+  if (!composer.text.trim()) putBack();
+  else {
+    const text = head(entry.text, 200);
+    toast({ tone: "cut", glyph: "edit", title: "Not sent", text, actions: [["Put it back", putBack]] });
+  }
   composer.error = { field: error.field, message: error.message };
   explain(error);
   app.focusField = error.field || "text";
 }
 
-/** Find out what became of it. A reminder is sent again under its idempotency key, so it counts once; a message has no such
- * key, so the timeline is read again, which has it if it was accepted. */
+/** Find out what became of it. A reminder is sent again under its idempotency key, so it counts once; a message has no
+ * such key, so the timeline is read again, which has it if it was accepted. */
 export async function check(entry) {
   if (entry.isReminder) return deliver(entry);
   await load(app.sessionId);
@@ -362,7 +388,8 @@ function settleOutbox() {
   if (!app.outbox.length || !app.timeline) return;
   const rows = [...app.timeline.reminders, ...app.timeline.messages];
   const ids = new Set(rows.flatMap((row) => [row.id, row.sender?.meta?.sideband?.idempotencyKey]));
-  app.outbox = app.outbox.filter((entry) => entry.sessionId !== app.sessionId || !(ids.has(entry.id) || ids.has(entry.key)));
+  const isSettled = (entry) => entry.sessionId === app.sessionId && (ids.has(entry.id) || ids.has(entry.key));
+  app.outbox = app.outbox.filter((entry) => !isSettled(entry));
 }
 
 // Waiting and live items.
@@ -387,7 +414,9 @@ export async function revoke(id) {
     if (error.reason === "already_delivered") {
       toast({
         tone: "cut", glyph: "revoked", title: "Already delivered", goes: 12_000,
-        text: row ? `The drain took ${quoted(row.body)} first. It can no longer be revoked, only cleared.` : "The drain took the message first. The model has it.",
+        text: row
+          ? `The drain took ${quoted(row.body)} first. It can no longer be revoked, only cleared.`
+          : "The drain took the message first. The model has it.",
         actions: row && !isOver(row) ? [["Clear it", () => clear({ id })]] : [],
       });
     } else {
@@ -405,7 +434,8 @@ export async function clear(selector) {
 }
 
 export function replace(id, isReminder, text) {
-  return act(id, post(sessionPath(app.sessionId, "/replace"), isReminder ? { id, body: text } : { id, content: text }), "Not replaced");
+  const body = isReminder ? { id, body: text } : { id, content: text };
+  return act(id, post(sessionPath(app.sessionId, "/replace"), body), "Not replaced");
 }
 
 export async function cancelTurn() {
@@ -414,17 +444,23 @@ export async function cancelTurn() {
   const answer = await attempt(post(sessionPath(app.sessionId, "/cancel")), "Not cancelled");
   if (!answer?.cancelled) app.cancelling = false;
   if (!answer) return;
-  toast({ tone: answer.cancelled ? "ok" : "cut", glyph: answer.cancelled ? "check" : "held", title: answer.cancelled ? "Turn cancelled" : "No turn to cancel", text: survivors(app.timeline, answer.waiting), goes: 9000 });
+  const [tone, sign, title] = answer.cancelled
+    ? ["ok", "check", "Turn cancelled"]
+    : ["cut", "held", "No turn to cancel"];
+  toast({ tone, glyph: sign, title, text: survivors(app.timeline, answer.waiting), goes: 9000 });
 }
 
-export const answerPermission = (requestId, allow, always = false) =>
-  act(requestId, post(sessionPath(app.sessionId, `/permissions/${encodeURIComponent(requestId)}`), { allow, always }), "Not answered");
+export function answerPermission(requestId, allow, always = false) {
+  const path = sessionPath(app.sessionId, `/permissions/${encodeURIComponent(requestId)}`);
+  return act(requestId, post(path, { allow, always }), "Not answered");
+}
 
 export async function loadResult(turn, callId) {
   const key = `${turn} ${callId}`;
   app.results.set(key, { isLoading: true });
   changed();
-  const answer = await attempt(get(sessionPath(app.sessionId, `/results/${encodeURIComponent(callId)}?turn=${turn}`), { waitMs: 30_000 }), "Not loaded");
+  const path = sessionPath(app.sessionId, `/results/${encodeURIComponent(callId)}?turn=${turn}`);
+  const answer = await attempt(get(path, { waitMs: 30_000 }), "Not loaded");
   if (answer) app.results.set(key, { text: answer.text });
   else app.results.delete(key);
   changed();
@@ -438,8 +474,12 @@ export async function rehearse() {
 }
 
 export async function newSession(title, prompt) {
-  const summary = await attempt(post("/sessions", { ...(title ? { title } : {}), ...(prompt ? { prompt } : {}) }), "The session was not begun");
-  if (summary) open(summary);
+  const given = { ...(title && { title }), ...(prompt && { prompt }) };
+  const summary = await attempt(post("/sessions", given), "The session was not begun");
+  if (summary) {
+    open(summary);
+    app.focusField = "text";
+  }
   return summary !== null;
 }
 
@@ -452,14 +492,15 @@ function noteSession(summary) {
 
 function open(summary) {
   noteSession(summary);
-  location.hash = `session=${encodeURIComponent(summary.id)}`;
+  location.hash = sessionHref(summary.id);
 }
 
 /** What a cancel leaves in the inbox, by name. */
 export function survivors(timeline, ids = null) {
-  const rows = [...timeline.reminders.filter((row) => row.state === "queued"), ...timeline.messages.filter((row) => row.state === "waiting")];
+  const rows = [...timeline.reminders, ...timeline.messages].filter(isWaiting);
   const found = ids ? rows.filter((row) => ids.includes(row.id)) : rows;
   const names = found.slice(0, 4).map((row) => quoted(row.body ?? row.text, 40));
   const rest = found.length - names.length;
-  return names.length ? `Stays in the inbox: ${names.join(", ")}${rest ? ` and ${rest} more` : ""}.` : "Nothing waits in the inbox.";
+  if (!names.length) return "Nothing waits in the inbox.";
+  return `Stays in the inbox: ${names.join(", ")}${rest ? ` and ${rest} more` : ""}.`;
 }

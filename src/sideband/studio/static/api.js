@@ -19,10 +19,11 @@ export class Refusal extends Error {
 const WAIT_MS = 10_000;
 
 export async function call(method, path, body, { waitMs = WAIT_MS } = {}) {
-  const options = { method, headers: { Accept: "application/json" }, signal: AbortSignal.timeout(waitMs), credentials: "same-origin" };
+  const headers = { Accept: "application/json" };
+  const options = { method, headers, signal: AbortSignal.timeout(waitMs), credentials: "same-origin" };
   if (body !== undefined) {
     options.body = JSON.stringify(body);
-    options.headers["Content-Type"] = "application/json";
+    headers["Content-Type"] = "application/json";
   }
   let response;
   let text;
@@ -30,7 +31,8 @@ export async function call(method, path, body, { waitMs = WAIT_MS } = {}) {
     response = await fetch(`/api${path}`, options);
     text = await response.text();
   } catch (error) {
-    throw new Refusal(0, { reason: "no_answer", message: error.name === "TimeoutError" ? "No answer in time." : "The server cannot be reached." });
+    const message = error.name === "TimeoutError" ? "No answer in time." : "The server cannot be reached.";
+    throw new Refusal(0, { reason: "no_answer", message });
   }
   let answer = null;
   try {
@@ -38,7 +40,9 @@ export async function call(method, path, body, { waitMs = WAIT_MS } = {}) {
   } catch {
     // A proxy in between answers with a page of its own.
   }
-  if (!response.ok) throw new Refusal(response.status, answer?.error ?? { message: `The server answered ${response.status}.` });
+  if (!response.ok) {
+    throw new Refusal(response.status, answer?.error ?? { message: `The server answered ${response.status}.` });
+  }
   return answer;
 }
 

@@ -1,8 +1,9 @@
 // The keyboard: panes, lists with one tab stop each, and single letters while a list has the focus.
 
-import { app, changed, isOver, rowOf } from "./state.js";
+import { app, changed, isOver, requestHref, rowOf, sessionHref } from "./state.js";
 import { select } from "./actions.js";
 import { openDialog } from "./dialogs.js";
+import { canFocus, home } from "./focus.js";
 import { edit, editMessage } from "./reminders.js";
 
 const PANES = ["top", "sessions", "timeline", "transcript", "composer", "reminders"];
@@ -22,12 +23,16 @@ function rove() {
   for (const list of document.querySelectorAll("[data-list]")) {
     const rows = rowsIn(list);
     const name = list.dataset.list;
-    const stop = rows.find((row) => row.dataset.row === current[name]) ?? rows.find((row) => row.dataset.row === app.selected || row.querySelector("[aria-current]")) ?? (name === "turns" ? rows.at(-1) : rows[0]);
+    const stop = rows.find((row) => row.dataset.row === current[name])
+      ?? rows.find((row) => row.dataset.row === app.selected || row.querySelector("[aria-current]"))
+      ?? (name === "turns" ? rows.at(-1) : rows[0]);
     for (const row of rows) {
       const index = row === stop ? 0 : -1;
       const focus = target(row);
       if (focus.tabIndex !== index || !focus.hasAttribute("tabindex")) focus.tabIndex = index;
-      for (const control of row.querySelectorAll("button, a, summary, pre")) if (control.tabIndex !== index) control.tabIndex = index;
+      for (const control of row.querySelectorAll("button, a, summary, pre")) {
+        if (control.tabIndex !== index) control.tabIndex = index;
+      }
     }
   }
 }
@@ -35,7 +40,7 @@ function rove() {
 function move(list, row, step) {
   const rows = rowsIn(list);
   const at = rows.indexOf(row);
-  const next = step === Infinity ? rows.at(-1) : step === -Infinity ? rows[0] : rows[Math.max(0, Math.min(rows.length - 1, at + step))];
+  const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
   if (!next) return;
   current[list.dataset.list] = next.dataset.row;
   rove();
@@ -53,14 +58,19 @@ export function focusPane(step) {
 
 const STEPS = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, Home: -Infinity, End: Infinity };
 
+function pickPast(turn, timeline) {
+  app.past = app.past === turn || turn > timeline.turn ? null : turn;
+  changed();
+}
+
 /** What a letter does on a row of a list. */
 function onRow(key, list, row) {
   const { timeline } = app;
   if (!timeline) return false;
   const id = row.dataset.row;
   if (list === "turns" || list === "requests") {
-    if (key === "i" || (key === "Enter" && list === "requests")) location.hash = `session=${encodeURIComponent(app.sessionId)}&request=${id}`;
-    else if (key === "Enter") { app.past = app.past === Number(id) || Number(id) > timeline.turn ? null : Number(id); changed(); }
+    if (key === "i" || (key === "Enter" && list === "requests")) location.hash = requestHref(id);
+    else if (key === "Enter") pickPast(Number(id), timeline);
     else return false;
     return true;
   }
@@ -68,11 +78,12 @@ function onRow(key, list, row) {
   const message = id.startsWith("m:") ? timeline.messages.find((each) => each.id === id.slice(2)) : null;
   const reminder = message ? null : rowOf(timeline, id);
   if (key === "Enter" && list === "lanes") select(id);
-  else if (key === "i" && reminder?.shown.length) location.hash = `session=${encodeURIComponent(app.sessionId)}&request=${reminder.shown.at(-1).turn}`;
+  else if (key === "i" && reminder?.shown.length) location.hash = requestHref(reminder.shown.at(-1).turn);
   else if (app.isReadOnly || app.link.state === "lost") return false;
   else if (key === "e" && message) editMessage(message);
   else if (key === "e" && reminder?.state === "queued") edit(reminder);
-  else if (key === "x" && (message || reminder?.state === "queued")) openDialog({ kind: "revoke", id: (message ?? reminder).id });
+  else if (key === "x" && message) openDialog({ kind: "revoke", id: message.id });
+  else if (key === "x" && reminder?.state === "queued") openDialog({ kind: "revoke", id: reminder.id });
   else if (key === "x" && reminder && !isOver(reminder)) openDialog({ kind: "clear", id: reminder.id });
   else return false;
   return true;
@@ -82,14 +93,25 @@ export function onKey(event) {
   const { key, target: from } = event;
   if (key === "Tab") rove();
   if (event.defaultPrevented || event.isComposing) return;
-  if (key === "F6") { event.preventDefault(); focusPane(event.shiftKey ? -1 : 1); return; }
-  if ((event.ctrlKey || event.metaKey) && key.toLowerCase() === "k") { event.preventDefault(); openDialog({ kind: "commands" }); return; }
-  if (event.ctrlKey || event.metaKey || event.altKey || app.dialog) return;
+  if (key === "F6") {
+    event.preventDefault();
+    focusPane(event.shiftKey ? -1 : 1);
+    return;
+  }
+  const isCommand = event.ctrlKey || event.metaKey;
+  if (isCommand && key.toLowerCase() === "k") {
+    event.preventDefault();
+    openDialog({ kind: "commands" });
+    return;
+  }
+  if (isCommand || event.altKey || app.dialog) return;
   if (key === "Escape") {
-    if (app.drawer) app.drawer = false;
-    else if (app.past !== null) app.past = null;
+    if (app.drawer) {
+      app.drawer = false;
+      document.querySelector("#drawer").focus();
+    } else if (app.past !== null) app.past = null;
     else if (app.selected) app.selected = null;
-    else if (app.inspect) location.hash = `session=${encodeURIComponent(app.sessionId)}`;
+    else if (app.inspect) location.hash = sessionHref(app.sessionId);
     changed();
     return;
   }
@@ -113,19 +135,23 @@ export function onFocus(event) {
   rove();
 }
 
-/** If the focused row went away in a draw, its neighbour gets the focus. */
+let inspected = "";
+
+/** If what had the focus went away in a draw, its neighbour in the list gets it, or the nearest place that is left. */
 export function keepFocus(draw) {
   const active = document.activeElement;
   const row = active?.closest?.("[data-row]");
   const list = active?.closest?.("[data-list]");
   const at = row ? rowsIn(list).indexOf(row) : -1;
+  const left = app.inspect ? "" : inspected;
+  inspected = app.inspect?.turn ?? "";
   draw();
-  if (at < 0 || (active.isConnected && document.activeElement === active) || !list.isConnected || app.dialog) return;
-  if (document.activeElement !== document.body) return;
-  const rows = rowsIn(list);
-  const next = rows.find((each) => each.dataset.row === row.dataset.row) ?? rows[Math.min(at, rows.length - 1)];
-  if (!next) return;
-  current[list.dataset.list] = next.dataset.row;
+  const now = document.activeElement;
+  if (app.dialog || (now === active ? canFocus(active) : now !== document.body)) return;
   rove();
-  target(next).focus();
+  const rows = at >= 0 && list.isConnected ? rowsIn(list) : [];
+  const next = rows.find((each) => each.dataset.row === row.dataset.row) ?? rows[Math.min(at, rows.length - 1)];
+  const place = next ? target(next) : canFocus(active) ? active : home(left && `.turn[data-row="${left}"]`);
+  // The transcript is then scrolled to where it was.
+  place?.focus({ preventScroll: !next });
 }

@@ -4,7 +4,8 @@ import { html, nothing } from "./vendor/lit-html.js";
 
 /** A glyph. Without a label it is decoration beside its word. */
 export const glyph = (name, tone = "", label = "") => html`<svg
-  class="g ${tone}" role=${label ? "img" : nothing} aria-label=${label || nothing} aria-hidden=${label ? nothing : "true"}
+  class="g ${tone}" role=${label ? "img" : nothing} aria-label=${label || nothing}
+  aria-hidden=${label ? nothing : "true"}
 ><use href="#g-${name}"></use></svg>`;
 
 export const STATES = {
@@ -37,17 +38,17 @@ export function trustChip(sender) {
   return html`<span class="chip-trust ${word.toLowerCase()}" title=${title}>${word}</span>`;
 }
 
-export const isQuoted = (sender) => sender?.trust === "peer" || sender?.trust === "server";
-
 /** TTL as pips: hollow is spent, half is being spent in the open turn, full is left. */
 export function pips(total, left, isOpen) {
-  const words = `${left} of ${total} ${total === 1 ? "turn" : "turns"} left${isOpen ? ", one of them in the open turn" : ""}`;
+  const turns = total === 1 ? "turn" : "turns";
+  const words = `${left} of ${total} ${turns} left${isOpen ? ", one of them in the open turn" : ""}`;
   if (total > 8) return html`<span class="t-side num" title=${words}>${left} of ${total}</span>`;
   const kinds = Array.from({ length: total }, (_, index) => {
     const spent = total - left;
     return index < spent ? "spent" : index === spent && isOpen ? "now" : "left";
   });
-  return html`<span class="pips t-side" role="img" aria-label=${words} title=${words}>${kinds.map((kind) => html`<i class=${kind}></i>`)}</span>`;
+  return html`<span class="pips t-side" role="img" aria-label=${words} title=${words}>
+    ${kinds.map((kind) => html`<i class=${kind}></i>`)}</span>`;
 }
 
 export const spinner = (tone = "") => html`<span class="spin ${tone}" aria-hidden="true"></span>`;

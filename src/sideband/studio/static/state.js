@@ -14,7 +14,10 @@ export const app = {
   pane: "transcript", drawer: false, asTable: false,
   writing: null, requests: new Map(), unread: 0, turnRows: 40, cardRows: 50,
   outbox: [], toasts: [], dialog: null, cancelling: false, inspect: null, status: "",
-  composer: { verb: "remind", text: "", ttl: "2", key: "", tags: "", role: "system", propagate: "session", preserve: false, error: null },
+  composer: {
+    verb: "remind", text: "", ttl: "2", key: "", tags: "", role: "system", propagate: "session", preserve: false,
+    more: false, error: null,
+  },
 };
 
 let draw = () => {};
@@ -58,18 +61,26 @@ const keyIndexOf = perObject((rows) => new Map(rows.map((row) => [keyOf(row), ro
 export const reminderOf = (timeline, id) => indexOf(timeline.reminders).get(id);
 export const rowOf = (timeline, key) => keyIndexOf(timeline.reminders).get(key);
 
+/** Whether a reminder or a message is still in the inbox. */
+export const isWaiting = (row) => row.state === "queued" || row.state === "waiting";
 export const isOver = (row) => row.state !== "queued" && row.state !== "live";
 /** Who has written a message: the person at a page of the studio is "You". */
 export const writerName = (sender) => (sender?.principal === "studio" ? "You" : sender?.principal ?? "User");
 
-export const senderName = (sender) => sender?.principal ?? sender?.providerId ?? (sender?.trust === "operator" ? "program" : sender?.trust ?? "unknown");
+export function senderName(sender) {
+  if (sender?.principal === "studio") return "You";
+  const unnamed = sender?.trust === "operator" ? "program" : sender?.trust ?? "unknown";
+  return sender?.principal ?? sender?.providerId ?? unnamed;
+}
 export const nameOf = (row) => row.dedupeKey ?? (row.body ? quoted(row.body) : row.id);
-export const namespace = (sender) => (sender?.trust === "peer" || sender?.trust === "server" ? `${sender.trust}:${sender.principal}` : "own");
+export const isQuoted = (sender) => sender?.trust === "peer" || sender?.trust === "server";
+export const namespace = (sender) => (isQuoted(sender) ? `${sender.trust}:${sender.principal}` : "own");
 export const isLowered = (row) => Object.keys(row.sender?.requested ?? {}).length;
 
-/** The state to draw: a queued one is held while a permission is asked for, and one may be left out of the open turn. */
+/** The state to draw: a queued one is held while a permission is asked for; a live one may be left out of a turn. */
 export function drawnState(timeline, row, turn = timeline.openTurn ?? timeline.turn) {
-  if (row.state === "queued") return row.mode === "audit_only" ? "audit_recorded" : timeline.permissions.length ? "held" : "queued";
+  if (row.state === "queued" && row.mode === "audit_only") return "audit_recorded";
+  if (row.state === "queued") return timeline.permissions.length ? "held" : "queued";
   if (row.state === "live" && row.leftOut.length && row.leftOut.at(-1) === turn) return "leftout";
   return row.state;
 }
@@ -101,9 +112,14 @@ export function asOf(timeline, turn) {
     // One that was never live, such as an audit record, waited until it ended.
     const isLive = row.live ? row.live.at <= at : shown.length > 0;
     const ttlLeft = row.ttlTurns === undefined ? undefined : Math.max(row.ttlTurns - shown.length + 1, 0);
-    return [{ ...row, state: isLive ? "live" : "queued", ended: undefined, reason: undefined, shown, leftOut: row.leftOut.filter((left) => left <= turn), ttlLeft: isLive ? ttlLeft : row.ttlTurns }];
+    return [{
+      ...row, state: isLive ? "live" : "queued", ended: undefined, reason: undefined, shown,
+      leftOut: row.leftOut.filter((left) => left <= turn), ttlLeft: isLive ? ttlLeft : row.ttlTurns,
+    }];
   });
 }
 
 export const here = place;
+export const sessionHref = (id) => `#session=${encodeURIComponent(id)}`;
+export const requestHref = (turn) => `${sessionHref(app.sessionId)}&request=${turn}`;
 export const titleOf = (summary) => summary.title || summary.id;

@@ -4,8 +4,16 @@ import { html } from "./vendor/lit-html.js";
 
 // C0 and C1 controls (not tab, line feed, carriage return before it), soft hyphen, zero-width, bidirectional, tag and
 // variation characters: a reader cannot see them, so each is drawn as a label. Lone surrogates too.
-const HIDDEN =
-  /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180E\u200B-\u200F\u2028-\u202E\u2060-\u206F\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF9-\uFFFB]|[\u{E0000}-\u{E0FFF}]|[\uD800-\uDFFF]/gu;
+const HIDDEN = new RegExp(
+  [
+    /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/u,
+    /[\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180E\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF9-\uFFFB]/u,
+    /[\u200B-\u200F\u2028-\u202E\u2060-\u206F]/u,
+    /[\u{E0000}-\u{E0FFF}]/u,
+    /[\uD800-\uDFFF]/u,
+  ].map((each) => each.source).join("|"),
+  "gu",
+);
 const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 13: "CR", 27: "ESC", 127: "DEL", 0xad: "SHY", 0xfeff: "BOM" };
 
 function label(character) {
