@@ -21,7 +21,8 @@ class SessionCard(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
     `state` is `idle`, `running`, `asking` (it runs and waits for a permission), `left` (the process that ran it has died)
     or `closed`; the event stream also tells of those that are `deleted`. `parent` is the session that made this
-    sub-agent. `changed_at` is in milliseconds since the epoch.
+    sub-agent. `turn` is the last committed one, and `open_turn` the one whose reply is awaited. `changed_at` is in
+    milliseconds since the epoch.
     """
 
     id: str
@@ -30,6 +31,7 @@ class SessionCard(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     live: int
     queued: int
     changed_at: int
+    open_turn: int | None = None
     title: str | None = None
     agent: str | None = None
     parent: str | None = None
@@ -47,6 +49,7 @@ class SessionCards(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class _Look(NamedTuple):
     state: str
     turn: int
+    open_turn: int | None
     live: int
     queued: int
     model: str | None
@@ -61,7 +64,8 @@ def _look(state: SessionState) -> _Look:
     else:
         word = "idle"
     model = None if state.head is None else state.head.model or None
-    return _Look(word, state.live.turn, len(state.live), len(state.inbox), model)
+    open_turn = None if state.request is None else state.request.turn
+    return _Look(word, state.live.turn, open_turn, len(state.live), len(state.inbox), model)
 
 
 async def session_cards(store: Store, *, before: int | None = None, limit: int = LISTED) -> SessionCards:
@@ -89,6 +93,7 @@ async def _card(store: Store, entry: SessionEntry) -> SessionCard:
         id=entry.session_id,
         state=look.state,
         turn=look.turn,
+        open_turn=look.open_turn,
         live=look.live,
         queued=look.queued,
         changed_at=entry.changed_at,

@@ -137,8 +137,8 @@ function wordOf(row) {
 }
 
 function sessionRow(row) {
-  // The list counts replies; while one is awaited, the other panes speak of its turn.
-  const turn = (row.id === app.sessionId && app.timeline?.openTurn) || row.turn;
+  // The summary of the open session may come later than the update that the other panes show.
+  const turn = (row.id === app.sessionId && app.timeline?.openTurn) || row.openTurn || row.turn;
   const word = wordOf(row);
   const isBusy = row.state === "running" || row.state === "asking";
   const sign = row.depth && !isBusy ? glyph("inherited", "quiet")
