@@ -505,23 +505,23 @@ def _shortened(body: str, width: int) -> Iterator[str]:
 # Receipts.
 
 
-class Receipt(NamedTuple):
+class LifecycleReceipt(NamedTuple):
     """In which turns a reminder was shown, and how it ended; exactly one way once its session is closed."""
 
     turns: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()
 
 
-def receipts(journal: Sequence[Logged]) -> dict[tuple[str, str], Receipt]:
+def receipts(journal: Sequence[Logged]) -> dict[tuple[str, str], LifecycleReceipt]:
     """The receipt of each reminder that was accepted, by the ids of its session and its own."""
-    found: dict[tuple[str, str], Receipt] = {}
+    found: dict[tuple[str, str], LifecycleReceipt] = {}
     for logged in journal:
         event, session_id = logged.event, logged.session_id
         match event:
             case Queued(item=item):
-                found.setdefault((session_id, item.id), Receipt())
+                found.setdefault((session_id, item.id), LifecycleReceipt())
             case Injected(reminder=reminder) | Inherited(reminder=reminder):
-                found.setdefault((session_id, reminder.id), Receipt())
+                found.setdefault((session_id, reminder.id), LifecycleReceipt())
             case Fired():
                 receipt = found[session_id, event.reminder_id]
                 found[session_id, event.reminder_id] = receipt._replace(turns=(*receipt.turns, event.turn))

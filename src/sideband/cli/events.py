@@ -15,9 +15,9 @@ from sideband.cli.target import (
     Flag,
     Integer,
     JsonLinesOption,
-    ServerAddress,
     ServerToOption,
     StoreOption,
+    StudioAddress,
     address,
     find,
     server_address,
@@ -104,7 +104,7 @@ def _of_store(
         asyncio.run(reading(take))
 
 
-def _of_server(server: ServerAddress, wanted: EventQuery, *, every: bool, json: bool, export: Path | None) -> None:
+def _of_server(server: StudioAddress, wanted: EventQuery, *, every: bool, json: bool, export: Path | None) -> None:
     from sideband.cli.server_session import Server  # noqa: PLC0415 - only needed for a server
 
     source = Server(server.url)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from sideband.cli.server_client import ServerClient, snake_names
-from sideband.cli.target import ServerAddress
+from sideband.cli.target import StudioAddress
 from sideband.core.errors import CursorExpired, InvalidOption, UnknownSession, shown
 from sideband.core.reminder import Propagate, Reminder, ReminderId, RoleHint, Source
 from sideband.core.state import PendingState
@@ -369,7 +369,7 @@ class ServerRecipient:
         return (await self._post("clear", given, _Removed)).removed_count
 
 
-def recipient_at(wanted: ServerAddress) -> tuple[str, ServerRecipient]:
+def recipient_at(wanted: StudioAddress) -> tuple[str, ServerRecipient]:
     """The id of the session that is meant, and what tells it something."""
     server = Server(wanted.url)
     session_id = server.find(wanted.session_id).id

@@ -143,14 +143,14 @@ class ServerLost(CommandError):
         self.reason = reason
 
 
-class ServerAddress(NamedTuple):
+class StudioAddress(NamedTuple):
     """A session of a running server; `session_id=None` is the only one that is open."""
 
     url: str
     session_id: str | None = None
 
 
-def server_address(to: str | None, store: str | None) -> ServerAddress | None:
+def server_address(to: str | None, store: str | None) -> StudioAddress | None:
     """Read `--to http://HOST:PORT#ID`, or without an id; None if `to` has another form."""
     if to is None or not to.startswith(_SERVER):
         return None
@@ -164,7 +164,7 @@ def server_address(to: str | None, store: str | None) -> ServerAddress | None:
         )
     if store is not None:
         raise CommandError("--store does not belong to a running server, which has a store of its own")
-    return ServerAddress(url, session_id or None)
+    return StudioAddress(url, session_id or None)
 
 
 def address(to: str | None, store: str | None, *, must_exist: bool = True) -> Address:

@@ -30,7 +30,7 @@ _RULE_COLUMNS: Final = 100
 _USER, _REPLY, _TOOL, _SIDE, _QUIET = "bold blue", "", "bright_black", "yellow", "bright_black"
 
 
-class Line(NamedTuple):
+class TranscriptLine(NamedTuple):
     """A line of text; where it is wrapped, every line begins with `prefix`, and all but the first with `hang` after it."""
 
     prefix: str
@@ -52,7 +52,7 @@ class Line(NamedTuple):
             yield line
 
 
-Lines: TypeAlias = tuple[Line, ...]
+Lines: TypeAlias = tuple[TranscriptLine, ...]
 
 
 class Signs(NamedTuple):
@@ -172,7 +172,7 @@ class _Page:
                 yield self._earlier("The conversation now begins with:")
         yield from self._end()
 
-    def _title(self) -> Line:
+    def _title(self) -> TranscriptLine:
         timeline = self._timeline
         turn = f"turn {timeline.turn}" if timeline.open_turn is None else f"turn {timeline.open_turn} open"
         title = timeline.records.get("title")
@@ -205,7 +205,7 @@ class _Page:
         what = f"compaction after turn {entry.turn}, {counted(entry.archived_messages, 'message')} archived"
         return _Part((_EMPTY, self._rule(what, style="magenta")))
 
-    def _rule(self, text: str, *, style: str) -> Line:
+    def _rule(self, text: str, *, style: str) -> TranscriptLine:
         line = f"{self._signs.rule * 2} {text} "
         return _line(line + self._signs.rule * max(min(self._width, _RULE_COLUMNS) - len(line), 2), style)
 
@@ -251,7 +251,7 @@ class _Page:
             talk += _indented(f"Batch skipped: interrupted by {self._interrupter(row.skipped_by)}", "red")
         return _Part((_EMPTY, self._rule(", ".join(about), style="bold")), talk, tuple(self._notes(row)))
 
-    def _call(self, call: "CallRow") -> Iterator[Line]:
+    def _call(self, call: "CallRow") -> Iterator[TranscriptLine]:
         from sideband.inspect.update_json import utf8_size  # noqa: PLC0415 - the help does not need it
 
         args = printable_json(call.args)
@@ -260,7 +260,7 @@ class _Page:
         text = Text(f"{self._signs.call} {printable(call.name)} {args}")
         style = _QUIET if call.status is None else "green" if call.status == "ok" else "red"
         text.append(f"  {printable(call.status or 'no result yet')}", style=style)
-        yield Line(_INDENT, text)
+        yield TranscriptLine(_INDENT, text)
         output = (call.text or "").splitlines()
         yield from _indented("\n".join(output[:OUTPUT_LINES]), _TOOL, depth=2)
         if len(output) > OUTPUT_LINES or utf8_size(call.text or "") < (call.bytes or 0):
@@ -302,7 +302,7 @@ class _Page:
 
     # The side.
 
-    def _notes(self, turn: "TurnRow") -> Iterator[Line]:
+    def _notes(self, turn: "TurnRow") -> Iterator[TranscriptLine]:
         """What the request of a turn told on the side."""
         from sideband.inspect.timeline import TurnState  # noqa: PLC0415 - the help does not need it
 
@@ -327,13 +327,15 @@ class _Page:
             names = [self._name(self._reminders[item_id]) for item_id in ids if item_id in self._reminders]
             if names:
                 text = Text(f"{sign} {word}: {', '.join(names)}", style=_SIDE)
-                yield Line(f"{self._signs.rail} ", text, _SIDE, _INDENT)
+                yield TranscriptLine(f"{self._signs.rail} ", text, _SIDE, _INDENT)
 
-    def _note(self, row: "ReminderRow", sign: str, about: "Sequence[str | None]", *, body: bool) -> Iterator[Line]:
+    def _note(
+        self, row: "ReminderRow", sign: str, about: "Sequence[str | None]", *, body: bool
+    ) -> Iterator[TranscriptLine]:
         rail = self._signs.quoted if _is_quoted(row) else self._signs.rail
-        yield Line(f"{rail} ", Text(f"{sign} {', '.join(filter(None, about))}", style=_SIDE), _SIDE, _INDENT)
+        yield TranscriptLine(f"{rail} ", Text(f"{sign} {', '.join(filter(None, about))}", style=_SIDE), _SIDE, _INDENT)
         for line in row.body.splitlines() if body else ():
-            yield Line(f"{rail}   ", Text(printable(line), style=_SIDE), _SIDE)
+            yield TranscriptLine(f"{rail}   ", Text(printable(line), style=_SIDE), _SIDE)
 
     def _name(self, row: "ReminderRow", *, quotes: bool = True) -> str:
         """Who a reminder is from, and what it is called; without a key, that is the start of its text if it `quotes`."""
@@ -391,13 +393,13 @@ def _is_quoted(row: "ReminderRow") -> bool:
     return row.sender is not None and row.sender.trust not in ("operator", "controller")
 
 
-def _line(text: str, style: str) -> Line:
-    return Line("", Text(printable(text), style=style))
+def _line(text: str, style: str) -> TranscriptLine:
+    return TranscriptLine("", Text(printable(text), style=style))
 
 
 def _indented(text: str, style: str, *, depth: int = 1) -> Lines:
     """The lines of a text, with control characters escaped."""
-    return tuple(Line(_INDENT * depth, Text(printable(line), style=style)) for line in text.splitlines())
+    return tuple(TranscriptLine(_INDENT * depth, Text(printable(line), style=style)) for line in text.splitlines())
 
 
-_EMPTY: Final = Line("", Text())
+_EMPTY: Final = TranscriptLine("", Text())

@@ -19,10 +19,10 @@ from sideband.cli.target import (
     Flag,
     Integer,
     JsonLinesOption,
-    ServerAddress,
     ServerLost,
     ServerToOption,
     StoreOption,
+    StudioAddress,
     address,
     find,
     server_address,
@@ -93,7 +93,7 @@ def watch(
     if not (files or tests is not None or command or git):
         return refuse("nothing is watched; name at least one of --files PATH, --tests CMD, --command CMD and --git")
     try:
-        wanted: ServerAddress | Address = server_address(to, store) or address(to, store)
+        wanted: StudioAddress | Address = server_address(to, store) or address(to, store)
         if junit is not None and tests is None:
             raise CommandError("--junit names the results of --tests CMD, which is missing")
         if name is not None and len(command) != 1:
@@ -111,9 +111,9 @@ def watch(
     return status
 
 
-def _watch_for(wanted: ServerAddress | Address, watchers: "Mapping[str, NoticeWatcher]", *, json: bool) -> int:
+def _watch_for(wanted: StudioAddress | Address, watchers: "Mapping[str, NoticeWatcher]", *, json: bool) -> int:
     """Tell the session that is meant what the watchers notice; the exit status."""
-    if isinstance(wanted, ServerAddress):
+    if isinstance(wanted, StudioAddress):
         from sideband.cli.server_session import recipient_at  # noqa: PLC0415 - only needed for a server
 
         name, recipient = recipient_at(wanted)

@@ -27,7 +27,7 @@ CONTEXT_WINDOW: Final = 15_000
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-class Line(NamedTuple):
+class ScriptedReply(NamedTuple):
     """One line of a script. `midway` is awaited while the reply is being written.
 
     `is_cut_short`: the script itself interrupts the calls of this line.
@@ -39,7 +39,7 @@ class Line(NamedTuple):
     is_cut_short: bool = False
 
 
-NextLine: TypeAlias = Callable[[RequestView], Awaitable[Line]]
+NextLine: TypeAlias = Callable[[RequestView], Awaitable[ScriptedReply]]
 
 
 def call(tool: str, **args: Any) -> ToolCall:  # noqa: ANN401 - the tool checks them
@@ -102,7 +102,7 @@ class RehearsedModel:
             await self._write(line, on_text)
         return Reply(text=line.text, tool_calls=line.calls, usage=self._usage(view, rendered, line))
 
-    async def _write(self, line: Line, on_text: OnText | None) -> None:
+    async def _write(self, line: ScriptedReply, on_text: OnText | None) -> None:
         words = line.text.split(" ")
         for place, word in enumerate(words):
             if line.midway is not None and place == len(words) // 2:
@@ -113,7 +113,7 @@ class RehearsedModel:
                     await written
             await self._pace.after_word()
 
-    def _usage(self, view: RequestView, rendered: Rendered, line: Line) -> Usage:
+    def _usage(self, view: RequestView, rendered: Rendered, line: ScriptedReply) -> Usage:
         last = self._windows.get(view.session_id)
         self._windows[view.session_id] = view.window
         broken = Break.COMPACTION if last is not None and last != view.window else None

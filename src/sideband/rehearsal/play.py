@@ -9,11 +9,11 @@ from sideband.core.errors import ReminderError
 from sideband.logs import LOG
 from sideband.loop.hooks import Hooks
 from sideband.providers.registry import Registry
-from sideband.rehearsal.model import Line, NextLine, RehearsedModel, call
+from sideband.rehearsal.model import NextLine, RehearsedModel, ScriptedReply, call
 from sideband.rehearsal.observer import Observer
 from sideband.rehearsal.pace import Pace
 from sideband.rehearsal.sample import SampleWorkspace
-from sideband.rehearsal.script import BUILD_KEY, SYSTEM, Peer, Script
+from sideband.rehearsal.script import BUILD_KEY, SYSTEM, ReminderPeer, Script
 from sideband.render.view import RequestView
 from sideband.runtime.options import AgentOptions, RemindersOption
 from sideband.runtime.runner import Runner, TurnStatus
@@ -34,7 +34,7 @@ _READING_TOOLS: Final = frozenset({"read_file", "search", "list_dir"})
 OnReply: TypeAlias = Callable[[str, str, int, str], None]
 
 
-class AdoptingPeer(Peer, Protocol):
+class AdoptingPeer(ReminderPeer, Protocol):
     """The review agent, which can reach a session after it has adopted it."""
 
     async def start(self) -> None: ...
@@ -48,7 +48,7 @@ class AdoptingPeer(Peer, Protocol):
 FindPeer: TypeAlias = Callable[[], Awaitable[AdoptingPeer | None]]
 
 
-class LeftOut(list[str]):
+class MissingProducers(list[str]):
     """The producers that are missing in a rehearsal, each in a sentence that says why."""
 
     def add(self, sentence: str) -> None:
@@ -57,7 +57,7 @@ class LeftOut(list[str]):
             LOG.info("rehearsal: %s", sentence)
 
 
-async def optional_module(name: str, *, without: str, extras: str, left_out: LeftOut) -> Any | None:  # noqa: ANN401 - a module
+async def optional_module(name: str, *, without: str, extras: str, left_out: MissingProducers) -> Any | None:  # noqa: ANN401 - a module
     """A module of this package that needs `extras`, imported in a thread; None if they are not installed.
 
     `without` is what is missing then.
@@ -82,7 +82,7 @@ class Play:
         *,
         pace: Pace,
         find_peer: FindPeer,
-        left_out: LeftOut,
+        left_out: MissingProducers,
         on_reply: OnReply | None,
     ) -> None:
         self.session = session
@@ -215,9 +215,9 @@ class Play:
         """
         lines = _review()
 
-        async def next_line(_view: RequestView) -> Line:
+        async def next_line(_view: RequestView) -> ScriptedReply:
             await self._pace.rest()
-            return await anext(lines, Line("I have nothing to add."))
+            return await anext(lines, ScriptedReply("I have nothing to add."))
 
         worker: Worker
         options: AgentOptions = {
@@ -233,7 +233,7 @@ class Play:
         return result.text
 
 
-async def _review() -> AsyncGenerator[Line, None]:
+async def _review() -> AsyncGenerator[ScriptedReply, None]:
     """The lines of the reviewer."""
-    yield Line("I search for the calls.", (call("search", pattern="discounted("),))
-    yield Line("Two files call it. cart.py passes percents. report.py passes the share 0.1 where 10 is meant.")
+    yield ScriptedReply("I search for the calls.", (call("search", pattern="discounted("),))
+    yield ScriptedReply("Two files call it. cart.py passes percents. report.py passes the share 0.1 where 10 is meant.")

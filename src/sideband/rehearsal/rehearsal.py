@@ -12,7 +12,7 @@ from sideband.rehearsal.play import (
     REHEARSAL_RECORD,
     TITLE_RECORD,
     AdoptingPeer,
-    LeftOut,
+    MissingProducers,
     OnReply,
     Play,
     optional_module,
@@ -34,7 +34,7 @@ class Rehearsal:
     """
 
     def __init__(self, store: Store, *, fast: bool = False, on_reply: OnReply | None = None) -> None:
-        self.left_out = LeftOut()
+        self.left_out = MissingProducers()
         self._store = store
         self._pace = FAST if fast else NORMAL
         self._on_reply = on_reply

@@ -11,7 +11,7 @@ from sideband.core.messages import ToolCall
 from sideband.core.surfaces import Surface
 from sideband.core.trust import Provenance, Trust
 from sideband.protocols.wire import Via
-from sideband.rehearsal.model import Line, call, unanswered
+from sideband.rehearsal.model import ScriptedReply, call, unanswered
 from sideband.rehearsal.observer import Observer
 from sideband.rehearsal.pace import Pace
 from sideband.rehearsal.sample import PYTHON, TESTS, SampleWorkspace
@@ -80,7 +80,7 @@ COMMITS: Final = (
 )
 
 
-class Peer(Protocol):
+class ReminderPeer(Protocol):
     """The review agent, as the script uses it."""
 
     async def remind(self, session: Session, body: str, **wanted: Any) -> None:  # noqa: ANN401 - fields of a reminder
@@ -92,17 +92,17 @@ class Script:
 
     def __init__(self, session: Session, workspace: SampleWorkspace, observer: Observer, pace: Pace) -> None:
         self.session = session
-        self.peer: Peer | None = None
+        self.peer: ReminderPeer | None = None
         self.watches_files = self.watches_build = False
         # The lines that answer each prompt of the rehearsal. All other prompts get the afterword.
-        self.prompts: dict[str, AsyncGenerator[Line, None]] = {}
+        self.prompts: dict[str, AsyncGenerator[ScriptedReply, None]] = {}
         # What the rehearsal itself sends in the name of the user.
         self._own_messages: set[str] = set()
         self._workspace = workspace
         self._observer = observer
         self._pace = pace
         self._editor = Producer(session, EDITOR, surface=Surface.ACP)
-        self._last: Line | None = None
+        self._last: ScriptedReply | None = None
         # How many updates there were before the last edit.
         self._edited = 0
 
@@ -116,7 +116,7 @@ class Script:
         """Send the task, and return the id of the message."""
         return await self._prompt(TASK, self.story())
 
-    async def _prompt(self, text: str, lines: AsyncGenerator[Line, None]) -> str:
+    async def _prompt(self, text: str, lines: AsyncGenerator[ScriptedReply, None]) -> str:
         message_id = await self.session.prompt(text)
         self.prompts[message_id] = lines
         self._own_messages.add(message_id)
@@ -129,7 +129,7 @@ class Script:
 
     # Lines.
 
-    async def next_line(self, view: RequestView) -> Line:
+    async def next_line(self, view: RequestView) -> ScriptedReply:
         """The line that answers a request."""
         if not view.session_id:
             return await self._summary()
@@ -140,17 +140,17 @@ class Script:
         if self._was_skipped(view) and self._last is not None and not self._last.is_cut_short:
             # A person has interrupted the script.
             again = tuple(call(one.name, **one.args) for one in self._last.calls)
-            return Line("I was interrupted, and have read why. I call it again.", again)
-        line = await anext(lines, Line("I have read that, and have nothing to add."))
+            return ScriptedReply("I was interrupted, and have read why. I call it again.", again)
+        line = await anext(lines, ScriptedReply("I have read that, and have nothing to add."))
         self._last = line
         return line._replace(text=f"{self._aside(view)}{line.text}")
 
-    async def _summary(self) -> Line:
+    async def _summary(self) -> ScriptedReply:
         """What the compaction puts in the place of the conversation. Meanwhile the build watcher runs the tests."""
         await self._pace.rest()
         if self.watches_build:
             await self._observer.until_queued(BUILD_KEY, containing="passed")
-        return Line(SUMMARY)
+        return ScriptedReply(SUMMARY)
 
     def _was_skipped(self, view: RequestView) -> bool:
         return any(message.get("status") == "interrupted" for message in unanswered(view))
@@ -162,24 +162,24 @@ class Script:
 
     # The story.
 
-    async def story(self) -> AsyncGenerator[Line, None]:
+    async def story(self) -> AsyncGenerator[ScriptedReply, None]:
         """The answer to the task: it fixes the bug."""
         for part in (self._find_bug(), self._finish()):
             async for line in part:
                 yield line
 
-    async def _find_bug(self) -> AsyncGenerator[Line, None]:
+    async def _find_bug(self) -> AsyncGenerator[ScriptedReply, None]:
         """Up to the fix, and the compaction that follows it."""
         rest, editor = self._pace.rest, self._editor
 
         # Turn 1. The policy is live; the build watcher has told that the tests fail.
         await rest()
-        yield Line("I run the tests first.", (call("run", command=[*TESTS]),))
+        yield ScriptedReply("I run the tests first.", (call("run", command=[*TESTS]),))
 
         # Turn 2. A provider repeats the failure. The editor tells where the user is.
         await editor.remind(_cursor("line 5"))
         await rest()
-        yield Line(
+        yield ScriptedReply(
             "A discount of 10 percent takes 10 off the price. I read the code and its test.",
             (call("read_file", path=FILE), call("read_file", path="test_cart.py")),
         )
@@ -188,7 +188,7 @@ class Script:
         await self._save(f'"""Discounts, in percent."""\n\n\n{self._function()}')
         await rest()
         await self._save(f'"""Discounts, in percent of the price."""\n\n\n{self._function()}')
-        yield Line("Who else calls this function? I search for it.", (call("search", pattern="discounted("),))
+        yield ScriptedReply("Who else calls this function? I search for it.", (call("search", pattern="discounted("),))
 
         # Turn 4. The cursor moves: the newer reminder replaces the live one. Another reminder is revoked in time.
         await editor.remind(_cursor("line 1"))
@@ -196,31 +196,33 @@ class Script:
         await rest()
         await editor.revoke_reminder(nudge.reminder_id)
         await rest(0.5)
-        yield Line(f"{FILE} has changed on disk, so I read it again.", (call("read_file", path=FILE),))
+        yield ScriptedReply(f"{FILE} has changed on disk, so I read it again.", (call("read_file", path=FILE),))
 
         # Turn 5. A message is queued for later. The user closes the file: what was said of the cursor is cleared.
         await self._prompt(NEXT_TASK, self.changelog())
         await rest()
         await editor.clear(dedupe_key=CURSOR_KEY)
         await rest(0.5)
-        yield Line("The report shows what was charged. I print it.", (call("run", command=[PYTHON, "report.py"]),))
+        yield ScriptedReply(
+            "The report shows what was charged. I print it.", (call("run", command=[PYTHON, "report.py"]),)
+        )
 
         # Turn 6. The output was cut, and has filled most of the context window.
         await editor.remind({"body": "Nightly runs use Python 3.12.", "tags": ["ci"]})
         await rest()
-        yield Line(
+        yield ScriptedReply(
             "The middle is missing. The last orders are enough.",
             (call("run", command=[PYTHON, "report.py", LAST_ORDERS]),),
         )
 
         # Turn 7. The context window is nearly full: a compaction follows, which ends what is not preserved.
         await rest()
-        yield Line(
+        yield ScriptedReply(
             "Every order was charged 0.10 less, not ten percent less. I correct the formula.",
             (call("edit_file", path=FILE, old_string=WRONG_LINE, new_string=RIGHT_LINE),),
         )
 
-    async def _finish(self) -> AsyncGenerator[Line, None]:
+    async def _finish(self) -> AsyncGenerator[ScriptedReply, None]:
         """After the compaction, up to the last reply."""
         rest, editor = self._pace.rest, self._editor
 
@@ -231,18 +233,18 @@ class Script:
         await editor.remind({"body": COMMITS, "dedupeKey": "git:main", "ttlTurns": 2, "tags": ["git"]})
         await rest(0.5)
         said = "A server says that the tests pass now." if self.watches_build else "The formula is corrected."
-        yield Line(f"{said} I run them myself.", (call("run", command=[*TESTS]),))
+        yield ScriptedReply(f"{said} I run them myself.", (call("run", command=[*TESTS]),))
 
         # Turn 9. Not everything fits into the budget of the request. A sub-agent checks what the peer says.
         await rest()
-        yield Line(
+        yield ScriptedReply(
             "They pass. A peer says that report.py is wrong, too. A reviewer can check that.",
             (call("ask_reviewer", question=QUESTION),),
         )
 
         # Turn 10. The editor interrupts while the reply is written: both calls are skipped.
         await rest()
-        yield Line(
+        yield ScriptedReply(
             "It is true: report.py passes 0.1 for ten percent. I correct it, and add a test for that.",
             (_correction(), call("edit_file", path="test_cart.py", old_string=LAST_LINES, new_string=ONE_MORE_TEST)),
             midway=self._interrupt,
@@ -254,29 +256,33 @@ class Script:
         self._own_messages.add(await self.session.inject(STEER))
         await editor.remind({"body": _unsaved(), "dedupeKey": "editor:unsaved", "ttlTurns": 1})
         await rest()
-        yield Line("Then I leave test_cart.py alone, and read report.py first.", (call("read_file", path="report.py"),))
+        yield ScriptedReply(
+            "Then I leave test_cart.py alone, and read report.py first.", (call("read_file", path="report.py"),)
+        )
 
         # Turn 12.
         await rest()
         self._edited = self._observer.count
-        yield Line("The signature stays. I correct only the call in report.py.", (_correction(),))
+        yield ScriptedReply("The signature stays. I correct only the call in report.py.", (_correction(),))
 
         # Turn 13. The build watcher tells the result of the last edit. It comes after the last call, so one more turn
         # follows.
         if self.watches_build:
             await self._observer.until_queued(BUILD_KEY, since=self._edited, containing="passed")
-        yield Line(
+        yield ScriptedReply(
             "Fixed. discounted() takes percents of the price, and report.py passes 10. I did not touch test_cart.py, because "
             "you are editing it."
         )
 
         # Turn 14. After it the run ends: the audit record is written, and the message that waits is next.
         await rest()
-        yield Line("The build watcher has run the tests after that, and they pass.")
+        yield ScriptedReply("The build watcher has run the tests after that, and they pass.")
 
-    async def changelog(self) -> AsyncGenerator[Line, None]:
+    async def changelog(self) -> AsyncGenerator[ScriptedReply, None]:
         """The answer to the message that was queued."""
-        yield Line('Write: "Discounts are percents of the price, also in the report." The rehearsal ends here.')
+        yield ScriptedReply(
+            'Write: "Discounts are percents of the price, also in the report." The rehearsal ends here.'
+        )
 
     # What happens meanwhile.
 
@@ -305,17 +311,17 @@ class Script:
         )
 
 
-def _afterword(view: RequestView) -> Line:
+def _afterword(view: RequestView) -> ScriptedReply:
     """The answer to everything that a person asks after the rehearsal."""
     newest = next(unanswered(view), None)
     if view.tools and newest is not None and newest["role"] == "user":
-        return Line(
+        return ScriptedReply(
             "I am a script, and the rehearsal is over. I only look at the files, so that you can interrupt me.",
             (call("list_dir"),),
         )
     count = len(view.live)
     told = "nothing" if count == 0 else "one thing" if count == 1 else f"{count} things"
-    return Line(
+    return ScriptedReply(
         f"This request tells me {told} on the side. Try it: send a reminder and watch it go live, revoke one that "
         "waits, clear one that is live, or begin the rehearsal again."
     )

@@ -47,7 +47,7 @@ from sideband.runtime.store import Store
 from sideband.runtime.system import moment
 from sideband.runtime.updates import topic
 from sideband.studio.auth import COOKIE_SECONDS, Gate
-from sideband.studio.operations import SSE, ApiRefusal, Call
+from sideband.studio.operations import SSE, ApiCall, ApiRefusal
 from sideband.studio.runs import SERVICE, SERVICE_RECORD, NoModel, StudioRuns
 from sideband.studio.session_cards import (
     REHEARSAL_RECORD,
@@ -73,7 +73,7 @@ from sideband.studio.shapes import (
     MessageAnswer,
     PendingAnswer,
     PendingRow,
-    PermissionRequest,
+    PermissionVerdict,
     RemindAnswer,
     RemovedAnswer,
     ReplaceRequest,
@@ -138,7 +138,7 @@ class Api:
         # Rendering requests takes a while, and blocks other Python code.
         self._inspecting = asyncio.Semaphore(1)
 
-    async def session(self, call: Call) -> Session:
+    async def session(self, call: ApiCall) -> Session:
         """The session that a request names; `UnknownSession` if there is none."""
         session_id = call.path["id"]
         session = await self.store.find(session_id)
@@ -146,10 +146,10 @@ class Api:
             raise UnknownSession(f"there is no session {shown(session_id)}", field="id", value=session_id)
         return session
 
-    async def producer(self, call: Call) -> Producer:
+    async def producer(self, call: ApiCall) -> Producer:
         return self.producer_of(await self.session(call), call)
 
-    def producer_of(self, session: Session, call: Call) -> Producer:
+    def producer_of(self, session: Session, call: ApiCall) -> Producer:
         return Producer(session, call.sender, surface=Surface.HTTP, source=Source.BRIDGE)
 
     async def inspect(self, session: Session, look: Callable[[Any], _ValueT]) -> _ValueT:
@@ -168,7 +168,7 @@ class Api:
 # Sessions.
 
 
-async def info(api: Api, _call: Call) -> ServerInfo:
+async def info(api: Api, _call: ApiCall) -> ServerInfo:
     return ServerInfo(
         version=__version__,
         store=mask_text(api.store_url),
@@ -179,11 +179,11 @@ async def info(api: Api, _call: Call) -> ServerInfo:
     )
 
 
-async def sessions(api: Api, call: Call) -> SessionCards:
+async def sessions(api: Api, call: ApiCall) -> SessionCards:
     return await session_cards(api.store, before=call.query.before, limit=call.query.limit)
 
 
-async def begin(api: Api, call: Call) -> SessionCard:
+async def begin(api: Api, call: ApiCall) -> SessionCard:
     given: BeginRequest = call.body
     title = (given.title or "").strip()
     if not title.isprintable():
@@ -209,20 +209,20 @@ async def _card(api: Api, session_id: str) -> SessionCard:
     return card
 
 
-async def session_info(api: Api, call: Call) -> SessionCard:
+async def session_info(api: Api, call: ApiCall) -> SessionCard:
     return await _card(api, (await api.session(call)).id)
 
 
-async def timeline(api: Api, call: Call) -> Timeline:
+async def timeline(api: Api, call: ApiCall) -> Timeline:
     session = await api.session(call)
     return await read_timeline(session, viewer=Viewer(provenance=call.sender), turns=call.query.turns)
 
 
-async def transcript(api: Api, call: Call) -> msgspec.Raw:
+async def transcript(api: Api, call: ApiCall) -> msgspec.Raw:
     return msgspec.Raw((await (await api.session(call)).transcript()).to_json().encode())
 
 
-async def pending(api: Api, call: Call) -> PendingAnswer:
+async def pending(api: Api, call: ApiCall) -> PendingAnswer:
     session = await api.session(call)
     items = (await api.store.journal.read(session.id, lambda state: [*pending_items(state)])).value
     return PendingAnswer(session=session.id, pending=[*map(_pending_row, items)])
@@ -241,7 +241,7 @@ def _pending_row(item: PendingItem) -> PendingRow:
     )
 
 
-async def tool_result(api: Api, call: Call) -> ResultAnswer:
+async def tool_result(api: Api, call: ApiCall) -> ResultAnswer:
     session, call_id = await api.session(call), call.path["callId"]
     after, turn, found = 0, 0, None
     while True:
@@ -264,7 +264,7 @@ async def tool_result(api: Api, call: Call) -> ResultAnswer:
 # Telling a session something.
 
 
-async def prompt(api: Api, call: Call) -> MessageAnswer:
+async def prompt(api: Api, call: ApiCall) -> MessageAnswer:
     session, given = await api.session(call), call.body
     prompt = partial(api.producer_of(session, call).prompt, given.content, meta=given.meta)
     try:
@@ -274,7 +274,7 @@ async def prompt(api: Api, call: Call) -> MessageAnswer:
         raise ApiRefusal(_ENDED_REHEARSAL if is_rehearsal else _NO_MODEL) from None
 
 
-async def inject(api: Api, call: Call) -> MessageAnswer:
+async def inject(api: Api, call: ApiCall) -> MessageAnswer:
     session, given = await api.session(call), call.body
     inject = partial(api.producer_of(session, call).inject, given.content, mode=given.mode, meta=given.meta)
     # A message with another mode starts no turn.
@@ -282,7 +282,7 @@ async def inject(api: Api, call: Call) -> MessageAnswer:
     return MessageAnswer(message_id=await accepting)
 
 
-async def remind(api: Api, call: Call) -> RemindAnswer:
+async def remind(api: Api, call: ApiCall) -> RemindAnswer:
     accepted = await (await api.producer(call)).remind(call.body)
     return RemindAnswer(
         reminder_id=accepted.reminder_id,
@@ -297,11 +297,11 @@ def _camel(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     return {spelled(name, Case.CAMEL): value for name, value in fields.items()} or None
 
 
-async def revoke(api: Api, call: Call) -> StatusAnswer:
+async def revoke(api: Api, call: ApiCall) -> StatusAnswer:
     return StatusAnswer(status=await (await api.producer(call)).revoke(call.body.id))
 
 
-async def replace(api: Api, call: Call) -> StatusAnswer:
+async def replace(api: Api, call: ApiCall) -> StatusAnswer:
     given: ReplaceRequest = call.body
     producer = await api.producer(call)
     if (given.body is None) is (given.content is None):
@@ -313,7 +313,7 @@ async def replace(api: Api, call: Call) -> StatusAnswer:
     return StatusAnswer(status="replaced")
 
 
-async def clear(api: Api, call: Call) -> ClearAnswer:
+async def clear(api: Api, call: ApiCall) -> ClearAnswer:
     given: ClearRequest = call.body
     if given.id is None and given.tag is None and given.dedupe_key is None:
         raise InvalidOption("give an id, a tag or a dedupeKey to select reminders by", field="id")
@@ -321,16 +321,16 @@ async def clear(api: Api, call: Call) -> ClearAnswer:
     return ClearAnswer(removed_count=removed)
 
 
-async def cancel(api: Api, call: Call) -> CancelAnswer:
+async def cancel(api: Api, call: ApiCall) -> CancelAnswer:
     session = await api.session(call)
     cancelled = await session.cancel(call.body.message_id)
     waiting = await api.producer_of(session, call).waiting()
     return CancelAnswer(cancelled=cancelled, waiting=[entry.item.id for entry in waiting])
 
 
-async def answer_permission(api: Api, call: Call) -> None:
+async def answer_permission(api: Api, call: ApiCall) -> None:
     session, request_id = await api.session(call), call.path["requestId"]
-    given: PermissionRequest = call.body
+    given: PermissionVerdict = call.body
     try:
         await answer(session, request_id, allow=given.allow, always=given.always)
     except UnknownMessage:
@@ -344,15 +344,15 @@ async def answer_permission(api: Api, call: Call) -> None:
 # Events.
 
 
-async def session_events(api: Api, call: Call) -> object:
+async def session_events(api: Api, call: ApiCall) -> object:
     return await _events(api, call, (await api.session(call)).id)
 
 
-async def store_events(api: Api, call: Call) -> object:
+async def store_events(api: Api, call: ApiCall) -> object:
     return await _events(api, call, None)
 
 
-async def _events(api: Api, call: Call, session_id: str | None) -> object:
+async def _events(api: Api, call: ApiCall, session_id: str | None) -> object:
     query: EventsQuery = call.query
     if not any(name.startswith(query.kind) for name in KINDS.values()):
         raise InvalidOption(f"no kind of event begins with {shown(query.kind)}", field="kind", value=query.kind)
@@ -385,7 +385,7 @@ async def _topic_frames(store: Store, session_id: str | None, kind: str, after: 
         yield frame("expired", {"oldest": expired.oldest})
 
 
-def _last_event_id(call: Call, after: int) -> int:
+def _last_event_id(call: ApiCall, after: int) -> int:
     """Where a client goes on: after the event that it had last, or else where it asks to begin."""
     given = call.headers.get("last-event-id", "")
     return min(int(given), LARGEST) if _is_number(given) else after
@@ -396,7 +396,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
-async def stream(api: Api, call: Call) -> EventStream:
+async def stream(api: Api, call: ApiCall) -> EventStream:
     if api.streams.is_full:
         raise ApiRefusal(_TOO_MANY_STREAMS)
     name = call.query.session
@@ -408,7 +408,7 @@ async def stream(api: Api, call: Call) -> EventStream:
 # Requests to models.
 
 
-async def requests(api: Api, call: Call) -> RequestsAnswer:
+async def requests(api: Api, call: ApiCall) -> RequestsAnswer:
     session, query = await api.session(call), call.query
     rows = await api.inspect(
         session, lambda store: request_rows(store, session=session.id, after=query.after, limit=query.limit)
@@ -416,7 +416,7 @@ async def requests(api: Api, call: Call) -> RequestsAnswer:
     return RequestsAnswer(requests=rows)
 
 
-async def request(api: Api, call: Call) -> RequestDocument:
+async def request(api: Api, call: ApiCall) -> RequestDocument:
     session, query, turn = await api.session(call), call.query, call.path["turn"]
     is_next = turn == "next"
     number = None if is_next else _turn(turn)
@@ -433,7 +433,7 @@ async def request(api: Api, call: Call) -> RequestDocument:
     return await _of_turn(api.inspect(session, look))
 
 
-async def compare_requests(api: Api, call: Call) -> RequestsAnswer:
+async def compare_requests(api: Api, call: ApiCall) -> RequestsAnswer:
     session, turn = await api.session(call), _turn(call.path["turn"])
     rows = api.inspect(session, lambda store: compared_requests(store, session=session.id, turn=turn))
     return RequestsAnswer(requests=await _of_turn(rows))
@@ -458,7 +458,7 @@ async def _of_turn(looking: Awaitable[_ValueT]) -> _ValueT:
 # Facts.
 
 
-async def facts(api: Api, call: Call) -> FactsAnswer:
+async def facts(api: Api, call: ApiCall) -> FactsAnswer:
     wanted: FactsQuery = call.query
     if wanted.query is not None:
         where = wanted.namespace or DEFAULT_NAMESPACE
@@ -473,7 +473,7 @@ async def facts(api: Api, call: Call) -> FactsAnswer:
     )
 
 
-async def add_fact(api: Api, call: Call) -> FactAnswer:
+async def add_fact(api: Api, call: ApiCall) -> FactAnswer:
     given: FactRequest = call.body
     stored = await store_fact(
         store=api.store,
@@ -485,20 +485,20 @@ async def add_fact(api: Api, call: Call) -> FactAnswer:
     return FactAnswer(id=stored.fact.id, refreshed=stored.refreshed)
 
 
-async def remove_fact(api: Api, call: Call) -> RemovedAnswer:
+async def remove_fact(api: Api, call: ApiCall) -> RemovedAnswer:
     return RemovedAnswer(removed=await api.store.forget_fact(call.path["id"], namespace=call.query.namespace))
 
 
 # The rehearsal, and logging in.
 
 
-async def rehearse(api: Api, _call: Call) -> SessionCard:
+async def rehearse(api: Api, _call: ApiCall) -> SessionCard:
     if api.rehearsals is None:
         raise ApiRefusal(_NO_REHEARSAL)
     return await _card(api, await api.rehearsals.start())
 
 
-async def new_link(api: Api, _call: Call) -> LinkAnswer:
+async def new_link(api: Api, _call: ApiCall) -> LinkAnswer:
     return LinkAnswer(url=login_url(api.url, api.gate))
 
 
@@ -507,7 +507,7 @@ def login_url(url: str, gate: Gate) -> str:
     return f"{url}/#login={gate.new_code()}"
 
 
-async def log_in(api: Api, call: Call) -> Response:
+async def log_in(api: Api, call: ApiCall) -> Response:
     refusal = api.gate.log_in(call.body.code)
     if refusal is not None:
         raise ApiRefusal(refusal)

@@ -40,7 +40,7 @@ SSE: Final = "text/event-stream"
 # Operations.
 
 
-class Call(NamedTuple):
+class ApiCall(NamedTuple):
     """A request: the parameters of its path, its query and its body as the operation declares them, and its sender."""
 
     path: Mapping[str, str]
@@ -50,7 +50,7 @@ class Call(NamedTuple):
     headers: Mapping[str, str]
 
 
-Handler: TypeAlias = Callable[[Any, Call], Awaitable[object]]
+Handler: TypeAlias = Callable[[Any, ApiCall], Awaitable[object]]
 
 
 class Operation(NamedTuple):
@@ -94,7 +94,7 @@ class ApiRefusal(Exception):
 # Answering.
 
 
-class Endpoint:
+class ApiEndpoint:
     """Answers the requests of one path."""
 
     def __init__(self, api: object, operations: Mapping[str, Operation], gate: Gate, *, limit: int) -> None:
@@ -140,7 +140,7 @@ class Endpoint:
             return Response(status_code=204)
         return Response(_encode(value), operation.status, media_type="application/json")
 
-    async def _read(self, request: Request, operation: Operation) -> Call:
+    async def _read(self, request: Request, operation: Operation) -> ApiCall:
         headers = request.headers
         sender = self._gate.sender(headers)
         if isinstance(sender, HttpRefusal):
@@ -157,7 +157,7 @@ class Endpoint:
             if not operation.is_raw:
                 body = _decoded(body or b"{}", operation.body)
         path = {name: unquote(value) for name, value in request.path_params.items()}
-        return Call(path, query, body, sender, headers)
+        return ApiCall(path, query, body, sender, headers)
 
 
 async def _unless_gone(receive: Receive, handling: Awaitable[object]) -> object:

@@ -8,7 +8,7 @@ from sideband.inspect.requests import RequestDocument
 from sideband.inspect.timeline import Timeline
 from sideband.protocols.wire import InjectedReminder
 from sideband.studio import api
-from sideband.studio.operations import Endpoint, Operation
+from sideband.studio.operations import ApiEndpoint, Operation
 from sideband.studio.session_cards import SessionCard, SessionCards
 from sideband.studio.shapes import (
     BeginRequest,
@@ -30,7 +30,7 @@ from sideband.studio.shapes import (
     NoBody,
     PageQuery,
     PendingAnswer,
-    PermissionRequest,
+    PermissionVerdict,
     PromptRequest,
     RemindAnswer,
     RemovedAnswer,
@@ -125,7 +125,7 @@ OPERATIONS: Final = (
         f"{_SESSION}/permissions/{{requestId}}",
         "Answer a question for permission",
         api.answer_permission,
-        body=PermissionRequest,
+        body=PermissionVerdict,
         status=204,
     ),
     Operation(
@@ -197,5 +197,5 @@ def routes(subject: api.Api) -> list[Route]:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     limit = subject.store.limits.frame_bytes
     return [
-        Route(path, Endpoint(subject, operations, subject.gate, limit=limit)) for path, operations in by_path.items()
+        Route(path, ApiEndpoint(subject, operations, subject.gate, limit=limit)) for path, operations in by_path.items()
     ]

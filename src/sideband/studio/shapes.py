@@ -212,7 +212,7 @@ class CancelAnswer(ApiAnswer, frozen=True, kw_only=True):
     waiting: list[str]
 
 
-class PermissionRequest(ApiRequest, frozen=True, kw_only=True):
+class PermissionVerdict(ApiRequest, frozen=True, kw_only=True):
     """The answer to a question of the agent; with `always`, the tool is not asked for again in this session."""
 
     allow: bool

@@ -10,7 +10,7 @@ from sideband.cli.sessions import sessions
 from sideband.cli.target import (
     Address,
     AgentAddress,
-    ServerAddress,
+    StudioAddress,
     TaskAddress,
     address,
     agent_address,
@@ -89,17 +89,17 @@ def test_an_agent_of_this_directory_is_refused_with_what_works() -> None:
 @pytest.mark.parametrize(
     ("to", "expected"),
     [
-        pytest.param("http://host:8640#s", ServerAddress("http://host:8640", "s"), id="an-address"),
-        pytest.param("https://host/prefix#s#1", ServerAddress("https://host/prefix", "s#1"), id="at-the-first-hash"),
-        pytest.param("http://host:8640", ServerAddress("http://host:8640"), id="the-only-session"),
-        pytest.param("http://host:8640#", ServerAddress("http://host:8640"), id="an-empty-id"),
+        pytest.param("http://host:8640#s", StudioAddress("http://host:8640", "s"), id="an-address"),
+        pytest.param("https://host/prefix#s#1", StudioAddress("https://host/prefix", "s#1"), id="at-the-first-hash"),
+        pytest.param("http://host:8640", StudioAddress("http://host:8640"), id="the-only-session"),
+        pytest.param("http://host:8640#", StudioAddress("http://host:8640"), id="an-empty-id"),
         pytest.param("http:s", None, id="an-id"),
         pytest.param("a2a+http://host#t", None, id="an-agent"),
         pytest.param(None, None, id="nothing"),
     ],
 )
 def test_a_session_of_a_server_is_named_by_the_address_of_the_server(
-    to: str | None, expected: ServerAddress | None
+    to: str | None, expected: StudioAddress | None
 ) -> None:
     assert server_address(to, None) == expected
 
