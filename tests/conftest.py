@@ -13,6 +13,9 @@ __all__ = ["pytest_terminal_summary"]
 # interrupt it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same for the hang-up and `nohup`.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Hypothesis itself starts from other values when it believes to be in CI, hence the named parent. No profile has a
 # deadline: how long an example takes says more about the machine than about the code.
