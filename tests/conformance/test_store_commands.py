@@ -141,7 +141,7 @@ def test_a_command_that_reads_a_store_makes_none(command: tuple[str, ...], tmp_p
     answer = run_sideband(*command, "--store", f"sqlite:///{tmp_path / 'nothing.db'}")
     assert (answer.returncode, answer.stdout) == (2, "")
     first, second = answer.stderr.splitlines()
-    assert first.startswith(f"error: there is no store: {tmp_path / 'nothing.db'} does not exist. `sideband facts add`")
+    assert first.startswith(f"error: there is no store: {tmp_path / 'nothing.db'} does not exist. `sideband serve`, ")
     assert second.startswith(f"code: {StoreRefused.code};")
     assert [*tmp_path.iterdir()] == []
 
